@@ -1,0 +1,1 @@
+"""factmem: a typed fact store for AI agents."""

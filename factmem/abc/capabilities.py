@@ -1,0 +1,202 @@
+"""What a provider may be able to do beyond the four verbs. Each is a small protocol.
+
+The engine asks ``isinstance(provider, KeepsHistory)`` and so on, uses what is there, and raises
+`CapabilityError` where something was asked that the provider cannot represent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+import attrs
+
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Append",
+    "EmbedderIdentity",
+    "EraseReceipt",
+    "Erases",
+    "FeedsChanges",
+    "KeepsHistory",
+    "KeepsVectors",
+    "Receipt",
+    "SearchesVectors",
+    "StateRequest",
+    "Statement",
+]
+
+
+@attrs.frozen(kw_only=True)
+class Append:
+    """One assertion to append.
+
+    Attributes:
+        assertion: what was said.
+        vector: its embedding, float32 of the store's dimension, or None if it has none yet.
+    """
+
+    assertion: Assertion
+    vector: NDArray[np.float32] | None = attrs.field(default=None, eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class StateRequest:
+    """One change of state to append.
+
+    Attributes:
+        assertion_id: whose state.
+        state: ACTIVE, QUARANTINED or RETRACTED.
+        reason: why, for the audit trail.
+    """
+
+    assertion_id: str
+    state: AssertionState
+    reason: str | None = None
+
+
+Statement: TypeAlias = Append | StateRequest
+"""One thing to do in a transaction."""
+
+
+@attrs.frozen(kw_only=True)
+class Receipt:
+    """What became of one appended assertion.
+
+    Attributes:
+        recorded: as it stands in the store.
+        new: False if the very same assertion was there before, and nothing was written.
+    """
+
+    recorded: Recorded
+    new: bool
+
+
+@attrs.frozen(kw_only=True)
+class EraseReceipt:
+    """What an erasure did.
+
+    Attributes:
+        erased: how many assertions are gone from every file of the store.
+        pending: True if another process still held old bytes (an open WAL); erase again to finish.
+    """
+
+    erased: int
+    pending: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class EmbedderIdentity:
+    """Which embedder made the vectors of a store.
+
+    Attributes:
+        name: the embedder's name, with its version where it has one.
+        dimension: how many numbers a vector has.
+    """
+
+    name: str
+    dimension: int
+
+
+@runtime_checkable
+class KeepsHistory(Protocol):
+    """Assertions with history: owners, evidence, origins, states; several places in one call."""
+
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        """Append in one transaction: all or nothing. The receipts are those of the assertions, in order.
+
+        Ids, sequence numbers and the time of recording are given inside the transaction.
+
+        Raises:
+            ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written.
+            InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension; nothing was written.
+            RecordNotFoundError: a change of state names no assertion of this store.
+            StoreUnavailableError: nothing was written.
+        """
+        ...
+
+    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
+        """Return the log of exactly one place, of every owner, by sequence number.
+
+        Args:
+            place: where.
+            keyword: of this concept only.
+        """
+        ...
+
+
+@runtime_checkable
+class FeedsChanges(Protocol):
+    """Enumeration and change feed: everything of a tenant, and then what is new."""
+
+    async def version(self) -> int:
+        """Return the newest sequence number of the store, cheaply; it grows with every write of any process."""
+        ...
+
+    async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
+        """Return a tenant's log after a sequence number, in order; after 0, all of it."""
+        ...
+
+
+@runtime_checkable
+class KeepsVectors(Protocol):
+    """Keeps the embeddings of assertions, of one embedder at a time."""
+
+    async def embedder(self) -> EmbedderIdentity | None:
+        """Return which embedder the stored vectors come from, or None before the first."""
+        ...
+
+    async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
+        """Bind the store to an embedder.
+
+        Args:
+            identity: the embedder in use.
+            replace: drop the vectors of another embedder, so that everything is embedded again.
+
+        Raises:
+            EmbedderMismatchError: the store's vectors come from another one, and ``replace`` is False.
+        """
+        ...
+
+    async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Keep vectors of assertions that have none yet, by sequence number; unknown numbers are passed over.
+
+        Raises:
+            InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension; none was kept.
+        """
+        ...
+
+    async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
+        """Return the sequence numbers and the vectors, one a row, of a tenant's assertions after a number."""
+        ...
+
+
+@runtime_checkable
+class SearchesVectors(Protocol):
+    """Nearest neighbours inside the store, for those who do not hold its vectors in memory."""
+
+    async def nearest(
+        self, vector: NDArray[np.float32], limit: int, *, tenant: str | None
+    ) -> Sequence[tuple[int, float]]:
+        """Return sequence number and cosine of the assertions nearest to a vector, best first.
+
+        This knows no fold: retracted and superseded assertions are among them.
+        """
+        ...
+
+
+@runtime_checkable
+class Erases(Protocol):
+    """Removes the bytes, not only the record."""
+
+    async def erase(self, record_ids: Sequence[str], *, tenant: str | None) -> EraseReceipt:
+        """Erase every assertion, vector, index entry and revision of these records of a tenant.
+
+        What is left is one `Tombstone` an assertion. Ids that name nothing in this tenant are passed over.
+        """
+        ...

@@ -1,0 +1,162 @@
+"""Log entries as JSON documents: tagged, versioned, readable, and strict when read.
+
+A document is an object with ``"v"`` (the format's version) and ``"kind"`` (``assertion``, ``state``,
+``tombstone``); fields that hold their default are left out. It names no class and no module.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from factmem.errors import CodecError, NewerVersionError
+from factmem.facts import utc
+from factmem.records import (
+    Assertion,
+    Evidence,
+    FactDetails,
+    LogEntry,
+    Place,
+    Recorded,
+    StateChange,
+    Tombstone,
+)
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import explain_structure_error
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+__all__ = ["FORMAT_VERSION", "decode_entry", "dump_entry", "encode_entry", "load_entry"]
+
+FORMAT_VERSION: Final = 1
+"""The version of the documents that this factmem writes, and the newest it reads."""
+
+_KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChange, "tombstone": Tombstone}
+_KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
+
+
+def encode_entry(entry: LogEntry) -> dict[str, Any]:
+    """Write a log entry as a JSON object."""
+    return {"v": FORMAT_VERSION, "kind": _KIND_OF[type(entry)], **_converter().unstructure(entry)}
+
+
+def decode_entry(document: Mapping[str, Any]) -> LogEntry:
+    """Read a log entry from a JSON object.
+
+    Raises:
+        NewerVersionError: a newer factmem wrote it.
+        CodecError: it is malformed; the path says where.
+    """
+    match document:
+        case {"v": int() as version, "kind": str() as kind, **fields}:
+            pass
+        case _:
+            raise CodecError("not a factmem document: it has no version and kind")
+    if version > FORMAT_VERSION:
+        raise NewerVersionError(
+            f"the document is of version {version}, newer than {FORMAT_VERSION}: upgrade factmem to read it", path="$.v"
+        )
+    if kind not in _KINDS:
+        raise CodecError("the document is of an unknown kind", path="$.kind")
+    try:
+        entry: LogEntry = _converter().structure(fields, _KINDS[kind])
+    except Exception as error:  # cattrs raises groups; validators raise factmem's own
+        path, reason = explain_structure_error(error)
+        raise CodecError(f"the document is malformed: {reason}", path=path) from None
+    return entry
+
+
+def dump_entry(entry: LogEntry) -> bytes:
+    """Write a log entry as one line of UTF-8 JSON, without the line's end."""
+    return json.dumps(encode_entry(entry), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def load_entry(line: bytes | str) -> LogEntry:
+    """Read a log entry from one line of JSON.
+
+    Raises:
+        NewerVersionError: a newer factmem wrote it.
+        CodecError: it is no JSON object, or malformed.
+    """
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        raise CodecError("not a factmem document: it is no JSON") from None
+    if not isinstance(document, dict):
+        raise CodecError("not a factmem document: it is no JSON object")
+    return decode_entry(document)
+
+
+def _moment(text: Any, _: Any) -> dt.datetime:
+    if not isinstance(text, str):
+        raise CodecError("expected the text of a time")
+    try:
+        return utc(dt.datetime.fromisoformat(text))
+    except ValueError:
+        raise CodecError("the text is no time with a zone") from None
+
+
+def _place(data: Any, _: Any) -> Place:
+    match data:
+        case {"subject": {"name": str(), **rest} as subject, "scope": str() as scope, **tenant} if not (
+            set(tenant) - {"tenant"} or set(rest) - {"prompt_description", "priority_level", "individual_name"}
+        ):
+            return Place(
+                MemorySubject(**subject), MemoryScope.parse(scope).within(_optional_text(tenant.get("tenant")))
+            )
+        case _:
+            raise CodecError("expected a place: a subject with a name, and a scope's path")
+
+
+def _written_place(place: Place) -> dict[str, Any]:
+    subject = attrs.asdict(place.subject, filter=lambda _, value: value not in (None, ""))
+    tenant = {} if place.scope.tenant is None else {"tenant": place.scope.tenant}
+    return {"subject": subject, "scope": str(place.scope), **tenant}
+
+
+def _optional_text(data: object) -> str | None:
+    return None if data is None else str(_exact(data, str))
+
+
+def _exact(data: Any, typ: Any) -> Any:
+    if type(data) is not typ:
+        raise CodecError(f"expected {typ.__name__}, found {type(data).__name__}")
+    return data
+
+
+@functools.cache
+def _converter() -> Converter:
+    from cattrs import Converter
+    from cattrs.gen import make_dict_unstructure_fn, override
+
+    conv = Converter()
+    for scalar in (str, int, bool):
+        conv.register_structure_hook(scalar, _exact)
+    conv.register_structure_hook(dt.datetime, _moment)
+    conv.register_unstructure_hook(dt.datetime, dt.datetime.isoformat)
+    conv.register_structure_hook(Place, _place)
+    conv.register_unstructure_hook(Place, _written_place)
+    for cls in (Evidence, FactDetails, Assertion):
+        _register(conv, cls)
+    # A stored state must not depend on a default that may move.
+    stated = make_dict_unstructure_fn(
+        Assertion, conv, _cattrs_omit_if_default=True, state=override(omit_if_default=False)
+    )
+    conv.register_unstructure_hook(Assertion, stated)
+    for cls in _KIND_OF:
+        _register(conv, cls)
+    return conv
+
+
+def _register(conv: Converter, cls: type[Any]) -> None:
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+
+    conv.register_unstructure_hook(cls, make_dict_unstructure_fn(cls, conv, _cattrs_omit_if_default=True))
+    conv.register_structure_hook(cls, make_dict_structure_fn(cls, conv, _cattrs_forbid_extra_keys=True))

@@ -1,0 +1,151 @@
+"""Everything factmem raises on purpose.
+
+::
+
+    FactMemError
+    ├── InvalidDataError (ValueError)      a value, name, vector or argument is not legal; `.path` says where
+    │   ├── InvalidNameError               a tenant, scope, subject, owner or keyword
+    │   ├── InvalidVectorError             NaN, infinite, zero or of the wrong dimension
+    │   └── ConversationFormatError        a conversation file that cannot be read
+    ├── CodecError (ValueError)            a document is not what it should be; `.path` says where
+    │   └── NewerVersionError              written by a newer factmem than this one
+    ├── ConceptConflictError (TypeError)   a place holds another type under this keyword
+    ├── RecordNotFoundError (LookupError)  no visible record has this id
+    ├── ReadOnlyError (PermissionError)    a write through something opened for reading
+    ├── CapabilityError                    the provider cannot represent what was asked
+    ├── EmbedderError                      the embedder failed or answered rubbish
+    ├── MissingPackageError (ImportError)  an optional package is not installed; the text says how
+    └── ProviderError
+        ├── UnknownProviderError           no provider goes by this name or address
+        ├── ProviderClosedError            used after `aclose()`
+        ├── StoreUnavailableError          I/O failed, disk full, store locked; nothing was written
+        ├── CorruptStoreError              the store is damaged; it is never written to in this state
+        └── EmbedderMismatchError          the store's vectors come from another embedder
+
+No message here ever holds a fact's value or the text of a conversation.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CapabilityError",
+    "CodecError",
+    "ConceptConflictError",
+    "ConversationFormatError",
+    "CorruptStoreError",
+    "EmbedderError",
+    "EmbedderMismatchError",
+    "FactMemError",
+    "InvalidDataError",
+    "InvalidNameError",
+    "InvalidVectorError",
+    "MissingPackageError",
+    "NewerVersionError",
+    "ProviderClosedError",
+    "ProviderError",
+    "ReadOnlyError",
+    "RecordNotFoundError",
+    "StoreUnavailableError",
+    "UnknownProviderError",
+]
+
+
+class FactMemError(Exception):
+    """The root of everything factmem raises on purpose."""
+
+
+class _LocatedError(FactMemError, ValueError):
+    """An error that knows where in the data it happened.
+
+    Attributes:
+        path: where, from the root of the datum: ``$.values[2].age``; ``$`` for the whole.
+    """
+
+    def __init__(self, message: str, *, path: str = "$") -> None:
+        super().__init__(message if path == "$" else f"{message} (at {path})")
+        self.path = path
+
+
+class InvalidDataError(_LocatedError):
+    """Raised when a value, a name, a vector or an argument is not legal."""
+
+
+class InvalidNameError(InvalidDataError):
+    """Raised when the name of a tenant, scope, subject, owner or keyword is not legal."""
+
+
+class InvalidVectorError(InvalidDataError):
+    """Raised when a vector is NaN, infinite, zero, or not of the store's dimension."""
+
+
+class ConversationFormatError(InvalidDataError):
+    """Raised when a conversation file is in no format that factmem reads."""
+
+
+class CodecError(_LocatedError):
+    """Raised when a document is malformed."""
+
+
+class NewerVersionError(CodecError):
+    """Raised when a document or a store was written by a newer version of factmem."""
+
+
+class ConceptConflictError(FactMemError, TypeError):
+    """Raised when a place already holds another fact type or value type under a keyword."""
+
+
+class RecordNotFoundError(FactMemError, LookupError):
+    """Raised when no record with this id is visible to the viewer."""
+
+
+class ReadOnlyError(FactMemError, PermissionError):
+    """Raised on a write through something that was opened for reading only."""
+
+
+class CapabilityError(FactMemError):
+    """Raised when a provider cannot represent what was asked of it, instead of losing it silently."""
+
+
+class EmbedderError(FactMemError):
+    """Raised when an embedder fails or answers something that is no batch of vectors."""
+
+
+class MissingPackageError(FactMemError, ImportError):
+    """Raised when an optional package is needed and not installed.
+
+    Args:
+        package: the distribution that is missing.
+        extra: the extra of factmem that brings it.
+    """
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        super().__init__(f"{package} is not installed: run  pip install 'factmem[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
+class ProviderError(FactMemError):
+    """The root of what goes wrong in a store."""
+
+
+class UnknownProviderError(ProviderError):
+    """Raised when no installed provider goes by the name of an address."""
+
+
+class ProviderClosedError(ProviderError):
+    """Raised when a provider is used after it was closed."""
+
+
+class StoreUnavailableError(ProviderError):
+    """Raised when the store cannot be reached or written: I/O error, full disk, lock time-out.
+
+    Nothing of the call that raised it was written.
+    """
+
+
+class CorruptStoreError(ProviderError):
+    """Raised when a store is damaged. A damaged store is never overwritten by a later save."""
+
+
+class EmbedderMismatchError(ProviderError):
+    """Raised when the vectors in a store come from another embedder than the one in use."""

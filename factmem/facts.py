@@ -1,0 +1,294 @@
+"""Concepts and the facts they key.
+
+A `Concept` is a typed key. Its two static types say which fact a load gives, so that a type checker
+knows that loading a ``SingleConcept[int]`` gives a ``SingleFact[int]``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeAlias, overload
+
+import attrs
+from typing_extensions import TypeVar
+
+from factmem.errors import InvalidDataError
+from factmem.names import checked_name
+from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
+
+__all__ = [
+    "STATEMENT",
+    "Concept",
+    "Fact",
+    "FactT",
+    "FactType",
+    "MultipleConcept",
+    "MultipleFacts",
+    "SingleConcept",
+    "SingleFact",
+    "utc",
+]
+
+T = TypeVar("T")
+V = TypeVar("V")
+FactT = TypeVar("FactT", covariant=True, default="SingleFact[Any] | MultipleFacts[Any]")
+
+
+class FactType(enum.Enum):
+    """How many values a concept has at one place."""
+
+    SINGLE = "single"
+    MULTIPLE = "multiple"
+
+
+def utc(moment: dt.datetime, *, what: str = "timestamp") -> dt.datetime:
+    """Return an aware datetime in UTC.
+
+    Raises:
+        InvalidDataError: it is no datetime, has no time zone, or lies outside what UTC can express.
+    """
+    if not isinstance(moment, dt.datetime):
+        raise InvalidDataError(f"{what} must be a datetime, not {type(moment).__name__}", path=f"$.{what}")
+    if moment.tzinfo is None:
+        raise InvalidDataError(f"{what} has no time zone: give it one, for example datetime.now(UTC)", path=f"$.{what}")
+    try:
+        return moment.astimezone(dt.UTC)
+    except OverflowError:
+        raise InvalidDataError(f"{what} lies outside the years that UTC can express", path=f"$.{what}") from None
+
+
+def _said_at(moment: dt.datetime) -> dt.datetime:
+    return utc(moment)
+
+
+def _true_at(moment: dt.datetime | None) -> dt.datetime | None:
+    return None if moment is None else utc(moment, what="valid_from or valid_to")
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+def _keyword(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
+    checked_name(value, what="a concept's keyword")
+
+
+def _storable(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    shape_of(value)
+
+
+@attrs.frozen
+class Concept(Generic[T, FactT]):
+    """What a fact is about: a typed key, made with `Concept.single` or `Concept.multiple`.
+
+    Attributes:
+        keyword: the unique key.
+        description: what it means, for people, the model and search.
+        value_type: the type of a value; any type that `factmem.values` can write as JSON.
+
+    Raises:
+        InvalidDataError: the keyword is not a legal name or the type cannot be stored.
+    """
+
+    keyword: str = attrs.field(validator=_keyword)
+    description: str = attrs.field(validator=attrs.validators.instance_of(str))
+    value_type: type[T] = attrs.field(kw_only=True, validator=_storable)
+
+    @overload
+    @staticmethod
+    def single(keyword: str, description: str) -> SingleConcept[str]: ...
+    @overload
+    @staticmethod
+    def single(keyword: str, description: str, value_type: type[V]) -> SingleConcept[V]: ...
+    @staticmethod
+    def single(keyword: str, description: str, value_type: type[Any] = str) -> SingleConcept[Any]:
+        """A concept that has one value at a time; a newer value supersedes it."""
+        return SingleConcept(keyword, description, value_type=value_type)
+
+    @overload
+    @staticmethod
+    def multiple(keyword: str, description: str) -> MultipleConcept[str]: ...
+    @overload
+    @staticmethod
+    def multiple(keyword: str, description: str, value_type: type[V]) -> MultipleConcept[V]: ...
+    @staticmethod
+    def multiple(keyword: str, description: str, value_type: type[Any] = str) -> MultipleConcept[Any]:
+        """A concept that has a set of values, in the order first said; ``value_type`` is that of one."""
+        return MultipleConcept(keyword, description, value_type=value_type)
+
+    @property
+    @abstractmethod
+    def fact_type(self) -> FactType:
+        """Whether this concept has one value or many."""
+
+    @property
+    def shape(self) -> Shape:
+        """The structural tag of the value type; see `factmem.values`."""
+        return shape_of(self.value_type)
+
+    @abstractmethod
+    def fact(
+        self,
+        values: Sequence[T],
+        *,
+        timestamp: dt.datetime,
+        valid_from: dt.datetime | None = None,
+        valid_to: dt.datetime | None = None,
+    ) -> FactT:
+        """Build the fact of this concept that has these values: what a provider's ``load`` returns.
+
+        Raises:
+            InvalidDataError: no values, more than one for a SINGLE concept, or not of the type.
+        """
+
+
+def _identity(concept: Concept[Any, Any], value: Any) -> bytes:
+    return canonical_bytes(encode_value(value, concept.value_type))
+
+
+def _checked_interval(fact: SingleFact[Any] | MultipleFacts[Any]) -> None:
+    if fact.valid_from is not None and fact.valid_to is not None and fact.valid_to < fact.valid_from:
+        raise InvalidDataError("valid_to lies before valid_from", path="$.valid_to")
+
+
+@attrs.frozen(eq=False)
+class SingleFact(Generic[T]):
+    """One value of a concept. Two are equal when concept, times and the value's canonical bytes are.
+
+    Attributes:
+        concept: what the value is of.
+        value: the value.
+        timestamp: when it was said, in UTC; now, if not given.
+        valid_from: since when it is true, if known.
+        valid_to: until when it is true, if known.
+
+    Raises:
+        InvalidDataError: the concept is not SINGLE, the value is not of its type, or a time is naive.
+    """
+
+    concept: SingleConcept[T] = attrs.field()
+    value: T
+    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=_said_at)
+    valid_from: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
+    valid_to: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.concept, SingleConcept):
+            raise InvalidDataError("a SingleFact needs a SINGLE concept", path="$.concept")
+        object.__setattr__(self, "value", check_value(self.value, self.concept.value_type))
+        _checked_interval(self)
+
+    @property
+    def values(self) -> tuple[T, ...]:
+        """The value, as a tuple of one: what both kinds of fact have."""
+        return (self.value,)
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.concept, _identity(self.concept, self.value), self.timestamp, self.valid_from, self.valid_to)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, SingleFact) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.concept.keyword, self.timestamp))
+
+
+@attrs.frozen(eq=False)
+class MultipleFacts(Generic[T]):
+    """A set of values of a concept, in the order first said; equal values are united.
+
+    Attributes:
+        concept: what the values are of.
+        values: the values, at least one.
+        timestamp: when they were said, in UTC; now, if not given. Of a loaded fact: the newest.
+        valid_from: since when they are true, if known.
+        valid_to: until when they are true, if known.
+
+    Raises:
+        InvalidDataError: the concept is not MULTIPLE, there is no value, one is not of its type, or
+            a time is naive.
+    """
+
+    concept: MultipleConcept[T]
+    values: tuple[T, ...] = attrs.field()
+    timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=_said_at)
+    valid_from: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
+    valid_to: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.concept, MultipleConcept):
+            raise InvalidDataError("MultipleFacts need a MULTIPLE concept", path="$.concept")
+        if isinstance(self.values, str | bytes) or not isinstance(self.values, Sequence):
+            raise InvalidDataError("the values of MultipleFacts must be a list or tuple", path="$.values")
+        if not self.values:
+            raise InvalidDataError("MultipleFacts need at least one value", path="$.values")
+        united: dict[bytes, T] = {}
+        for value in self.values:
+            checked = check_value(value, self.concept.value_type)
+            united.setdefault(_identity(self.concept, checked), checked)
+        object.__setattr__(self, "values", tuple(united.values()))
+        _checked_interval(self)
+
+    def _key(self) -> tuple[object, ...]:
+        identities = tuple(_identity(self.concept, value) for value in self.values)
+        return (self.concept, identities, self.timestamp, self.valid_from, self.valid_to)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, MultipleFacts) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.concept.keyword, self.timestamp))
+
+
+@attrs.frozen
+class SingleConcept(Concept[T, SingleFact[T]]):
+    """A concept with one value at a time."""
+
+    @property
+    def fact_type(self) -> FactType:
+        """`FactType.SINGLE`."""
+        return FactType.SINGLE
+
+    def fact(
+        self,
+        values: Sequence[T],
+        *,
+        timestamp: dt.datetime,
+        valid_from: dt.datetime | None = None,
+        valid_to: dt.datetime | None = None,
+    ) -> SingleFact[T]:
+        """See `Concept.fact`."""
+        if len(values) != 1:
+            raise InvalidDataError(f"a SINGLE concept has exactly one value, not {len(values)}")
+        return SingleFact(self, values[0], timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
+
+
+@attrs.frozen
+class MultipleConcept(Concept[T, MultipleFacts[T]]):
+    """A concept with a set of values."""
+
+    @property
+    def fact_type(self) -> FactType:
+        """`FactType.MULTIPLE`."""
+        return FactType.MULTIPLE
+
+    def fact(
+        self,
+        values: Sequence[T],
+        *,
+        timestamp: dt.datetime,
+        valid_from: dt.datetime | None = None,
+        valid_to: dt.datetime | None = None,
+    ) -> MultipleFacts[T]:
+        """See `Concept.fact`."""
+        return MultipleFacts(self, tuple(values), timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
+
+
+Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
+"""Either kind of fact."""
+
+STATEMENT: Final = Concept.multiple("statement", "Something that was said, in its own words")
+"""The built-in concept of free statements, one record each."""

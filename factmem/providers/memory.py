@@ -1,0 +1,200 @@
+"""A store in memory, for tests and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, StateRequest, system_clock
+from factmem.errors import EmbedderMismatchError, ProviderClosedError, RecordNotFoundError
+from factmem.providers.ledger import LedgerProvider, TrackIndex
+from factmem.records import Assertion, LogEntry, Place, Recorded, StateChange, Tombstone
+from factmem.vectors import unit_vector
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["InMemoryProvider"]
+
+
+class InMemoryProvider(LedgerProvider):
+    """Keeps everything in memory, with every capability; gone when it is closed.
+
+    Args:
+        clock: gives the time of recording, and decides what has expired.
+    """
+
+    def __init__(self, *, clock: Clock = system_clock) -> None:
+        super().__init__(clock=clock)
+        self._log: list[LogEntry] = []
+        self._index = TrackIndex()
+        self._places: dict[str, Place] = {}
+        self._vectors: dict[int, NDArray[np.float32]] = {}
+        self._embedder: EmbedderIdentity | None = None
+        self._seq = 0
+        self._closed = False
+
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        """See `factmem.abc.KeepsHistory.append`."""
+        self._check_open()
+        vectors = self._checked(statements)
+        receipts: list[Receipt] = []
+        for statement in statements:
+            match statement:
+                case Append(assertion=assertion):
+                    receipts.append(self._append(assertion, vectors.get(id(statement))))
+                case StateRequest():
+                    self._seq += 1
+                    self._log.append(
+                        StateChange(
+                            assertion_id=statement.assertion_id,
+                            state=statement.state,
+                            seq=self._seq,
+                            recorded_at=self._clock(),
+                            reason=statement.reason,
+                        )
+                    )
+        return receipts
+
+    def _checked(self, statements: Sequence[Statement]) -> dict[int, NDArray[np.float32]]:
+        """Refuse the whole of a transaction before any of it is written; return its vectors, normalised."""
+        vectors = {}
+        trial = TrackIndex()
+        for statement in statements:
+            match statement:
+                case Append(assertion=assertion, vector=vector):
+                    if self._index.known(assertion) is None and trial.known(assertion) is None:
+                        trial.record(assertion, 0, self._clock)
+                    if vector is not None:
+                        vectors[id(statement)] = unit_vector(vector, dimension=self._dimension)
+                case StateRequest(assertion_id=assertion_id) if assertion_id not in self._places:
+                    raise RecordNotFoundError("no assertion of this store has the id whose state should change")
+                case _:
+                    pass
+        return vectors
+
+    def _append(self, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
+        if (known := self._index.known(assertion)) is not None:
+            return Receipt(recorded=known, new=False)
+        self._seq += 1
+        recorded = self._index.record(assertion, self._seq, self._clock)
+        self._log.append(recorded)
+        self._places[recorded.id] = assertion.place
+        if vector is not None:
+            self._vectors[recorded.seq] = vector
+        return Receipt(recorded=recorded, new=True)
+
+    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
+        """See `factmem.abc.KeepsHistory.entries`."""
+        self._check_open()
+        here = {
+            entry.id
+            for entry in self._log
+            if isinstance(entry, Recorded)
+            and entry.assertion.place.key == place.key
+            and keyword in (None, entry.assertion.keyword)
+        }
+        return [entry for entry in self._log if _assertion_id(entry) in here]
+
+    async def version(self) -> int:
+        """See `factmem.abc.FeedsChanges.version`."""
+        self._check_open()
+        return self._seq
+
+    async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
+        """See `factmem.abc.FeedsChanges.changes`."""
+        self._check_open()
+        return [
+            entry
+            for entry in self._log
+            if entry.seq > since and self._places[_assertion_id(entry)].scope.tenant == tenant
+        ]
+
+    async def embedder(self) -> EmbedderIdentity | None:
+        """See `factmem.abc.KeepsVectors.embedder`."""
+        self._check_open()
+        return self._embedder
+
+    async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
+        """See `factmem.abc.KeepsVectors.use_embedder`."""
+        self._check_open()
+        if self._embedder not in (None, identity) and not replace:
+            raise EmbedderMismatchError(
+                f"this store's vectors come from {self._embedder}, not from {identity}: "
+                "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
+            )
+        if self._embedder != identity:
+            self._vectors.clear()
+        self._embedder = identity
+
+    async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """See `factmem.abc.KeepsVectors.put_vectors`."""
+        self._check_open()
+        checked = {seq: unit_vector(vector, dimension=self._dimension) for seq, vector in vectors.items()}
+        known = {entry.seq for entry in self._log if isinstance(entry, Recorded)}
+        self._vectors.update({seq: vector for seq, vector in checked.items() if seq in known})
+
+    async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
+        """See `factmem.abc.KeepsVectors.vectors`."""
+        import numpy as np
+
+        seqs = [
+            entry.seq
+            for entry in await self.changes(tenant, since)
+            if isinstance(entry, Recorded) and entry.seq in self._vectors
+        ]
+        width = self._dimension or 0
+        return seqs, np.array([self._vectors[seq] for seq in seqs], dtype=np.float32).reshape(len(seqs), width)
+
+    async def nearest(
+        self, vector: NDArray[np.float32], limit: int, *, tenant: str | None
+    ) -> Sequence[tuple[int, float]]:
+        """See `factmem.abc.SearchesVectors.nearest`."""
+        import numpy as np
+
+        wanted = unit_vector(vector, dimension=self._dimension)
+        seqs, rows = await self.vectors(tenant)
+        cosines = rows @ wanted
+        best = np.argsort(-cosines, kind="stable")[:limit]
+        return [(seqs[row], float(cosines[row])) for row in best]
+
+    async def erase(self, record_ids: Sequence[str], *, tenant: str | None) -> EraseReceipt:
+        """See `factmem.abc.Erases.erase`."""
+        self._check_open()
+        wanted = set(record_ids)
+        gone = [
+            entry
+            for entry in self._log
+            if isinstance(entry, Recorded)
+            and entry.record_id in wanted
+            and entry.assertion.place.scope.tenant == tenant
+        ]
+        ids = {recorded.id for recorded in gone}
+        self._log = [entry for entry in self._log if isinstance(entry, Tombstone) or _assertion_id(entry) not in ids]
+        for recorded in gone:
+            self._seq += 1
+            self._log.append(Tombstone(assertion_id=recorded.id, seq=self._seq))
+            self._vectors.pop(recorded.seq, None)
+        self._index = TrackIndex()
+        for entry in self._log:
+            if isinstance(entry, Recorded):
+                self._index.add(entry)
+        return EraseReceipt(erased=len(gone))
+
+    async def aclose(self) -> None:
+        """Close it; what it kept is gone."""
+        self._closed = True
+        self._log.clear()
+
+    @property
+    def _dimension(self) -> int | None:
+        return self._embedder.dimension if self._embedder else None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ProviderClosedError("the provider was closed")
+
+
+def _assertion_id(entry: LogEntry) -> str:
+    return entry.id if isinstance(entry, Recorded) else entry.assertion_id

@@ -1,0 +1,65 @@
+"""Finding providers by address: ``sqlite-vec:///var/lib/agent/facts.db``, ``file:facts``, ``memory:``."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl, unquote
+
+from factmem.abc import AgentMemoryProvider
+from factmem.errors import MissingPackageError, UnknownProviderError
+
+__all__ = ["ENTRY_POINT_GROUP", "open_provider", "provider_entry_points"]
+
+ENTRY_POINT_GROUP: Final = "factmem.providers"
+"""The entry-point group that providers are found in, ours and third parties'."""
+
+
+def provider_entry_points() -> dict[str, EntryPoint]:
+    """Return the installed providers by name, without importing any of them."""
+    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
+
+
+def open_provider(address: str) -> AgentMemoryProvider:
+    """Open the provider that an address names.
+
+    An address is ``name:location?option=value``: the name of an entry point of the group
+    `ENTRY_POINT_GROUP`, then what its class takes as its first argument, then keyword arguments
+    as text. ``name:///absolute/path`` and ``name:relative/path`` both work; a location without any
+    name is a path for ``sqlite-vec``. Nothing is read or written before the first call.
+
+    Args:
+        address: where the facts are.
+
+    Raises:
+        UnknownProviderError: no installed provider has this name, or it does not take these options.
+        MissingPackageError: the provider needs a package that is not installed.
+    """
+    name, location, options = _parsed(address)
+    known = provider_entry_points()
+    if name not in known:
+        raise UnknownProviderError(
+            f"no provider is called {name!r}; installed are {', '.join(known) or 'none'}. "
+            "An address looks like sqlite-vec:///path/to/facts.db"
+        )
+    try:
+        factory: Any = known[name].load()
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name or name, extra=name) from error
+    arguments = [location] if location else []
+    try:
+        inspect.signature(factory).bind(*arguments, **options)
+    except TypeError as error:
+        raise UnknownProviderError(f"the provider {name!r} cannot be opened at {location!r}: {error}") from None
+    return cast("AgentMemoryProvider", factory(*arguments, **options))
+
+
+def _parsed(address: str) -> tuple[str, str, dict[str, str]]:
+    name, colon, rest = address.partition(":")
+    if not colon or "/" in name or "." in name:
+        return "sqlite-vec", address, {}
+    location, _, query = rest.partition("?")
+    if location.startswith("//"):
+        location = location.removeprefix("//")
+    return name, unquote(location), dict(parse_qsl(query))

@@ -1,0 +1,452 @@
+"""What a store appends (assertions and what happens to them) and what people see of it (records).
+
+An `Assertion` says one value of one concept at one place and never changes. A store records it with
+an id and a sequence number (`Recorded`), may later change its state (`StateChange`) and may erase it
+(`Tombstone`); these three are its log. `factmem.fold` computes what is current from a log.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import attrs
+
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
+from factmem.names import checked_name
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json, canonical_bytes, decode_value, encode_value, type_of
+
+__all__ = [
+    "Assertion",
+    "AssertionState",
+    "Change",
+    "ChangeKind",
+    "Evidence",
+    "FactDetails",
+    "FactRecord",
+    "LogEntry",
+    "Origin",
+    "Place",
+    "Recorded",
+    "StateChange",
+    "Tombstone",
+    "assertions_of",
+    "record_of",
+]
+
+T = TypeVar("T")
+
+
+class Origin(enum.Enum):
+    """Whose words a fact comes from; it decides what is believed."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    DOCUMENT = "document"
+    UNKNOWN = "unknown"
+
+    @property
+    def trusted(self) -> bool:
+        """Whether words of this origin are kept; the others are quarantined until let in."""
+        return self in (Origin.USER, Origin.ASSISTANT)
+
+
+class AssertionState(enum.Enum):
+    """What became of an assertion. A store keeps the first three; SUPERSEDED follows from the fold."""
+
+    ACTIVE = "active"
+    QUARANTINED = "quarantined"
+    RETRACTED = "retracted"
+    SUPERSEDED = "superseded"
+
+
+class ChangeKind(enum.Enum):
+    """What happened to one record."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    DELETED = "deleted"
+
+
+@attrs.frozen
+class Place:
+    """Where facts lie: about whom, and where they hold.
+
+    Attributes:
+        subject: whom or what the facts are about.
+        scope: where they hold, anchored at a tenant.
+    """
+
+    subject: MemorySubject
+    scope: MemoryScope
+
+    @property
+    def key(self) -> tuple[str | None, tuple[str, ...], tuple[str, str | None]]:
+        """What makes it the same place: tenant, scope path, subject name and individual."""
+        return (self.scope.tenant, self.scope.segments, self.subject.key)
+
+    def __str__(self) -> str:
+        return f"{self.subject} in {self.scope}"
+
+
+@attrs.frozen(kw_only=True)
+class Evidence:
+    """The words a fact came from.
+
+    Attributes:
+        quote: the words, exactly as they stand in the message.
+        message_id: the message's id, unique in its conversation.
+        role: the role of who said it, as the conversation names it: ``user``, ``assistant``, ….
+        speaker: the name of who said it, if it is known.
+        conversation_id: the conversation (session) that the message belongs to.
+        position: the message's place in the conversation, from 0.
+        start: where in the message's text the quote starts, in characters.
+        end: where it ends.
+    """
+
+    quote: str = attrs.field(repr=False)
+    message_id: str | None = None
+    role: str | None = None
+    speaker: str | None = None
+    conversation_id: str | None = None
+    position: int | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+def _importance(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidDataError("importance must be a number from 0 to 1", path="$.importance")
+
+
+def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+    if value is not None:
+        checked_name(value, what="an owner")
+
+
+def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    encoded = encode_value(dict(value), dict[str, Any])
+    assert isinstance(encoded, dict)
+    return encoded
+
+
+def _optional_utc(moment: dt.datetime | None) -> dt.datetime | None:
+    return None if moment is None else utc(moment, what="expires_at")
+
+
+def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    return tuple(items)
+
+
+def _labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(labels, str):
+        raise InvalidDataError("categories and topics are lists of strings, not one string")
+    return tuple(dict.fromkeys(checked_name(label, what="a category or topic") for label in labels))
+
+
+@attrs.frozen(kw_only=True)
+class FactDetails:
+    """What is known about a fact besides its value.
+
+    Attributes:
+        importance: from 0 to 1; weighs in recall.
+        categories: labels given by the caller.
+        topics: what it touches, as a detector found.
+        source: where it came from; a filter, not a lock.
+        owner: who alone may see it; None for public.
+        metadata: anything else, as JSON.
+        evidence: the words it came from.
+        origin: whose words those are.
+        expires_at: from when on it is neither loaded nor recalled, in UTC.
+
+    Raises:
+        InvalidDataError: a number is out of range, a name is not legal, or the metadata is no JSON.
+    """
+
+    importance: float = attrs.field(default=0.5, validator=_importance)
+    categories: tuple[str, ...] = attrs.field(default=(), converter=_labels)
+    topics: tuple[str, ...] = attrs.field(default=(), converter=_labels)
+    source: str | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.instance_of(str))
+    )
+    owner: str | None = attrs.field(default=None, validator=_owner)
+    metadata: Mapping[str, Any] = attrs.field(factory=dict, converter=_metadata)
+    evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
+    origin: Origin = attrs.field(default=Origin.USER, validator=attrs.validators.instance_of(Origin))
+    expires_at: dt.datetime | None = attrs.field(default=None, converter=_optional_utc)
+
+
+def _state_by_origin(assertion: Assertion) -> AssertionState:
+    return AssertionState.ACTIVE if assertion.details.origin.trusted else AssertionState.QUARANTINED
+
+
+@attrs.frozen(kw_only=True)
+class Assertion:
+    """One value of one concept, said at one place. What a store appends and never changes.
+
+    Attributes:
+        place: where it lies.
+        keyword: the concept's key.
+        description: the concept's description, as it was when this was said.
+        fact_type: whether the concept is SINGLE or MULTIPLE.
+        shape: the structural tag of the value's type.
+        data: the value as JSON; None for a removal of a SINGLE.
+        timestamp: when it was said, in UTC. It orders the fold.
+        removed: this says that the value (of a SINGLE: any value) is no more.
+        valid_from: since when it is true.
+        valid_to: until when it is true.
+        details: importance, owner, evidence and so on.
+        revises: the id of the record whose value this replaces, for an update by id.
+        state: ACTIVE, or QUARANTINED for words of an untrusted origin.
+    """
+
+    place: Place
+    keyword: str
+    description: str
+    fact_type: FactType
+    shape: Any
+    data: Any = attrs.field(repr=False)
+    timestamp: dt.datetime
+    removed: bool = False
+    valid_from: dt.datetime | None = None
+    valid_to: dt.datetime | None = None
+    details: FactDetails = attrs.field(factory=FactDetails)
+    revises: str | None = None
+    state: AssertionState = attrs.Factory(_state_by_origin, takes_self=True)
+
+    @property
+    def track(self) -> tuple[object, ...]:
+        """What shares one type and one fold: a keyword of one owner at one place."""
+        return (*self.place.key, self.details.owner, self.keyword)
+
+    @property
+    def slot(self) -> bytes:
+        """Which record of its track this belongs to: the only one of a SINGLE, one per value of a MULTIPLE."""
+        return b"" if self.fact_type is FactType.SINGLE else _digest(canonical_bytes(self.data))
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The same assertion handed in twice has the same fingerprint: place, owner, value, time and message."""
+        scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence
+        identity: Json = [
+            scope.tenant,
+            list(scope.segments),
+            list(subject.key),
+            self.details.owner,
+            self.keyword,
+            self.data,
+            self.removed,
+            self.timestamp.isoformat(),
+            [[item.conversation_id, item.message_id] for item in evidence[:1]],
+            self.revises,
+        ]
+        return _digest(canonical_bytes(identity))
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+@attrs.frozen(kw_only=True)
+class Recorded:
+    """An assertion as a store recorded it.
+
+    Attributes:
+        assertion: what was said.
+        id: the assertion's id, given by the store.
+        record_id: the id of the record it belongs to, stable over its revisions.
+        seq: its number in the store's one sequence, from 1.
+        recorded_at: when the store recorded it, in UTC.
+    """
+
+    assertion: Assertion
+    id: str
+    record_id: str
+    seq: int
+    recorded_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class StateChange:
+    """A change of an assertion's state: retracted, restored, let in from quarantine.
+
+    Attributes:
+        assertion_id: which assertion.
+        state: its state from now on.
+        seq: the change's own number in the store's sequence.
+        recorded_at: when the store recorded it, in UTC.
+        reason: why, for the audit trail.
+    """
+
+    assertion_id: str
+    state: AssertionState
+    seq: int
+    recorded_at: dt.datetime
+    reason: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Tombstone:
+    """What is left of an erased assertion: no word of it, only that a mirror must drop it.
+
+    Attributes:
+        assertion_id: which assertion.
+        seq: the erasure's own number in the store's sequence.
+    """
+
+    assertion_id: str
+    seq: int
+
+
+LogEntry: TypeAlias = Recorded | StateChange | Tombstone
+"""One entry of a store's log."""
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class FactRecord(Generic[T]):
+    """What people see of a fact: one SINGLE slot, or one value of a MULTIPLE, with a stable id.
+
+    Attributes:
+        id: given by the store; stable while the record's value changes.
+        fact: the concept with this one value and its times.
+        subject: whom it is about.
+        scope: where it holds.
+        details: importance, owner, evidence, origin and so on.
+        revision: the sequence number of the assertion that this shows.
+        recorded_at: when the store recorded that assertion.
+        state: ACTIVE for what is current; in a history, what became of the revision.
+    """
+
+    id: str
+    fact: Fact[T]
+    subject: MemorySubject
+    scope: MemoryScope
+    details: FactDetails
+    revision: int
+    recorded_at: dt.datetime
+    state: AssertionState = AssertionState.ACTIVE
+
+    @property
+    def concept(self) -> Concept[T]:
+        """What the fact is about."""
+        return self.fact.concept
+
+    @property
+    def value(self) -> T:
+        """The one value."""
+        return self.fact.values[0]
+
+    @property
+    def timestamp(self) -> dt.datetime:
+        """When it was said, in UTC."""
+        return self.fact.timestamp
+
+    @property
+    def importance(self) -> float:
+        """From 0 to 1."""
+        return self.details.importance
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The words it came from."""
+        return self.details.evidence
+
+    @property
+    def private(self) -> bool:
+        """Whether only its owner may see it."""
+        return self.details.owner is not None
+
+    def __repr__(self) -> str:
+        value = "<private>" if self.private else repr(self.value)
+        return f"FactRecord({self.concept.keyword}={value}, {self.subject}, {self.scope}, {self.timestamp:%Y-%m-%d}, id={self.id})"
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """What happened to one record.
+
+    Attributes:
+        kind: CREATED, UPDATED or DELETED.
+        record: the record as it is now; of a DELETED one, as it was.
+        previous: the revision before, of an UPDATED one.
+    """
+
+    kind: ChangeKind
+    record: FactRecord[Any]
+    previous: FactRecord[Any] | None = None
+
+
+def assertions_of(
+    fact: Fact[Any], place: Place, details: FactDetails | None = None, *, removed: bool = False
+) -> tuple[Assertion, ...]:
+    """Take a fact apart into assertions, one a value.
+
+    Args:
+        fact: the fact.
+        place: where it lies.
+        details: what else is known about it.
+        removed: say that the values are no more, instead of that they are.
+    """
+    concept = fact.concept
+    return tuple(
+        Assertion(
+            place=place,
+            keyword=concept.keyword,
+            description=concept.description,
+            fact_type=concept.fact_type,
+            shape=concept.shape,
+            data=encode_value(value, concept.value_type),
+            timestamp=fact.timestamp,
+            removed=removed,
+            valid_from=fact.valid_from,
+            valid_to=fact.valid_to,
+            details=details or FactDetails(),
+        )
+        for value in fact.values
+    )
+
+
+def record_of(
+    recorded: Recorded,
+    concept: Concept[T, Any] | None = None,
+    *,
+    details: FactDetails | None = None,
+    state: AssertionState = AssertionState.ACTIVE,
+) -> FactRecord[T]:
+    """Show a recorded assertion as a record, its tenant left out.
+
+    Args:
+        recorded: what the store holds.
+        concept: the declared concept to read it with; None reads it by its shape.
+        details: in place of the assertion's own, for example with more evidence.
+        state: what to say of its state.
+
+    Raises:
+        InvalidDataError: the stored value is not of the concept's type.
+    """
+    said = recorded.assertion
+    as_said: Concept[Any, Any] = concept if concept is not None else _concept_of(said)
+    value = decode_value(said.data, as_said.value_type)
+    return FactRecord(
+        id=recorded.record_id,
+        fact=as_said.fact([value], timestamp=said.timestamp, valid_from=said.valid_from, valid_to=said.valid_to),
+        subject=said.place.subject,
+        scope=said.place.scope.within(None),
+        details=details or said.details,
+        revision=recorded.seq,
+        recorded_at=recorded.recorded_at,
+        state=state,
+    )
+
+
+def _concept_of(said: Assertion) -> Concept[Any, Any]:
+    if said.fact_type is FactType.SINGLE:
+        return SingleConcept(said.keyword, said.description, value_type=type_of(said.shape))
+    return MultipleConcept(said.keyword, said.description, value_type=type_of(said.shape))

@@ -1,0 +1,196 @@
+"""Where facts hold: paths in a tenant's tree, compared segment by segment."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import ClassVar, Self
+from urllib.parse import unquote
+
+import attrs
+
+from factmem.errors import InvalidNameError
+from factmem.names import checked_name
+
+__all__ = ["MemoryScope", "MemoryScopesProfile", "ScopeKind"]
+
+
+class ScopeKind(enum.Enum):
+    """The four branches of a tenant's tree, narrowest first."""
+
+    AGENT = "agent"
+    FEATURE = "feature"
+    PRODUCT = "product"
+    CROSS_PRODUCT = "cross-product"
+
+
+_BREADTH = {kind: breadth for breadth, kind in enumerate(ScopeKind)}
+
+
+def _checked_path(path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(checked_name(segment, what="a scope's segment") for segment in path)
+
+
+def _checked_tenant(tenant: str | None) -> str | None:
+    return None if tenant is None else checked_name(tenant, what="a tenant")
+
+
+def _written(segment: str) -> str:
+    """One segment as a path shows it; ``.`` and ``..`` are names like any other, and shown as such."""
+    if segment in (".", ".."):
+        return segment.replace(".", "%2E")
+    return segment.replace("%", "%25").replace("/", "%2F")
+
+
+@attrs.frozen
+class MemoryScope:
+    """A branch of a tenant's tree, written as a path: ``/agent/planner``, ``/product/alpha/decisions``.
+
+    `CROSS_PRODUCT` is a branch beside the others and not their root. Names are compared exactly,
+    segment by segment: ``/project/a`` never contains ``/project/ab``.
+
+    Attributes:
+        kind: which of the four branches.
+        path: the name in that branch and its children; empty only for `CROSS_PRODUCT` itself.
+        tenant: the organisation whose tree this is; None for the unnamed default tenant. Set by the
+            `Memory` that is opened on it.
+
+    Raises:
+        InvalidNameError: a segment is not legal, or a branch that needs a name has none.
+    """
+
+    CROSS_PRODUCT: ClassVar[MemoryScope]
+    """What holds for every product of the organisation."""
+
+    kind: ScopeKind
+    path: tuple[str, ...] = attrs.field(default=(), converter=_checked_path)
+    tenant: str | None = attrs.field(default=None, kw_only=True, converter=_checked_tenant)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.path and self.kind is not ScopeKind.CROSS_PRODUCT:
+            raise InvalidNameError(f"a scope of kind {self.kind.value} needs a name: /{self.kind.value}/<name>")
+
+    @classmethod
+    def agent(cls, name: str) -> Self:
+        """What one agent knows."""
+        return cls(ScopeKind.AGENT, (name,))
+
+    @classmethod
+    def feature(cls, feature_id: str) -> Self:
+        """What one feature knows, whichever agents serve it."""
+        return cls(ScopeKind.FEATURE, (feature_id,))
+
+    @classmethod
+    def product(cls, name: str) -> Self:
+        """What one product knows."""
+        return cls(ScopeKind.PRODUCT, (name,))
+
+    @classmethod
+    def parse(cls, path: str) -> Self:
+        """Read a path as `str` writes it; a path under none of the four branches is cross-product.
+
+        ``/agent/x``, ``/feature/x`` and ``/product/x`` are of those kinds; ``/cross-product`` is
+        `CROSS_PRODUCT`, and any other path, such as ``/customer/acme``, lies under it. A ``/``
+        or ``%`` inside a name is written ``%2F`` or ``%25``.
+
+        Raises:
+            InvalidNameError: the path is empty, has empty segments, or tries to climb with ``..``.
+        """
+        if not isinstance(path, str) or not path.strip("/ "):
+            raise InvalidNameError("an empty path names no scope; leave the scope out to mean all of them")
+        written = path.removeprefix("/").removesuffix("/").split("/")
+        if any(segment in (".", "..") for segment in written):
+            raise InvalidNameError("a scope's path cannot climb: it holds a '.' or '..' segment")
+        if not all(segment.strip() for segment in written):
+            raise InvalidNameError("a scope's path holds an empty segment")
+        try:
+            segments = tuple(unquote(segment, errors="strict") for segment in written)
+        except UnicodeDecodeError:
+            raise InvalidNameError("a scope's path holds a %-escape that is not UTF-8") from None
+        match written[0]:
+            case "agent" | "feature" | "product" | "cross-product" as kind:
+                return cls(ScopeKind(kind), segments[1:])
+            case _:
+                return cls(ScopeKind.CROSS_PRODUCT, segments)
+
+    def __truediv__(self, child: str) -> Self:
+        return attrs.evolve(self, path=(*self.path, child))
+
+    def within(self, tenant: str | None) -> Self:
+        """Anchor this scope at a tenant."""
+        return self if tenant == self.tenant else attrs.evolve(self, tenant=tenant)
+
+    @property
+    def parent(self) -> Self | None:
+        """The scope one level up, or None at the top of a branch."""
+        shortest = 0 if self.kind is ScopeKind.CROSS_PRODUCT else 1
+        return attrs.evolve(self, path=self.path[:-1]) if len(self.path) > shortest else None
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The whole path below the tenant, its kind first."""
+        return (self.kind.value, *self.path)
+
+    @property
+    def narrowness(self) -> tuple[int, int]:
+        """Sorts scopes from narrow to broad: agent, feature, product, cross-product; a child first."""
+        return (_BREADTH[self.kind], -len(self.path))
+
+    def contains(self, other: MemoryScope) -> bool:
+        """Whether ``other`` is this scope or lies in its subtree, in the same tenant."""
+        return self.tenant == other.tenant and self.kind is other.kind and other.path[: len(self.path)] == self.path
+
+    def __str__(self) -> str:
+        hidden = self.kind is ScopeKind.CROSS_PRODUCT and self.path and self.path[0] not in _RESERVED
+        shown = self.path if hidden else self.segments
+        return "/" + "/".join(map(_written, shown))
+
+
+_RESERVED = frozenset(kind.value for kind in ScopeKind)
+MemoryScope.CROSS_PRODUCT = MemoryScope(ScopeKind.CROSS_PRODUCT)
+
+
+def _optional_name(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+    if value is not None:
+        checked_name(value, what=attribute.name)
+
+
+@attrs.frozen(kw_only=True)
+class MemoryScopesProfile:
+    """The names under which one agent takes part in memory.
+
+    A kind without a name is not a scope of this agent: it is neither read nor written.
+
+    Attributes:
+        agent_name: opens ``/agent/<name>``.
+        feature_name: opens ``/feature/<name>``.
+        product_name: opens ``/product/<name>``.
+        organization_name: the tenant; it walls off everything of every other organisation.
+        cross_product: whether the organisation's `MemoryScope.CROSS_PRODUCT` takes part.
+    """
+
+    agent_name: str | None = attrs.field(default=None, validator=_optional_name)
+    feature_name: str | None = attrs.field(default=None, validator=_optional_name)
+    product_name: str | None = attrs.field(default=None, validator=_optional_name)
+    organization_name: str | None = attrs.field(default=None, validator=_optional_name)
+    cross_product: bool = attrs.field(default=True, validator=attrs.validators.instance_of(bool))
+
+    def scope_of(self, kind: ScopeKind) -> MemoryScope | None:
+        """This agent's scope of one kind, anchored at its tenant, or None where it has no name."""
+        return next((scope for scope in self.scopes() if scope.kind is kind), None)
+
+    def scopes(self) -> tuple[MemoryScope, ...]:
+        """All scopes of this agent, narrowest first, anchored at its tenant."""
+        return tuple(self._scopes())
+
+    def _scopes(self) -> Iterator[MemoryScope]:
+        named = {
+            ScopeKind.AGENT: self.agent_name,
+            ScopeKind.FEATURE: self.feature_name,
+            ScopeKind.PRODUCT: self.product_name,
+        }
+        for kind, name in named.items():
+            if name is not None:
+                yield MemoryScope(kind, (name,), tenant=self.organization_name)
+        if self.cross_product:
+            yield MemoryScope.CROSS_PRODUCT.within(self.organization_name)

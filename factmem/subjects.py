@@ -1,0 +1,73 @@
+"""Whom or what facts are about."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import attrs
+
+from factmem.errors import InvalidDataError
+from factmem.names import checked_name
+
+__all__ = ["MemorySubject"]
+
+_WEAKEST: Final = 2**31 - 1
+
+
+def _subject_name(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
+    checked_name(value, what=f"a subject's {attribute.name}")
+
+
+def _priority(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _WEAKEST:
+        raise InvalidDataError(f"priority_level must be a whole number from 0 to {_WEAKEST}", path="$.priority_level")
+
+
+@attrs.frozen
+class MemorySubject:
+    """The entity that facts are about.
+
+    A subject can be narrowed to one individual, which is a place of its own: reading ``USER``
+    never reads ``USER.individual("alice")``.
+
+    Attributes:
+        name: the subject's unique name.
+        prompt_description: what it stands for, told to people and to a model.
+        priority_level: lower is stronger; when several subjects have a fact of one concept, the
+            strongest one is chosen. From 0 to 2**31 - 1.
+        individual_name: the one individual this is narrowed to, if any.
+
+    Raises:
+        InvalidDataError: a name is not legal or the priority is out of range.
+    """
+
+    EVERYTHING: ClassVar[MemorySubject]
+    """The weakest subject: all that matters and has no subject of its own."""
+
+    name: str = attrs.field(validator=_subject_name)
+    prompt_description: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    priority_level: int = attrs.field(default=_WEAKEST - 1, kw_only=True, validator=_priority)
+    individual_name: str | None = attrs.field(
+        default=None, kw_only=True, validator=attrs.validators.optional(_subject_name)
+    )
+
+    def individual(self, name: str) -> MemorySubject:
+        """Narrow this subject to one individual.
+
+        Raises:
+            InvalidNameError: the name is not legal.
+        """
+        return attrs.evolve(self, individual_name=name)
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """What makes a subject the same subject: its name and its individual."""
+        return (self.name, self.individual_name)
+
+    def __str__(self) -> str:
+        return self.name if self.individual_name is None else f"{self.name}:{self.individual_name}"
+
+
+MemorySubject.EVERYTHING = MemorySubject(
+    "everything", "All important information and meaningful facts", priority_level=_WEAKEST
+)

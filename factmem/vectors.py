@@ -1,0 +1,58 @@
+"""Checks on embeddings: what may enter a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from factmem.errors import InvalidVectorError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["unit_rows", "unit_vector"]
+
+
+def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.float32]:
+    """Return a vector as float32 of shape (dimension,) and length 1.
+
+    Raises:
+        InvalidVectorError: it is no vector, holds NaN or infinity, is zero, or of another dimension.
+    """
+    import numpy as np
+
+    try:
+        row = np.asarray(vector, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise InvalidVectorError("an embedding must be a sequence of numbers") from None
+    if row.ndim != 1:
+        raise InvalidVectorError(f"an embedding must have one axis, not {row.ndim}")
+    unit: NDArray[np.float32] = unit_rows(row[None, :], dimension=dimension)[0]
+    return unit
+
+
+def unit_rows(matrix: Any, *, dimension: int | None = None) -> NDArray[np.float32]:
+    """Return a matrix as float32 of shape (rows, dimension), each row of length 1.
+
+    Raises:
+        InvalidVectorError: a row holds NaN or infinity or is zero, or the shape is wrong; the path
+            names the row.
+    """
+    import numpy as np
+
+    try:
+        rows = np.ascontiguousarray(matrix, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise InvalidVectorError("embeddings must be a matrix of numbers") from None
+    if rows.ndim != 2:
+        raise InvalidVectorError(f"embeddings must be a matrix, not of {rows.ndim} axes")
+    if dimension is not None and rows.shape[1] != dimension:
+        raise InvalidVectorError(f"the embedding has {rows.shape[1]} dimensions; this store's have {dimension}")
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    bad = ~np.isfinite(lengths) | (lengths == 0)
+    if bad.any():
+        row = int(np.argmax(bad))
+        what = "is zero" if lengths[row] == 0 else "holds NaN or infinity"
+        raise InvalidVectorError(f"the embedding {what}", path=f"$[{row}]")
+    unit: NDArray[np.float32] = (rows / lengths[:, None]).astype(np.float32)
+    return unit
