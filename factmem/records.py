@@ -365,7 +365,8 @@ class FactRecord(Generic[T]):
 
     def __repr__(self) -> str:
         value = "<private>" if self.private else repr(self.value)
-        return f"FactRecord({self.concept.keyword}={value}, {self.subject}, {self.scope}, {self.timestamp:%Y-%m-%d}, id={self.id})"
+        where = f"{self.subject}, {self.scope}, {self.timestamp:%Y-%m-%d}"
+        return f"FactRecord({self.concept.keyword}={value}, {where}, id={self.id})"
 
 
 @attrs.frozen(kw_only=True)

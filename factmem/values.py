@@ -168,7 +168,7 @@ def accepts(stored: Shape, wanted: Shape) -> bool:
     Equal shapes are compatible; so is an object that gained or lost a field with a default, an enum
     that gained members, a union that gained options, and anything read as undeclared JSON.
     """
-    if wanted == stored or wanted == JSON_SHAPE:
+    if wanted in (stored, JSON_SHAPE):
         return True
     match stored, wanted:
         case {"enum": old}, {"enum": new}:
@@ -245,7 +245,10 @@ def check_value(value: T, value_type: type[T]) -> T:
 
 
 def canonical_bytes(data: Json) -> bytes:
-    """Return the bytes that decide whether two values are equal: sorted keys, NFC text; ``1``, ``1.0``, ``True`` differ."""
+    """Return the bytes that decide whether two values are equal.
+
+    Keys are sorted and text is in NFC; ``1``, ``1.0`` and ``True`` differ.
+    """
     return _dumps(_normalised(data)).encode()
 
 

@@ -108,7 +108,7 @@ def _facts(current: Sequence[Current]) -> list[Fact[Any]]:
 
 def _concept_as_stored(items: Sequence[Current]) -> Concept[Any, Any]:
     """The concept by the shape it is stored in; values of several shapes read as JSON."""
-    concept = record_of(items[-1].recorded).concept
+    concept: Concept[Any, Any] = record_of(items[-1].recorded).concept
     shape = items[-1].recorded.assertion.shape
     same = all(item.recorded.assertion.shape == shape for item in items)
     return concept if same else attrs.evolve(concept, value_type=object)
