@@ -1,1 +1,104 @@
-"""factmem: a typed fact store for AI agents."""
+"""factmem: a typed fact store for AI agents.
+
+The names here are what most programs need; the contracts are in `factmem.abc`, the parts of recall in
+`factmem.recall`, what tests need in `factmem.testing`. Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from factmem.abc import AgentMemoryProvider, Conversation, Embedder, EraseReceipt, Message
+    from factmem.errors import FactMemError
+    from factmem.facts import (
+        STATEMENT,
+        Concept,
+        Fact,
+        FactType,
+        MultipleConcept,
+        MultipleFacts,
+        SingleConcept,
+        SingleFact,
+    )
+    from factmem.memory import BlockingMemory, FuturePolicy, Memory
+    from factmem.providers import InMemoryProvider, NoMemory, open_provider
+    from factmem.recall import RecallMatch, RecallSettings
+    from factmem.records import Change, ChangeKind, Evidence, FactDetails, FactRecord, Origin
+    from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
+    from factmem.subjects import MemorySubject
+
+__all__ = [
+    "STATEMENT",
+    "AgentMemoryProvider",
+    "BlockingMemory",
+    "Change",
+    "ChangeKind",
+    "Concept",
+    "Conversation",
+    "Embedder",
+    "EraseReceipt",
+    "Evidence",
+    "Fact",
+    "FactDetails",
+    "FactMemError",
+    "FactRecord",
+    "FactType",
+    "FuturePolicy",
+    "InMemoryProvider",
+    "Memory",
+    "MemoryScope",
+    "MemoryScopesProfile",
+    "MemorySubject",
+    "Message",
+    "MultipleConcept",
+    "MultipleFacts",
+    "NoMemory",
+    "Origin",
+    "RecallMatch",
+    "RecallSettings",
+    "ScopeKind",
+    "SingleConcept",
+    "SingleFact",
+    "open_provider",
+]
+
+_HOME = {
+    "abc": ("AgentMemoryProvider", "Conversation", "Embedder", "EraseReceipt", "Message"),
+    "errors": ("FactMemError",),
+    "facts": (
+        "STATEMENT",
+        "Concept",
+        "Fact",
+        "FactType",
+        "MultipleConcept",
+        "MultipleFacts",
+        "SingleConcept",
+        "SingleFact",
+    ),
+    "memory": ("BlockingMemory", "FuturePolicy", "Memory"),
+    "providers": ("InMemoryProvider", "NoMemory", "open_provider"),
+    "recall": ("RecallMatch", "RecallSettings"),
+    "records": ("Change", "ChangeKind", "Evidence", "FactDetails", "FactRecord", "Origin"),
+    "scopes": ("MemoryScope", "MemoryScopesProfile", "ScopeKind"),
+    "subjects": ("MemorySubject",),
+}
+_MODULE_OF = {name: f"factmem.{module}" for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("factmem")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'factmem' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -203,7 +203,8 @@ class Assertion:
         valid_from: since when it is true.
         valid_to: until when it is true.
         details: importance, owner, evidence and so on.
-        revises: the id of the record whose value this replaces, for an update by id.
+        revises: the id of the record that this updates, for an update by id.
+        revised: the revision (sequence number) of that record that was updated.
         state: ACTIVE, or QUARANTINED for words of an untrusted origin.
     """
 
@@ -219,6 +220,7 @@ class Assertion:
     valid_to: dt.datetime | None = None
     details: FactDetails = attrs.field(factory=FactDetails)
     revises: str | None = None
+    revised: int | None = None
     state: AssertionState = attrs.Factory(_state_by_origin, takes_self=True)
 
     @property
@@ -246,6 +248,7 @@ class Assertion:
             self.timestamp.isoformat(),
             [[item.conversation_id, item.message_id] for item in evidence[:1]],
             self.revises,
+            self.revised,
         ]
         return _digest(canonical_bytes(identity))
 

@@ -1,0 +1,107 @@
+"""The same memory for programs without an event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import functools
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from factmem.errors import ProviderClosedError
+from factmem.memory.facade import Memory
+from factmem.memory.reading import MemoryReader
+
+__all__ = ["BlockingMemory", "BlockingReader"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[BlockingReader, P], R]:
+    """Turn an async method into one that waits for it, with the same arguments and the same docstring."""
+
+    def call(self: BlockingReader, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._portal_in_use().call(functools.partial(method, self._reader, *args, **kwargs))
+
+    return cast("Callable[Concatenate[BlockingReader, P], R]", functools.wraps(method)(call))
+
+
+class BlockingReader:
+    """The blocking twin of `MemoryReader`: the same methods, which wait."""
+
+    def __init__(self, reader: MemoryReader, portal: BlockingPortal | None) -> None:
+        self._reader = reader
+        self._portal = portal
+
+    def _portal_in_use(self) -> BlockingPortal:
+        if self._portal is None:
+            raise ProviderClosedError("the memory is not open: use it inside its `with` block")
+        return self._portal
+
+    load = _blocking(MemoryReader.load)
+    recall = _blocking(MemoryReader.recall)
+    get = _blocking(MemoryReader.get)
+    history = _blocking(MemoryReader.history)
+    list_records = _blocking(MemoryReader.list_records)
+    list_scopes = _blocking(MemoryReader.list_scopes)
+    list_categories = _blocking(MemoryReader.list_categories)
+    info = _blocking(MemoryReader.info)
+    tree = _blocking(MemoryReader.tree)
+
+
+class BlockingMemory(BlockingReader):
+    """The blocking twin of `Memory`, opened with ``with``; its event loop runs in a thread of its own.
+
+    ::
+
+        with BlockingMemory(Memory("sqlite-vec:facts.db")) as memory:
+            memory.remember("The venue has 120 seats.")
+
+    Args:
+        memory: the memory, not yet opened.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__(memory, None)
+        self._memory = memory
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        portal = self._open.enter_context(start_blocking_portal())
+        self._open.callback(lambda: portal.call(self._memory.aclose))
+        self._portal = portal
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._portal = None
+        self._open.close()
+
+    def as_viewer(self, viewer: str | None) -> BlockingMemory:
+        """See `Memory.as_viewer`; it lives as long as this memory is open."""
+        other = BlockingMemory(self._memory.as_viewer(viewer))
+        other._portal = self._portal_in_use()
+        return other
+
+    def as_of(self, when: dt.datetime) -> BlockingReader:
+        """See `Memory.as_of`."""
+        return BlockingReader(self._memory.as_of(when), self._portal_in_use())
+
+    def known_at(self, when: dt.datetime) -> BlockingReader:
+        """See `Memory.known_at`."""
+        return BlockingReader(self._memory.known_at(when), self._portal_in_use())
+
+    save = _blocking(Memory.save)
+    remember = _blocking(Memory.remember)
+    update = _blocking(Memory.update)
+    retract = _blocking(Memory.retract)
+    restore = _blocking(Memory.restore)
+    forget = _blocking(Memory.forget)
+    reembed = _blocking(Memory.reembed)
+    export = _blocking(Memory.export)
+    import_ = _blocking(Memory.import_)

@@ -1,0 +1,130 @@
+"""Export and import: a memory's log as JSON Lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import anyio
+import attrs
+from anyio import AsyncFile
+
+from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
+from factmem.errors import CodecError, InvalidDataError, NewerVersionError, StoreUnavailableError
+from factmem.records import Assertion, AssertionState, Place, Recorded
+
+__all__ = ["export_log", "import_log"]
+
+_BATCH = 500
+
+
+async def export_log(
+    target: Path | str | IO[str], log: Sequence[Recorded], states: Mapping[str, AssertionState]
+) -> int:
+    """Write a log, each assertion with its present state; return how many lines, the header not counted.
+
+    Raises:
+        StoreUnavailableError: the file cannot be written.
+    """
+    lines = 0
+    async with _opened(target, "w") as file:
+        await file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
+        for recorded in sorted(log, key=lambda item: item.seq):
+            state = states.get(recorded.id)
+            if state is not None:
+                said = attrs.evolve(recorded.assertion, place=_without_tenant(recorded.assertion.place), state=state)
+                await file.write(dump_entry(attrs.evolve(recorded, assertion=said)).decode() + "\n")
+                lines += 1
+    return lines
+
+
+async def import_log(
+    source: Path | str | IO[str],
+    append: Callable[[Sequence[Assertion]], Awaitable[Sequence[Recorded]]],
+    *,
+    tenant: str | None,
+    progress: Callable[[int], None] | None,
+) -> None:
+    """Read what `export_log` wrote and append it, in batches, under a tenant.
+
+    Raises:
+        CodecError: a line is malformed; the path names it. What came before is kept.
+        StoreUnavailableError: the file cannot be read.
+    """
+    record_ids: dict[str, str] = {}
+    batch: list[Recorded] = []
+
+    async def flush() -> None:
+        said = [_anchored(recorded.assertion, tenant, record_ids) for recorded in batch]
+        for old, new in zip(batch, await append(said), strict=True):
+            record_ids[old.record_id] = new.record_id
+        batch.clear()
+
+    async with _opened(source, "r") as file:
+        _check_header(await file.readline())
+        number = 1
+        async for line in file:
+            number += 1
+            recorded = _read(line, number)
+            revised = recorded.assertion.revises
+            if len(batch) >= _BATCH or (revised is not None and any(item.record_id == revised for item in batch)):
+                await flush()
+            batch.append(recorded)
+            if progress is not None:
+                progress(number - 1)
+        await flush()
+
+
+def _check_header(line: str) -> None:
+    try:
+        header: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        header = None
+    match header:
+        case {"kind": "factmem-export", "v": int() as version} if version > FORMAT_VERSION:
+            raise NewerVersionError(f"the export is of version {version}: upgrade factmem to read it", path="$[0].v")
+        case {"kind": "factmem-export", "v": int()}:
+            pass
+        case _:
+            raise CodecError("not an export of factmem; to take in a conversation, use `factmem ingest`", path="$[0]")
+
+
+def _read(line: str, number: int) -> Recorded:
+    try:
+        entry = load_entry(line)
+    except CodecError as error:
+        raise type(error)(str(error), path=f"$[{number - 1}]") from None
+    if not isinstance(entry, Recorded):
+        raise CodecError("an export holds assertions only", path=f"$[{number - 1}]")
+    return entry
+
+
+def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str]) -> Assertion:
+    place = Place(said.place.subject, said.place.scope.within(tenant))
+    revises = None if said.revises is None else record_ids.get(said.revises, said.revises)
+    return attrs.evolve(said, place=place, revises=revises)
+
+
+def _without_tenant(place: Place) -> Place:
+    return Place(place.subject, place.scope.within(None))
+
+
+@contextlib.asynccontextmanager
+async def _opened(file: Path | str | IO[str], mode: str) -> AsyncIterator[AsyncFile[str]]:
+    try:
+        if isinstance(file, Path | str):
+            async with await anyio.open_file(file, mode, encoding="utf-8") as opened:  # type: ignore[call-overload]
+                yield opened
+        else:
+            yield anyio.wrap_file(file)
+    except UnicodeDecodeError:
+        raise CodecError("the file is not UTF-8 text") from None
+    except OSError as error:
+        raise StoreUnavailableError(f"the file cannot be used: {error.strerror}") from error
+    except ValueError as error:
+        if isinstance(error, InvalidDataError | CodecError):
+            raise
+        raise StoreUnavailableError("the file is closed") from error

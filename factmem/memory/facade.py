@@ -1,0 +1,246 @@
+"""`Memory`: the facade that people hold."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import attrs
+
+from factmem.abc import AgentMemoryProvider, Clock, Detector, Embedder, EraseReceipt, Erases, system_clock
+from factmem.detection import VerbatimDetector
+from factmem.errors import CapabilityError, InvalidDataError
+from factmem.facts import Concept
+from factmem.fold import Moment, states_of
+from factmem.memory.exchange import export_log, import_log
+from factmem.memory.reading import MemoryReader, MomentReader, Reading
+from factmem.memory.writing import FuturePolicy, MemoryWriter, Writing
+from factmem.names import checked_name
+from factmem.providers import open_provider
+from factmem.recall import Corpus, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
+from factmem.records import Place, Recorded
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+__all__ = ["Memory"]
+
+
+class Memory(MemoryWriter):
+    """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
+
+    ::
+
+        async with Memory("sqlite-vec:facts.db") as memory:
+            await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
+            fact = await memory.load(SEATS, subject=USER, scope="/product/alpha")
+
+    Args:
+        store: an address for `factmem.providers.open_provider`, or a provider; a provider that was
+            handed in is not closed with the memory.
+        organization: the tenant; nothing of any other organisation is ever seen or touched.
+        viewer: who reads and owns private facts; sees what is public and what is their own.
+        concepts: concepts in use, so that records of them are read with their types.
+        subjects: where to look in a provider that has the four verbs only: these subjects …
+        scopes: … in each of these scopes.
+        embedder: makes the vectors; the offline default if None.
+        detector: takes statements from what is remembered; verbatim and offline if None.
+        settings: what weighs in recall.
+        read_only: refuse every write.
+        future: what to do with timestamps from the future.
+        clock_skew: how far into the future a timestamp may lie.
+        clock: the present.
+
+    Raises:
+        UnknownProviderError: the address names no installed provider.
+    """
+
+    def __init__(
+        self,
+        store: str | AgentMemoryProvider,
+        *,
+        organization: str | None = None,
+        viewer: str | None = None,
+        concepts: Iterable[Concept[Any, Any]] = (),
+        subjects: Sequence[MemorySubject] = (MemorySubject.EVERYTHING,),
+        scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
+        embedder: Embedder | None = None,
+        detector: Detector | None = None,
+        settings: RecallSettings | None = None,
+        read_only: bool = False,
+        future: FuturePolicy = FuturePolicy.REFUSE,
+        clock_skew: dt.timedelta = dt.timedelta(minutes=5),
+        clock: Clock = system_clock,
+    ) -> None:
+        if organization is not None:
+            checked_name(organization, what="an organization")
+        if viewer is not None:
+            checked_name(viewer, what="a viewer")
+        reading = Reading(
+            tenant=organization,
+            viewer=viewer,
+            concepts={concept.keyword: concept for concept in concepts},
+            settings=settings or RecallSettings(),
+            clock=clock,
+        )
+        self._owned = isinstance(store, str)
+        self._provider = open_provider(store) if isinstance(store, str) else store
+        anchored = [scope for scope in map(reading.anchored, scopes) if scope is not None]
+        places = [Place(subject, scope) for subject in subjects for scope in anchored]
+        embedder = embedder or default_embedder()
+        mirror = Mirror(
+            log_source(self._provider, organization, places),
+            self._provider,
+            embedder,
+            tenant=organization,
+            clock=clock,
+        )
+        writing = Writing(
+            provider=self._provider,
+            detector=detector or VerbatimDetector(clock=clock),
+            read_only=read_only,
+            future=future,
+            clock_skew=clock_skew,
+        )
+        super().__init__(reading, writing, mirror, embedder)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the store, if this memory opened it."""
+        if self._owned:
+            await self._provider.aclose()
+
+    def as_viewer(self, viewer: str | None) -> Memory:
+        """Return this memory as another viewer sees it, over the same store and the same mirror."""
+        if viewer is not None:
+            checked_name(viewer, what="a viewer")
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._reading = attrs.evolve(self._reading, viewer=viewer)
+        other._owned = False
+        return other
+
+    async def forget(
+        self,
+        *record_ids: str,
+        scope: MemoryScope | str | None = None,
+        exact: bool = False,
+        subject: MemorySubject | None = None,
+        concepts: Collection[Concept[Any, Any] | str] = (),
+        categories: Collection[str] = (),
+        sources: Collection[str] = (),
+        before: dt.datetime | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> EraseReceipt:
+        """Erase records with all their history, vectors and index entries. There is no way back.
+
+        What is given combines by AND. A record is meant by its newest assertion, whatever its state:
+        superseded, retracted and quarantined ones are erased as well.
+
+        Args:
+            record_ids: these records.
+            scope: in this scope and its subtree.
+            exact: in this very scope.
+            subject: about this subject.
+            concepts: of one of these concepts, or keywords.
+            categories: with one of these categories.
+            sources: from one of these sources.
+            before: said before this time.
+            metadata: holding all of these.
+
+        Raises:
+            InvalidDataError: nothing is given; that would erase everything.
+            CapabilityError: the provider cannot erase.
+        """
+        self._check_writable()
+        wanted = RecallFilter(
+            record_ids=record_ids,
+            scope=self._reading.anchored(scope),
+            exact=exact,
+            subject=subject,
+            keywords=tuple(item if isinstance(item, str) else item.keyword for item in concepts),
+            categories=categories,
+            sources=sources,
+            until=before,
+            metadata=metadata or {},
+        )
+        if attrs.evolve(wanted, exact=False).empty:
+            raise InvalidDataError("say what to forget: an empty filter would erase everything")
+        if not isinstance(self._provider, Erases):
+            raise CapabilityError(f"{type(self._provider).__name__} cannot erase; it has the four verbs only")
+        doomed = [
+            recorded.record_id
+            for recorded in _newest(await self._visible_log())
+            if wanted.keeps(recorded.assertion, recorded.record_id)
+        ]
+        return await self._provider.erase(doomed, tenant=self._reading.tenant)
+
+    async def reembed(self) -> int:
+        """Bind the store to this memory's embedder and embed everything anew; return how many records there are."""
+        self._check_writable()
+        await self._mirror.bind(replace=True)
+        return len(await self._corpus())
+
+    async def import_(self, source: Path | str | IO[str], *, progress: Callable[[int], None] | None = None) -> int:
+        """Take in what `export` wrote; what is there already stays as it is. Return how many assertions were new.
+
+        Args:
+            source: a file of JSON Lines, or its path.
+            progress: called with the number of lines taken in so far.
+
+        Raises:
+            CodecError: a line is malformed; what came before it is kept.
+        """
+        self._check_writable()
+        before = len(await self._visible_log())
+        await import_log(source, self._append, tenant=self._reading.tenant, progress=progress)
+        return len(await self._visible_log()) - before
+
+    async def export(self, target: Path | str | IO[str]) -> int:
+        """Write everything that the viewer may see, with its history, as JSON Lines; return how many lines.
+
+        Args:
+            target: a file opened for writing, or a path.
+        """
+        log = await self._mirror.log()
+        return await export_log(target, await self._visible_log(), states_of(log))
+
+    def as_of(self, when: dt.datetime) -> MemoryReader:
+        """Return this memory as of a time: only what had been *said* by then."""
+        return self._at(Moment(now=self._reading.clock(), as_of=_aware(when)))
+
+    def known_at(self, when: dt.datetime) -> MemoryReader:
+        """Return this memory as it was at a time: only what had been *recorded* by then."""
+        return self._at(Moment(now=self._reading.clock(), known_at=_aware(when)))
+
+    def _at(self, moment: Moment) -> MemoryReader:
+        return MomentReader(self._reading, self._mirror, self._embedder, moment)
+
+    async def _corpus(self) -> Corpus:
+        return await self._mirror.corpus()
+
+    def _moment(self) -> Moment:
+        return Moment(now=self._reading.clock())
+
+
+def _newest(log: Iterable[Recorded]) -> Iterable[Recorded]:
+    newest: dict[str, Recorded] = {}
+    for recorded in sorted(log, key=lambda item: (item.assertion.timestamp, item.seq)):
+        newest[recorded.record_id] = recorded
+    return newest.values()
+
+
+def _aware(when: dt.datetime) -> dt.datetime:
+    if when.tzinfo is None:
+        raise InvalidDataError("the time needs a time zone, for example datetime(2026, 5, 1, tzinfo=UTC)")
+    return when

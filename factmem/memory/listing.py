@@ -1,0 +1,100 @@
+"""What is where: scopes as a tree, with counts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from factmem.fold import Current
+from factmem.scopes import MemoryScope
+
+__all__ = ["ScopeInfo", "ScopeTree", "info_of", "tree_of"]
+
+
+@attrs.frozen(kw_only=True)
+class ScopeInfo:
+    """What a scope holds, its subtree included.
+
+    Attributes:
+        scope: which; None for the whole of what was looked at.
+        records: how many records.
+        keywords: the concepts in use, sorted.
+        subjects: the subjects that have records, sorted.
+        categories: the categories in use, sorted.
+        oldest: when the oldest was said, in UTC.
+        newest: when the newest was said, in UTC.
+        children: the scopes one level down that hold records.
+    """
+
+    scope: MemoryScope | None
+    records: int
+    keywords: tuple[str, ...]
+    subjects: tuple[str, ...]
+    categories: tuple[str, ...]
+    oldest: dt.datetime | None
+    newest: dt.datetime | None
+    children: tuple[MemoryScope, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ScopeTree:
+    """One node of the tree of scopes.
+
+    Attributes:
+        name: the last segment of the path; empty for the root.
+        scope: the scope that this is; None for the root and for a kind, which hold no records themselves.
+        records: how many records here and below.
+        children: the nodes one level down, sorted by name.
+    """
+
+    name: str
+    scope: MemoryScope | None
+    records: int
+    children: tuple[ScopeTree, ...]
+
+
+def info_of(rows: Sequence[Current], scope: MemoryScope | None) -> ScopeInfo:
+    """Sum up records that all lie in ``scope`` or below it."""
+    said = [row.recorded.assertion for row in rows]
+    times = [item.timestamp for item in said]
+    scopes = {item.place.scope.within(None) for item in said}
+    return ScopeInfo(
+        scope=scope,
+        records=len(rows),
+        keywords=tuple(sorted({item.keyword for item in said})),
+        subjects=tuple(sorted({str(item.place.subject) for item in said})),
+        categories=tuple(sorted({category for item in said for category in item.details.categories})),
+        oldest=min(times, default=None),
+        newest=max(times, default=None),
+        children=tuple(sorted(_children(scopes, scope), key=str)),
+    )
+
+
+def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[MemoryScope]:
+    depth = 1 if parent is None else len(parent.path) + 1
+    return {attrs.evolve(scope, path=scope.path[:depth]) for scope in scopes if parent is None or scope != parent}
+
+
+def tree_of(rows: Iterable[Current]) -> ScopeTree:
+    """Return the tree of all scopes that hold records."""
+    counts: dict[MemoryScope, int] = {}
+    for row in rows:
+        scope = row.recorded.assertion.place.scope.within(None)
+        counts[scope] = counts.get(scope, 0) + 1
+    return _node((), counts)
+
+
+def _node(path: tuple[str, ...], counts: dict[MemoryScope, int]) -> ScopeTree:
+    below = {scope: count for scope, count in counts.items() if scope.segments[: len(path)] == path}
+    names = sorted({scope.segments[len(path)] for scope in below if len(scope.segments) > len(path)})
+    here = next((attrs.evolve(scope, path=scope.path[: len(path) - 1]) for scope in below if len(path) > 1), None)
+    if len(path) == 1:
+        here = next((scope for scope in below if not scope.path), None)
+    return ScopeTree(
+        name=path[-1] if path else "",
+        scope=here,
+        records=sum(below.values()),
+        children=tuple(_node((*path, name), below) for name in names),
+    )

