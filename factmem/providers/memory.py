@@ -29,7 +29,8 @@ class InMemoryProvider(LedgerProvider):
         super().__init__(clock=clock)
         self._log: list[LogEntry] = []
         self._index = TrackIndex()
-        self._places: dict[str, Place] = {}
+        self._alive: set[str] = set()
+        self._tenants: dict[str, str | None] = {}
         self._vectors: dict[int, NDArray[np.float32]] = {}
         self._embedder: EmbedderIdentity | None = None
         self._seq = 0
@@ -68,7 +69,7 @@ class InMemoryProvider(LedgerProvider):
                         trial.record(assertion, 0, self._clock)
                     if vector is not None:
                         vectors[id(statement)] = unit_vector(vector, dimension=self._dimension)
-                case StateRequest(assertion_id=assertion_id) if assertion_id not in self._places:
+                case StateRequest(assertion_id=assertion_id) if assertion_id not in self._alive:
                     raise RecordNotFoundError("no assertion of this store has the id whose state should change")
                 case _:
                     pass
@@ -80,7 +81,8 @@ class InMemoryProvider(LedgerProvider):
         self._seq += 1
         recorded = self._index.record(assertion, self._seq, self._clock)
         self._log.append(recorded)
-        self._places[recorded.id] = assertion.place
+        self._alive.add(recorded.id)
+        self._tenants[recorded.id] = assertion.place.scope.tenant
         if vector is not None:
             self._vectors[recorded.seq] = vector
         return Receipt(recorded=recorded, new=True)
@@ -105,11 +107,7 @@ class InMemoryProvider(LedgerProvider):
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
         """See `factmem.abc.FeedsChanges.changes`."""
         self._check_open()
-        return [
-            entry
-            for entry in self._log
-            if entry.seq > since and self._places[_assertion_id(entry)].scope.tenant == tenant
-        ]
+        return [entry for entry in self._log if entry.seq > since and self._tenants[_assertion_id(entry)] == tenant]
 
     async def embedder(self) -> EmbedderIdentity | None:
         """See `factmem.abc.KeepsVectors.embedder`."""
@@ -171,6 +169,7 @@ class InMemoryProvider(LedgerProvider):
             and entry.assertion.place.scope.tenant == tenant
         ]
         ids = {recorded.id for recorded in gone}
+        self._alive -= ids
         self._log = [entry for entry in self._log if isinstance(entry, Tombstone) or _assertion_id(entry) not in ids]
         for recorded in gone:
             self._seq += 1
