@@ -1,0 +1,41 @@
+"""For testing what is built on factmem, and the providers of others.
+
+- `ProviderConformance`: one spec per guarantee of a provider; subclass it and run it with pytest.
+- `capabilities_of`: what a provider can do beyond the four verbs.
+- `FakeClock` and `HashEmbedder`: a clock that is set by hand, an embedder without a model.
+- `factmem.testing.strategies`: Hypothesis strategies for everything in the vocabulary.
+
+This package imports neither pytest nor Hypothesis until the kit or the strategies are asked for;
+``pip install 'factmem[testing]'`` brings both.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from factmem.errors import MissingPackageError
+from factmem.testing.clocks import FakeClock
+from factmem.testing.detecting import capabilities_of
+from factmem.testing.embedders import HashEmbedder
+
+if TYPE_CHECKING:
+    from factmem.testing.conformance import ProviderConformance
+
+__all__ = ["FakeClock", "HashEmbedder", "ProviderConformance", "capabilities_of"]
+
+_KIT = "factmem.testing.conformance"
+
+
+def __getattr__(name: str) -> object:
+    if name != "ProviderConformance":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        import pytest
+    except ModuleNotFoundError:
+        raise MissingPackageError("pytest", extra="testing") from None
+    if _KIT not in sys.modules:
+        pytest.register_assert_rewrite(_KIT)
+    from factmem.testing.conformance import ProviderConformance
+
+    return ProviderConformance

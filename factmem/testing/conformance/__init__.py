@@ -1,0 +1,48 @@
+"""The provider conformance kit: one spec per guarantee, run with pytest.
+
+A provider's test is one class::
+
+    from pathlib import Path
+    from factmem.testing import ProviderConformance
+    from factmem_shelf import ShelfProvider
+
+    class TestShelfProvider(ProviderConformance):
+        durable = True
+
+        async def open_provider(self, directory: Path) -> ShelfProvider:
+            return ShelfProvider(directory / "facts")
+
+The specs of the four verbs (`AgentMemoryProvider`) always run. Those of a capability (`KeepsHistory`,
+`FeedsChanges`, `KeepsVectors`, `SearchesVectors`, `Erases`) run where the provider satisfies it, and are
+skipped with the reason where it does not. The specs are asynchronous and run under anyio's own pytest
+plugin; write a fixture ``anyio_backend`` to say on which event loops.
+"""
+
+from __future__ import annotations
+
+from factmem.testing.conformance.details import DetailSpecs
+from factmem.testing.conformance.embeddings import VectorSpecs
+from factmem.testing.conformance.erasing import ErasureSpecs
+from factmem.testing.conformance.feeding import FeedSpecs
+from factmem.testing.conformance.history import HistorySpecs
+from factmem.testing.conformance.lifecycle import LifecycleSpecs
+from factmem.testing.conformance.opening import ProviderCase
+from factmem.testing.conformance.reading import ReadingSpecs
+from factmem.testing.conformance.sets import SetSpecs
+from factmem.testing.conformance.types import TypeSpecs
+from factmem.testing.conformance.values import ValueSpecs
+from factmem.testing.conformance.walls import WallSpecs
+
+__all__ = ["CapabilityConformance", "ProviderCase", "ProviderConformance", "WaistConformance"]
+
+
+class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, TypeSpecs, LifecycleSpecs):
+    """The specs of the four verbs and the close: what every provider promises."""
+
+
+class CapabilityConformance(HistorySpecs, DetailSpecs, FeedSpecs, VectorSpecs, ErasureSpecs):
+    """The specs of the capabilities; each is skipped where the provider does not have it."""
+
+
+class ProviderConformance(WaistConformance, CapabilityConformance):
+    """Every spec. Subclass it, write `open_provider`, say whether the store is `durable`."""

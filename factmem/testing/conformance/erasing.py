@@ -1,0 +1,161 @@
+"""Specs of `Erases`: what is forgotten is gone from every path."""
+
+# ruff: noqa: D102  (a spec is named for what it proves)
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+
+from factmem.abc import (
+    AgentMemoryProvider,
+    Append,
+    EmbedderIdentity,
+    Erases,
+    FeedsChanges,
+    KeepsHistory,
+    KeepsVectors,
+    SearchesVectors,
+    StateRequest,
+)
+from factmem.errors import RecordNotFoundError
+from factmem.facts import Concept
+from factmem.records import AssertionState, Place, Tombstone
+from factmem.testing.conformance.opening import ProviderCase
+from factmem.testing.conformance.samples import (
+    CITY,
+    LANGUAGES,
+    PLANNER,
+    SEATS,
+    USER,
+    keep,
+    loaded_value,
+    loaded_values,
+    only,
+    said,
+)
+
+__all__ = ["ErasureSpecs"]
+
+_HERE = Place(USER, PLANNER)
+
+
+class ErasureSpecs(ProviderCase):
+    """Erasure of records."""
+
+    async def test_an_erased_record_is_on_no_read_path(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
+    ) -> None:
+        """With all of its revisions and changes of state; the values of others stay."""
+        first = await only(history, said(CITY, "Rome", 1))
+        await only(history, said(CITY, "Oslo", 2))
+        await history.append([StateRequest(assertion_id=first.id, state=AssertionState.RETRACTED)])
+        await only(history, said(SEATS, 4))
+        receipt = await eraser.erase([first.record_id], tenant=None)
+        assert (receipt.erased, receipt.pending) == (2, False)
+        assert await provider.load(CITY, USER, PLANNER) is None
+        assert [fact.concept.keyword for fact in await provider.load_all(USER, PLANNER)] == ["seats"]
+        assert list(await provider.load_by_description("city", USER, PLANNER)) == []
+        log = await history.entries(_HERE)
+        assert not any(word in repr(log) for word in ("Rome", "Oslo", first.record_id))
+
+    async def test_one_value_of_a_multiple_can_be_erased(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
+    ) -> None:
+        thai, _ = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
+        await eraser.erase([thai.recorded.record_id], tenant=None)
+        assert await loaded_values(provider, LANGUAGES) == ["Ewe"]
+
+    async def test_what_is_left_is_a_tombstone_of_id_and_number(
+        self, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
+    ) -> None:
+        erased = [await only(history, said(CITY, city, minute)) for minute, city in enumerate(["Rome", "Oslo"])]
+        kept = await only(history, said(SEATS, 4))
+        before = await feed.version()
+        await eraser.erase([erased[0].record_id], tenant=None)
+        everything = list(await feed.changes(None))
+        stones = [entry for entry in everything if isinstance(entry, Tombstone)]
+        assert [entry for entry in everything if not isinstance(entry, Tombstone)] == [kept]
+        assert {stone.assertion_id for stone in stones} == {entry.id for entry in erased}
+        assert all(set(attrs.asdict(stone)) == {"assertion_id", "seq"} for stone in stones)
+        assert list(await feed.changes(None, before)) == stones
+        assert await feed.version() == stones[-1].seq > before
+
+    async def test_ids_of_another_tenant_and_of_nothing_are_passed_over(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
+    ) -> None:
+        mine = await only(history, said(CITY, "Oslo"))
+        before = await feed.version()
+        receipt = await eraser.erase([mine.record_id, "no such record"], tenant="acme")
+        assert receipt.erased == 0
+        assert (await eraser.erase([], tenant=None)).erased == 0
+        assert await loaded_value(provider, CITY) == "Oslo"
+        assert await feed.version() == before
+        assert list(await feed.changes("acme")) == []
+
+    async def test_another_tenant_sees_no_tombstone(
+        self, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
+    ) -> None:
+        theirs = await only(history, said(CITY, "Oslo", scope=PLANNER.within("acme")))
+        await eraser.erase([theirs.record_id], tenant="acme")
+        assert list(await feed.changes(None)) == []
+        assert [type(entry) for entry in await feed.changes("acme")] == [Tombstone]
+
+    async def test_erasing_twice_finds_nothing_the_second_time(self, history: KeepsHistory, eraser: Erases) -> None:
+        recorded = await only(history, said(CITY, "Oslo"))
+        assert (await eraser.erase([recorded.record_id] * 2, tenant=None)).erased == 1
+        assert (await eraser.erase([recorded.record_id], tenant=None)).erased == 0
+
+    async def test_the_erased_can_be_said_again(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
+    ) -> None:
+        """As something new: the store has no memory of it, nor of the type it had."""
+        recorded = await only(history, said(CITY, "Oslo"))
+        await eraser.erase([recorded.record_id], tenant=None)
+        (again,) = await keep(history, said(CITY, "Oslo"))
+        assert again.new
+        assert again.recorded.id != recorded.id
+        assert await loaded_value(provider, CITY) == "Oslo"
+        await eraser.erase([again.recorded.record_id], tenant=None)
+        number = Concept.single("city", "As a number", int)
+        await keep(history, said(number, 7))
+        assert await loaded_value(provider, number) == 7
+
+    async def test_the_state_of_the_erased_cannot_be_changed(self, history: KeepsHistory, eraser: Erases) -> None:
+        recorded = await only(history, said(CITY, "Oslo"))
+        await eraser.erase([recorded.record_id], tenant=None)
+        with pytest.raises(RecordNotFoundError):
+            await history.append([StateRequest(assertion_id=recorded.id, state=AssertionState.ACTIVE)])
+
+    async def test_vectors_are_erased_too(
+        self, history: KeepsHistory, vectors: KeepsVectors, search: SearchesVectors, eraser: Erases
+    ) -> None:
+        await vectors.use_embedder(EmbedderIdentity(name="one", dimension=2))
+        row = np.array([1, 0], dtype=np.float32)
+        (receipt,) = await history.append([Append(assertion=said(CITY, "Oslo"), vector=row)])
+        await eraser.erase([receipt.recorded.record_id], tenant=None)
+        assert list((await vectors.vectors(None))[0]) == []
+        assert list(await search.nearest(row, 5, tenant=None)) == []
+        await vectors.put_vectors({receipt.recorded.seq: row})
+        assert list((await vectors.vectors(None))[0]) == []
+
+    async def test_the_words_are_in_no_file_of_the_store(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases, tmp_path: Path
+    ) -> None:
+        secret = "xylophone-quartz-0451"
+        recorded = await only(history, said(CITY, secret, metadata={"also": secret}))
+        await only(history, said(SEATS, 4))
+        await eraser.erase([recorded.record_id], tenant=None)
+        assert not _files_with(tmp_path, secret)
+        async with await self.reopened(provider, tmp_path) as again:
+            assert await again.load(CITY, USER, PLANNER) is None
+            assert await loaded_value(again, SEATS) == 4
+        assert not _files_with(tmp_path, secret)
+
+
+def _files_with(directory: Path, word: str) -> list[Path]:
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return [path for path in files if word.encode() in path.read_bytes()]

@@ -1,0 +1,88 @@
+"""How the kit gets at the provider under test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import pytest
+
+from factmem.abc import AgentMemoryProvider, Erases, FeedsChanges, KeepsHistory, KeepsVectors, SearchesVectors
+
+__all__ = ["ProviderCase"]
+
+
+class ProviderCase:
+    """What every spec builds on: a provider on a fresh store, and its capabilities.
+
+    Attributes:
+        durable: whether everything is still there when the same directory is opened again.
+        capabilities: the capabilities that the provider promises, as `capabilities_of` names them;
+            where given, losing one fails instead of skipping its specs.
+    """
+
+    pytestmark: ClassVar[Any] = pytest.mark.anyio
+    durable: ClassVar[bool] = False
+    capabilities: ClassVar[Sequence[str] | None] = None
+
+    async def open_provider(self, directory: Path) -> AgentMemoryProvider:
+        """Open the provider under test; a subclass must write this.
+
+        Args:
+            directory: an empty directory for this store alone; opening the same directory again
+                must open the same store, if it is `durable`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must write `async def open_provider(self, directory)`")
+
+    @pytest.fixture
+    async def provider(self, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:
+        """The provider under test, on a fresh store; closed behind the spec."""
+        async with await self.open_provider(tmp_path) as provider:
+            yield provider
+
+    @pytest.fixture
+    def history(self, provider: AgentMemoryProvider) -> KeepsHistory:
+        """The provider as one that keeps history; skips where it does not."""
+        if not isinstance(provider, KeepsHistory):
+            _skip(provider, "KeepsHistory")
+        return provider
+
+    @pytest.fixture
+    def feed(self, provider: AgentMemoryProvider) -> FeedsChanges:
+        """The provider as one that feeds changes; skips where it does not."""
+        if not isinstance(provider, FeedsChanges):
+            _skip(provider, "FeedsChanges")
+        return provider
+
+    @pytest.fixture
+    def vectors(self, provider: AgentMemoryProvider) -> KeepsVectors:
+        """The provider as one that keeps vectors; skips where it does not."""
+        if not isinstance(provider, KeepsVectors):
+            _skip(provider, "KeepsVectors")
+        return provider
+
+    @pytest.fixture
+    def search(self, provider: AgentMemoryProvider) -> SearchesVectors:
+        """The provider as one that searches vectors; skips where it does not."""
+        if not isinstance(provider, SearchesVectors):
+            _skip(provider, "SearchesVectors")
+        return provider
+
+    @pytest.fixture
+    def eraser(self, provider: AgentMemoryProvider) -> Erases:
+        """The provider as one that erases; skips where it does not."""
+        if not isinstance(provider, Erases):
+            _skip(provider, "Erases")
+        return provider
+
+    async def reopened(self, provider: AgentMemoryProvider, directory: Path) -> AgentMemoryProvider:
+        """Close a provider and open its directory again; skips where it is not `durable`."""
+        if not self.durable:
+            pytest.skip(f"{type(provider).__name__} is not durable")
+        await provider.aclose()
+        return await self.open_provider(directory)
+
+
+def _skip(provider: AgentMemoryProvider, capability: str) -> NoReturn:
+    pytest.skip(f"{type(provider).__name__} does not satisfy factmem.abc.{capability}")

@@ -1,0 +1,139 @@
+"""Specs: a place is a wall; what is saved in one is seen in no other."""
+
+# ruff: noqa: D102  (a spec is named for what it proves)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from factmem.abc import AgentMemoryProvider
+from factmem.errors import InvalidNameError
+from factmem.facts import Concept
+from factmem.scopes import MemoryScope, ScopeKind
+from factmem.subjects import MemorySubject
+from factmem.testing.conformance.opening import ProviderCase
+from factmem.testing.conformance.samples import CITY, PLANNER, USER, multiple, single
+
+__all__ = ["WallSpecs"]
+
+HOSTILE_NAMES: Final = (
+    ".", "..", "...", "../..", "..\\..", "/", "//", "a/b", "a\\b", "/etc/passwd", "C:\\x", "~", "$HOME", "`id`",
+    "%", "%2F", "%2e%2e", "%00", "100%", "_", "a_b", "axb", "*", "?", "'", "''", '"', "';--", "a b", " a", "a ", "a.",
+    "a", "A", "ab", "CON", "con", "nul.txt", "-rf", "#x", "a:b", "a|b", "a@b", "a&b", "a=b", "[a]", "{a}", "<a>",
+    "é", "e\u0301", "É", "ﬁ", "fi", "ß", "ss", "ı", "i", "I", "İ", "小明", "김철수", "علي", "עברית", "ไทย", "👩",
+    "👩‍🚀", "\u200d", "\u202eabc", "\u00a0x", "None", "null",
+    "default", "cross-product", "agent", "everything", "0", "00", "1e3",
+    "n" * 512, "n" * 511, "N" * 512, "界" * 512, "👩" * 512,
+)  # fmt: skip
+"""Names that a careless store takes apart, folds together, or hands to a file system or a query."""
+
+Where = tuple[MemorySubject, MemoryScope]
+
+_ALPHA: Final = MemoryScope.product("alpha")
+_ROOT: Final = MemoryScope.CROSS_PRODUCT
+
+
+async def _assert_walled(provider: AgentMemoryProvider, places: Sequence[Where]) -> None:
+    """Save another value of one concept in every place, and read each back on every path."""
+    facts = [single(CITY, f"city {number}", number) for number in range(len(places))]
+    for fact, (subject, scope) in zip(facts, places, strict=True):
+        await provider.save(fact, subject, scope)
+    for fact, (subject, scope) in zip(facts, places, strict=True):
+        assert await provider.load(CITY, subject, scope) == fact, (subject, scope)
+        assert list(await provider.load_all(subject, scope)) == [fact], (subject, scope)
+        assert list(await provider.load_by_description("city", subject, scope)) == [fact], (subject, scope)
+
+
+class WallSpecs(ProviderCase):
+    """Tenants, scopes, subjects and individuals; and hostile names of them."""
+
+    async def test_tenants_are_walls(self, provider: AgentMemoryProvider) -> None:
+        tenants = (None, "acme", "Acme", "acme/eu", "None", "default", "null", "agent", "..")
+        await _assert_walled(provider, [(USER, PLANNER.within(tenant)) for tenant in tenants])
+
+    async def test_kinds_with_the_same_name_are_walls(self, provider: AgentMemoryProvider) -> None:
+        await _assert_walled(provider, [(USER, MemoryScope(kind, ("alpha",))) for kind in ScopeKind])
+
+    async def test_parent_and_child_scopes_are_walls(self, provider: AgentMemoryProvider) -> None:
+        scopes = (_ALPHA, _ALPHA / "decisions", _ALPHA / "decisions" / "2024", _ALPHA / "2024")
+        await _assert_walled(provider, [(USER, scope) for scope in scopes])
+
+    async def test_sibling_scopes_with_a_common_prefix_are_walls(self, provider: AgentMemoryProvider) -> None:
+        project = _ROOT / "project"
+        scopes = (project / "a", project / "ab", project / "a" / "b", project / "a b", _ROOT / "projecta")
+        await _assert_walled(provider, [(USER, scope) for scope in scopes])
+
+    async def test_one_segment_with_a_slash_is_not_two_segments(self, provider: AgentMemoryProvider) -> None:
+        scopes = (_ROOT / "a/b", _ROOT / "a" / "b", _ROOT / "a%2Fb", _ROOT / "a" / "/b", _ROOT / "a/" / "b")
+        await _assert_walled(provider, [(USER, scope) for scope in scopes])
+
+    async def test_cross_product_is_a_branch_beside_the_others(self, provider: AgentMemoryProvider) -> None:
+        scopes = (_ROOT, _ROOT / "agent", _ROOT / "agent" / "x", MemoryScope.agent("x"), _ROOT / "cross-product")
+        await _assert_walled(provider, [(USER, scope) for scope in scopes])
+
+    async def test_subjects_are_walls(self, provider: AgentMemoryProvider) -> None:
+        subjects = (USER, MemorySubject("User"), MemorySubject("users"), MemorySubject.EVERYTHING)
+        await _assert_walled(provider, [(subject, PLANNER) for subject in subjects])
+
+    async def test_individuals_are_walls(self, provider: AgentMemoryProvider) -> None:
+        """Reading a subject never reads an individual, nor the reverse, whatever they are called."""
+        subjects = (
+            USER,
+            USER.individual("alice"),
+            USER.individual("bob"),
+            USER.individual("user"),
+            MemorySubject("user:alice"),
+            MemorySubject("alice"),
+            MemorySubject("user/alice"),
+            MemorySubject("user:alice").individual("bob"),
+            MemorySubject("user").individual("alice:bob"),
+        )
+        await _assert_walled(provider, [(subject, PLANNER) for subject in subjects])
+
+    async def test_a_subject_is_known_by_its_name_alone(self, provider: AgentMemoryProvider) -> None:
+        """Another description or priority is the same subject."""
+        await provider.save(single(CITY, "Oslo"), USER, PLANNER)
+        same = MemorySubject("user", "described anew", priority_level=99)
+        assert await provider.load(CITY, same, PLANNER) == single(CITY, "Oslo")
+
+    async def test_a_keyword_has_its_own_type_in_every_place(self, provider: AgentMemoryProvider) -> None:
+        other = Concept.multiple(CITY.keyword, "Cities", int)
+        await provider.save(single(CITY, "Oslo"), USER, PLANNER)
+        await provider.save(multiple(other, 1, 2), USER, PLANNER / "child")
+        await provider.save(multiple(other, 3), USER, PLANNER.within("acme"))
+        assert await provider.load(CITY, USER, PLANNER) == single(CITY, "Oslo")
+        assert await provider.load(other, USER, PLANNER / "child") == multiple(other, 1, 2)
+
+    async def test_hostile_scope_names_are_names(self, provider: AgentMemoryProvider) -> None:
+        await _assert_walled(provider, [(USER, MemoryScope.product(name)) for name in HOSTILE_NAMES])
+
+    async def test_hostile_child_scope_names_are_names(self, provider: AgentMemoryProvider) -> None:
+        await _assert_walled(provider, [(USER, _ROOT / "x" / name) for name in HOSTILE_NAMES])
+
+    async def test_hostile_subject_names_are_names(self, provider: AgentMemoryProvider) -> None:
+        await _assert_walled(provider, [(MemorySubject(name), PLANNER) for name in HOSTILE_NAMES])
+
+    async def test_hostile_individual_names_are_names(self, provider: AgentMemoryProvider) -> None:
+        await _assert_walled(provider, [(USER.individual(name), PLANNER) for name in HOSTILE_NAMES])
+
+    async def test_hostile_tenant_names_are_names(self, provider: AgentMemoryProvider) -> None:
+        await _assert_walled(provider, [(USER, PLANNER.within(name)) for name in HOSTILE_NAMES])
+
+    async def test_hostile_keywords_are_keys_of_their_own(self, provider: AgentMemoryProvider) -> None:
+        facts = [single(Concept.single(name, "d", int), number, number) for number, name in enumerate(HOSTILE_NAMES)]
+        for fact in facts:
+            await provider.save(fact, USER, PLANNER)
+        assert list(await provider.load_all(USER, PLANNER)) == facts
+        for fact in facts:
+            assert await provider.load(fact.concept, USER, PLANNER) == fact
+
+    async def test_names_that_no_store_can_carry_never_reach_it(self, provider: AgentMemoryProvider) -> None:
+        for name in ("", " ", "a\x00b", "a\nb", "\ud800", "n" * 513):
+            with pytest.raises(InvalidNameError):
+                await provider.save(single(CITY, "Oslo"), USER, MemoryScope.product(name))
+            with pytest.raises(InvalidNameError):
+                await provider.save(single(CITY, "Oslo"), USER.individual(name), PLANNER)
+        assert list(await provider.load_all(USER, PLANNER)) == []

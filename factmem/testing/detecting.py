@@ -1,0 +1,19 @@
+"""Which capabilities a provider has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from factmem.abc import AgentMemoryProvider, Erases, FeedsChanges, KeepsHistory, KeepsVectors, SearchesVectors
+
+__all__ = ["capabilities_of"]
+
+_CAPABILITIES: Final[tuple[type, ...]] = (KeepsHistory, FeedsChanges, KeepsVectors, SearchesVectors, Erases)
+
+
+def capabilities_of(provider: AgentMemoryProvider) -> list[str]:
+    """Return the names of the protocols of `factmem.abc.capabilities` that a provider satisfies.
+
+    The names come in the order in which that module tells of them: ``["KeepsHistory", "Erases"]``.
+    """
+    return [capability.__name__ for capability in _CAPABILITIES if isinstance(provider, capability)]

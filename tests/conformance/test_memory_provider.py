@@ -1,0 +1,15 @@
+"""`InMemoryProvider` keeps every promise of the kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from factmem.providers import InMemoryProvider
+from factmem.testing import ProviderConformance
+
+
+class TestInMemoryProvider(ProviderConformance):
+    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases")
+
+    async def open_provider(self, directory: Path) -> InMemoryProvider:
+        return InMemoryProvider()
