@@ -20,6 +20,7 @@ from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcep
 from factmem.names import checked_name
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import instance_of
 from factmem.values import Json, canonical_bytes, decode_value, encode_value, type_of
 
 __all__ = [
@@ -173,13 +174,11 @@ class FactDetails:
     importance: float = attrs.field(default=0.5, validator=_importance)
     categories: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     topics: tuple[str, ...] = attrs.field(default=(), converter=_labels)
-    source: str | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.instance_of(str))
-    )
+    source: str | None = attrs.field(default=None, validator=instance_of(str, type(None)))
     owner: str | None = attrs.field(default=None, validator=_owner)
     metadata: Mapping[str, Any] = attrs.field(factory=dict, converter=_metadata)
     evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
-    origin: Origin = attrs.field(default=Origin.USER, validator=attrs.validators.instance_of(Origin))
+    origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))
     expires_at: dt.datetime | None = attrs.field(default=None, converter=_optional_utc)
 
 

@@ -11,6 +11,7 @@ import attrs
 
 from factmem.errors import InvalidNameError
 from factmem.names import checked_name
+from factmem.validators import instance_of
 
 __all__ = ["MemoryScope", "MemoryScopesProfile", "ScopeKind"]
 
@@ -173,7 +174,7 @@ class MemoryScopesProfile:
     feature_name: str | None = attrs.field(default=None, validator=_optional_name)
     product_name: str | None = attrs.field(default=None, validator=_optional_name)
     organization_name: str | None = attrs.field(default=None, validator=_optional_name)
-    cross_product: bool = attrs.field(default=True, validator=attrs.validators.instance_of(bool))
+    cross_product: bool = attrs.field(default=True, validator=instance_of(bool))
 
     def scope_of(self, kind: ScopeKind) -> MemoryScope | None:
         """This agent's scope of one kind, anchored at its tenant, or None where it has no name."""

