@@ -102,6 +102,7 @@ class BlockingMemory(BlockingReader):
     retract = _blocking(Memory.retract)
     restore = _blocking(Memory.restore)
     forget = _blocking(Memory.forget)
+    would_forget = _blocking(Memory.would_forget)
     reembed = _blocking(Memory.reembed)
     export = _blocking(Memory.export)
     import_ = _blocking(Memory.import_)

@@ -13,15 +13,15 @@ import attrs
 from factmem.abc import AgentMemoryProvider, Clock, Detector, Embedder, EraseReceipt, Erases, system_clock
 from factmem.detection import VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.facts import Concept
-from factmem.fold import Moment, states_of
+from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
+from factmem.fold import Moment, revisions, states_of
 from factmem.memory.exchange import export_log, import_log
 from factmem.memory.reading import MemoryReader, MomentReader, Reading
 from factmem.memory.writing import FuturePolicy, MemoryWriter, Writing
 from factmem.names import checked_name
 from factmem.providers import open_provider
 from factmem.recall import Corpus, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
-from factmem.records import Place, Recorded
+from factmem.records import Assertion, FactRecord, Place, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -163,6 +163,49 @@ class Memory(MemoryWriter):
             CapabilityError: the provider cannot erase.
         """
         self._check_writable()
+        doomed = await self.would_forget(
+            *record_ids,
+            scope=scope,
+            exact=exact,
+            subject=subject,
+            concepts=concepts,
+            categories=categories,
+            sources=sources,
+            before=before,
+            metadata=metadata,
+        )
+        if not isinstance(self._provider, Erases):
+            raise CapabilityError(f"{type(self._provider).__name__} cannot erase; it has the four verbs only")
+        return await self._provider.erase([record.id for record in doomed], tenant=self._reading.tenant)
+
+    async def would_forget(
+        self,
+        *record_ids: str,
+        scope: MemoryScope | str | None = None,
+        exact: bool = False,
+        subject: MemorySubject | None = None,
+        concepts: Collection[Concept[Any, Any] | str] = (),
+        categories: Collection[str] = (),
+        sources: Collection[str] = (),
+        before: dt.datetime | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> list[FactRecord[Any]]:
+        """Return the records that `forget` would erase, each as its newest assertion, oldest first.
+
+        Args:
+            record_ids: see `forget`, as all the others.
+            scope: in this scope and its subtree.
+            exact: in this very scope.
+            subject: about this subject.
+            concepts: of one of these concepts, or keywords.
+            categories: with one of these categories.
+            sources: from one of these sources.
+            before: said before this time.
+            metadata: holding all of these.
+
+        Raises:
+            InvalidDataError: nothing is given; that would erase everything.
+        """
         wanted = RecallFilter(
             record_ids=record_ids,
             scope=self._reading.anchored(scope),
@@ -176,14 +219,17 @@ class Memory(MemoryWriter):
         )
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
-        if not isinstance(self._provider, Erases):
-            raise CapabilityError(f"{type(self._provider).__name__} cannot erase; it has the four verbs only")
-        doomed = [
-            recorded.record_id
-            for recorded in _newest(await self._visible_log())
+        log = [
+            entry
+            for entry in await self._mirror.log()
+            if not isinstance(entry, Recorded) or entry.assertion.details.owner in (None, self._reading.viewer)
+        ]
+        newest = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, self._moment())}
+        return [
+            record_of(recorded, _undeclared(recorded.assertion), state=state)
+            for recorded, state in newest.values()
             if wanted.keeps(recorded.assertion, recorded.record_id)
         ]
-        return await self._provider.erase(doomed, tenant=self._reading.tenant)
 
     async def reembed(self) -> int:
         """Bind the store to this memory's embedder and embed everything anew; return how many records there are."""
@@ -233,11 +279,12 @@ class Memory(MemoryWriter):
         return Moment(now=self._reading.clock())
 
 
-def _newest(log: Iterable[Recorded]) -> Iterable[Recorded]:
-    newest: dict[str, Recorded] = {}
-    for recorded in sorted(log, key=lambda item: (item.assertion.timestamp, item.seq)):
-        newest[recorded.record_id] = recorded
-    return newest.values()
+def _undeclared(said: Assertion) -> Concept[Any, Any] | None:
+    """How to read an assertion whatever it says; the removal of a SINGLE says no value."""
+    if not said.removed:
+        return None
+    kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
+    return kind(said.keyword, said.description, value_type=object)
 
 
 def _aware(when: dt.datetime) -> dt.datetime:

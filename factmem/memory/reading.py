@@ -197,14 +197,20 @@ class MemoryReader(abc.ABC):
         return hydrate(found[0], self._reading.concepts)
 
     async def history(
-        self, concept: Concept[Any, Any] | str, *, subject: MemorySubject, scope: MemoryScope | str
+        self,
+        concept: Concept[Any, Any] | str,
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
     ) -> list[FactRecord[Any]]:
-        """Return every revision of a concept at exactly one place, oldest first, with what became of it.
+        """Return every revision of a concept, oldest first, with what became of it.
+
+        With a subject and a scope: of exactly that place. With less: of all places that fit.
 
         Args:
             concept: which, or its keyword.
             subject: about whom.
-            scope: where.
+            scope: where, exactly.
         """
         keyword = concept if isinstance(concept, str) else concept.keyword
         wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
