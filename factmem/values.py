@@ -1,16 +1,13 @@
 """The values of facts: checked against a type, written as plain JSON, compared by canonical bytes.
 
-A value is stored as JSON beside a *shape*, a structural tag of its type that names no class:
-``"int"``, ``{"list": "str"}``, ``{"enum": ["red", "green"]}``, ``{"object": {"name": "str", "age?": "int"}}``.
+A value is stored as JSON beside the *shape* of its type; see `factmem.shapes`.
 """
 
 from __future__ import annotations
 
 import base64
-import dataclasses
 import datetime as dt
 import decimal
-import enum
 import functools
 import json
 import math
@@ -21,19 +18,21 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-import attrs
-
-from factmem.errors import CodecError, FactMemError, InvalidDataError
+from factmem.errors import FactMemError, InvalidDataError
+from factmem.shapes import Shape, accepts, name_of, shape_of, type_of
 
 if TYPE_CHECKING:
     from cattrs import Converter
 
 __all__ = [
     "MAX_VALUE_BYTES",
+    "MAX_VALUE_DEPTH",
     "Json",
     "Shape",
     "accepts",
     "canonical_bytes",
+    "check_json",
+    "check_text",
     "check_value",
     "decode_value",
     "encode_value",
@@ -47,152 +46,13 @@ T = TypeVar("T")
 Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
 """What JSON can hold."""
 
-Shape: TypeAlias = "str | Mapping[str, Any]"
-"""The structural tag of a value's type, itself JSON."""
-
 MAX_VALUE_BYTES: Final = 1_000_000
 """The largest legal value, in bytes of its canonical JSON. Store larger things elsewhere and keep a reference."""
 
-JSON_SHAPE: Final = "json"
-"""The shape of a value of no declared type: any JSON."""
+MAX_VALUE_DEPTH: Final = 64
+"""How deep a value, or the shape of a type, may be nested; so much fits on any stack that reads it."""
 
-_SCALARS: Final[dict[object, str]] = {
-    str: "str",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    bytes: "bytes",
-    type(None): "null",
-    dt.datetime: "datetime",
-    dt.date: "date",
-    dt.time: "time",
-    dt.timedelta: "timedelta",
-    decimal.Decimal: "decimal",
-    uuid.UUID: "uuid",
-    object: JSON_SHAPE,
-    Any: JSON_SHAPE,
-}
-_TYPES: Final[dict[str, Any]] = {shape: typ for typ, shape in _SCALARS.items() if typ is not Any}
-
-
-def shape_of(value_type: Any) -> Shape:
-    """Return the structural tag of a type.
-
-    Raises:
-        InvalidDataError: the type cannot be stored as JSON.
-    """
-    if (scalar := _SCALARS.get(value_type) if isinstance(value_type, typing.Hashable) else None) is not None:
-        return scalar
-    origin, args = typing.get_origin(value_type), typing.get_args(value_type)
-    if origin is typing.Annotated:
-        return shape_of(args[0])
-    if origin is typing.Literal:
-        return {"enum": list(args)}
-    if origin in (typing.Union, types.UnionType):
-        return {"union": sorted((shape_of(arg) for arg in args), key=_dumps)}
-    if origin in (list, tuple, set, frozenset, Sequence) and (len(args) == 1 or args[1:] == (...,)):
-        return {"list": shape_of(args[0])}
-    if origin is tuple and args:
-        return {"tuple": [shape_of(arg) for arg in args]}
-    if origin in (dict, Mapping) and len(args) == 2 and args[0] is str:
-        return {"map": shape_of(args[1])}
-    if isinstance(value_type, type):
-        return _shape_of_class(value_type)
-    raise InvalidDataError(f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON")
-
-
-def _shape_of_class(cls: type[Any]) -> Shape:
-    if issubclass(cls, enum.Enum):
-        return {"enum": [member.value for member in cls]}
-    if attrs.has(cls):
-        hints = typing.get_type_hints(cls, include_extras=True)
-        return {
-            "object": {
-                _field_name(field.name, optional=field.default is not attrs.NOTHING): shape_of(
-                    hints.get(field.name, object)
-                )
-                for field in attrs.fields(cls)
-                if field.init
-            }
-        }
-    if dataclasses.is_dataclass(cls):
-        hints = typing.get_type_hints(cls, include_extras=True)
-        return {
-            "object": {
-                _field_name(field.name, optional=not _is_required(field)): shape_of(hints[field.name])
-                for field in dataclasses.fields(cls)
-                if field.init
-            }
-        }
-    if cls in (list, dict):
-        return {"list": JSON_SHAPE} if cls is list else {"map": JSON_SHAPE}
-    raise InvalidDataError(f"{cls.__name__} cannot be the type of a value: make it an attrs class")
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _field_name(name: str, *, optional: bool) -> str:
-    return f"{name}?" if optional else name
-
-
-def type_of(shape: Shape) -> Any:
-    """Return a type that reads values of this shape; objects, having lost their class, read as JSON.
-
-    Raises:
-        CodecError: it is no shape.
-    """
-    match shape:
-        case str() if shape in _TYPES:
-            return _TYPES[shape]
-        case {"list": item, **rest} if not rest:
-            return list[type_of(item)]  # type: ignore[misc]
-        case {"map": item, **rest} if not rest:
-            return dict[str, type_of(item)]  # type: ignore[misc]
-        case {"enum": [*members], **rest} if not rest and members:
-            return typing.Literal[tuple(members)]
-        case {"tuple": [*items], **rest} if not rest:
-            return tuple[tuple(type_of(item) for item in items)]  # type: ignore[misc]
-        case {"union": [*options], **rest} if not rest and all(isinstance(option, str) for option in options):
-            return functools.reduce(lambda left, right: left | right, (_TYPES[option] for option in options))
-        case {"union": [*_], **rest} | {"object": {}, **rest} if not rest:
-            return object
-        case _:
-            raise CodecError("not the shape of any type that this version knows", path="$.shape")
-
-
-def accepts(stored: Shape, wanted: Shape) -> bool:
-    """Whether values of the shape ``stored`` can be read as ``wanted``.
-
-    Equal shapes are compatible; so is an object that gained or lost a field with a default, an enum
-    that gained members, a union that gained options, and anything read as undeclared JSON.
-    """
-    if wanted in (stored, JSON_SHAPE):
-        return True
-    match stored, wanted:
-        case {"enum": old}, {"enum": new}:
-            return all(any(a == b and type(a) is type(b) for b in new) for a in old)
-        case ({"list": old}, {"list": new}) | ({"map": old}, {"map": new}):
-            return accepts(old, new)
-        case {"tuple": old}, {"tuple": new}:
-            return len(old) == len(new) and all(map(accepts, old, new))
-        case {"object": dict(old)}, {"object": dict(new)}:
-            return _object_accepts(old, new)
-        case {"union": old}, {"union": new}:
-            return all(any(accepts(a, b) for b in new) for a in old)
-        case _, {"union": new}:
-            return any(accepts(stored, option) for option in new)
-        case _:
-            return False
-
-
-def _object_accepts(stored: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> bool:
-    have = {name.removesuffix("?"): shape for name, shape in stored.items()}
-    return all(
-        accepts(have[name.removesuffix("?")], shape) if name.removesuffix("?") in have else name.endswith("?")
-        for name, shape in wanted.items()
-    )
+_MAX_INTEGER_BITS: Final = 14_000  # Python reads and writes no longer integers as text, unless told to
 
 
 def encode_value(value: object, value_type: Any) -> Json:
@@ -205,8 +65,8 @@ def encode_value(value: object, value_type: Any) -> Json:
     try:
         data: Json = _converter().unstructure(value, unstructure_as=None if value_type in (object, Any) else value_type)
     except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
-        raise InvalidDataError(f"the value is no {_name_of(value_type)}: {type(error).__name__}") from None
-    _check_json(data)
+        raise InvalidDataError(f"the value is no {name_of(value_type)}: {type(error).__name__}") from None
+    _check_size(data)
     return data
 
 
@@ -224,7 +84,7 @@ def decode_value(data: Json, value_type: type[T]) -> T:
         raise InvalidDataError("the value is nested too deeply") from None
     except Exception as error:  # cattrs raises groups, and classes' own validators raise what they like
         where, what = explain_structure_error(error)
-        raise InvalidDataError(f"the value is no {_name_of(value_type)}: {what}", path=where) from None
+        raise InvalidDataError(f"the value is no {name_of(value_type)}: {what}", path=where) from None
 
 
 def check_value(value: T, value_type: type[T]) -> T:
@@ -234,13 +94,13 @@ def check_value(value: T, value_type: type[T]) -> T:
         InvalidDataError: see `encode_value` and `decode_value`.
     """
     if value_type is str and isinstance(value, str) and type(value) is str:
-        _check_text(value, path="$")
+        _check_size(value)
         if not value.strip():
             raise InvalidDataError("a text value must not be blank: there is nothing to remember")
         return value
     read_back = decode_value(encode_value(value, value_type), value_type)
     if read_back != value:
-        raise InvalidDataError(f"the value would not read back as it is: it is no {_name_of(value_type)}")
+        raise InvalidDataError(f"the value would not read back as it is: it is no {name_of(value_type)}")
     return read_back
 
 
@@ -268,48 +128,62 @@ def _dumps(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _check_json(data: Json) -> None:
-    try:
-        _check_tree(data, "$")
-        size = len(_dumps(data).encode())
-    except RecursionError:
-        raise InvalidDataError("the value is nested too deeply") from None
+def check_json(data: Json, *, path: str = "$") -> None:
+    """Raise unless this is JSON that every store can carry, of any size.
+
+    Raises:
+        InvalidDataError: it holds NaN, infinity, lone surrogates, an integer too long to write, or
+            something that is no JSON; or it is nested deeper than `MAX_VALUE_DEPTH`.
+    """
+    _check_tree(data, path, MAX_VALUE_DEPTH)
+
+
+def check_text(text: object, *, path: str) -> None:
+    """Raise unless this is a text that every store can carry.
+
+    Raises:
+        InvalidDataError: it is no string, or holds a lone surrogate.
+    """
+    if not isinstance(text, str):
+        raise InvalidDataError(f"expected str, found {type(text).__name__}", path=path)
+    if not text.isascii() and any(0xD800 <= ord(char) <= 0xDFFF for char in text):
+        raise InvalidDataError("the text holds a lone surrogate, which no store can carry", path=path)
+
+
+def _check_size(data: Json) -> None:
+    check_json(data)
+    if isinstance(data, str) and 6 * len(data) + 2 <= MAX_VALUE_BYTES:
+        return
+    size = len(_dumps(data).encode())
     if size > MAX_VALUE_BYTES:
         raise InvalidDataError(
             f"the value is {size:,} bytes of JSON; {MAX_VALUE_BYTES:,} is the most. Keep a reference to it instead"
         )
 
 
-def _check_tree(data: Json, path: str) -> None:
+def _check_tree(data: Json, path: str, depth: int) -> None:
     match data:
         case str():
-            _check_text(data, path=path)
+            check_text(data, path=path)
         case float() if not math.isfinite(data):
             raise InvalidDataError("NaN and infinity cannot be stored", path=path)
+        case int() if data.bit_length() > _MAX_INTEGER_BITS:
+            raise InvalidDataError(f"the integer has more than {_MAX_INTEGER_BITS} bits", path=path)
+        case None | bool() | int() | float():
+            pass
+        case Mapping() | list() | tuple() if depth == 0:
+            raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep")
         case Mapping():
             for key, item in data.items():
                 if not isinstance(key, str):
                     raise InvalidDataError("the keys of a stored mapping must be strings", path=path)
-                _check_text(key, path=path)
-                _check_tree(item, f"{path}.{key}")
+                check_text(key, path=path)
+                _check_tree(item, f"{path}.{key}", depth - 1)
         case list() | tuple():
             for index, item in enumerate(data):
-                _check_tree(item, f"{path}[{index}]")
-        case None | bool() | int() | float():
-            pass
+                _check_tree(item, f"{path}[{index}]", depth - 1)
         case _:
             raise InvalidDataError(f"a {type(data).__name__} cannot be written as JSON", path=path)
-
-
-def _check_text(text: str, *, path: str) -> None:
-    if len(text) > MAX_VALUE_BYTES:
-        raise InvalidDataError(f"the text is {len(text):,} characters long; {MAX_VALUE_BYTES:,} is the most", path=path)
-    if not text.isascii() and any(0xD800 <= ord(char) <= 0xDFFF for char in text):
-        raise InvalidDataError("the text holds a lone surrogate, which no store can carry", path=path)
-
-
-def _name_of(value_type: Any) -> str:
-    return getattr(value_type, "__name__", None) or str(value_type)
 
 
 def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str, str]:
@@ -322,6 +196,8 @@ def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str,
             step = f".{note.name}" if isinstance(note, cattrs.AttributeValidationNote) else f"[{note.index}]"
             return explain_structure_error(inner, path + step)
         return explain_structure_error(without[0], path)
+    if isinstance(error, _ItemError):
+        return explain_structure_error(error.reason, f"{path}[{error.index}]")
     if isinstance(error, KeyError):
         return path, f"the field {error.args[0]!r} is missing"
     if isinstance(error, _WrongType | FactMemError):
@@ -345,11 +221,11 @@ def _exactly(typ: type[Any]) -> Callable[[Any, Any], Any]:
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
     def structure(data: Any, typ: Any) -> Any:
         if not isinstance(data, str):
-            raise _WrongType(f"expected the text of a {_name_of(typ)}, found {type(data).__name__}")
+            raise _WrongType(f"expected the text of a {name_of(typ)}, found {type(data).__name__}")
         try:
             return parse(data)
         except (ValueError, ArithmeticError):
-            raise _WrongType(f"the text is no {_name_of(typ)}") from None
+            raise _WrongType(f"the text is no {name_of(typ)}") from None
 
     return structure
 
@@ -380,10 +256,84 @@ def _listing(factory: Callable[[Any, Converter], Callable[[Any, Any], Any]]) -> 
     return guarded
 
 
+def _set(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    from cattrs import cols
+
+    structure: Callable[[Any, Any], list[Any]] = cols.list_structure_factory(typ, converter)
+    factory = set if cols.is_set(typ) else frozenset
+    return lambda data, _: factory(structure(data, typ))
+
+
+def _is_tuple(typ: Any) -> bool:
+    return typing.get_origin(typ) is tuple
+
+
+def _tuple(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    from cattrs import cols
+
+    items = typing.get_args(typ)
+    if items[1:] == (...,):
+        return cols.homogenous_tuple_structure_factory(typ, converter)
+
+    def structure(data: Any, _: Any) -> Any:
+        if len(data) != len(items):
+            raise _WrongType(f"expected a list of {len(items)}, found one of {len(data)}")
+        return tuple(_item(converter, *item) for item in zip(data, items, range(len(items)), strict=True))
+
+    return structure
+
+
+class _ItemError(ValueError):
+    """What went wrong with one item of a tuple, and where."""
+
+    def __init__(self, index: int, reason: Exception) -> None:
+        super().__init__(f"item {index}")
+        self.index = index
+        self.reason = reason
+
+
+def _item(converter: Converter, data: Any, typ: Any, index: int) -> Any:
+    try:
+        return converter.structure(data, typ)
+    except Exception as error:
+        raise _ItemError(index, error) from None
+
+
+_NATIVE: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def _is_native_union(typ: Any) -> bool:
+    return typing.get_origin(typ) in (typing.Union, types.UnionType) and _NATIVE.issuperset(typing.get_args(typ))
+
+
+def _one_of(options: Sequence[type[Any]]) -> Callable[[Any, Any], Any]:
+    def structure(data: Any, _: Any) -> Any:
+        if type(data) in options:
+            return data
+        if type(data) is int and float in options:
+            return float(data)
+        names = " or ".join(option.__name__ for option in options)
+        raise _WrongType(f"expected {names}, found {type(data).__name__}")
+
+    return structure
+
+
+def _is_literal(typ: Any) -> bool:
+    origin: Any = typing.get_origin(typ)
+    return origin is typing.Literal
+
+
+def _member(data: Any, typ: Any) -> Any:
+    """Read a member of a Literal; ``1``, ``1.0`` and ``True`` differ."""
+    for member in typing.get_args(typ):
+        if type(member) is type(data) and member == data:
+            return data
+    raise _WrongType("it is none of the values that are allowed")
+
+
 @functools.cache
 def _converter() -> Converter:
     from cattrs import Converter, cols
-    from cattrs.strategies import configure_union_passthrough
 
     conv = Converter(unstruct_collection_overrides={set: sorted, frozenset: sorted})
     for scalar in (str, int, bool):
@@ -396,7 +346,10 @@ def _converter() -> Converter:
         conv.register_unstructure_hook(typ, write)
     conv.register_structure_hook(dt.timedelta, _seconds)
     conv.register_structure_hook_factory(cols.is_mutable_sequence, _listing(cols.list_structure_factory))
-    configure_union_passthrough(str | int | float | bool | None, conv)
+    conv.register_structure_hook_factory(cols.is_any_set, _listing(_set))
+    conv.register_structure_hook_factory(_is_tuple, _listing(_tuple))
+    conv.register_structure_hook_factory(_is_native_union, lambda typ: _one_of(typing.get_args(typ)))
+    conv.register_structure_hook_func(_is_literal, _member)
     return conv
 
 

@@ -1,0 +1,219 @@
+"""The shapes of values: structural tags of their types, which name no class.
+
+A shape is itself JSON: ``"int"``, ``{"list": "str"}``, ``{"enum": ["red", "green"]}``,
+``{"object": {"name": "str", "age?": "int"}}``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import functools
+import json
+import types
+import typing
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from factmem.errors import CodecError, InvalidDataError
+
+__all__ = ["JSON_SHAPE", "Shape", "accepts", "name_of", "shape_of", "type_of"]
+
+Shape: TypeAlias = "str | Mapping[str, Any]"
+"""The structural tag of a value's type, itself JSON."""
+
+JSON_SHAPE: Final = "json"
+"""The shape of a value of no declared type: any JSON."""
+
+_SCALARS: Final[dict[object, str]] = {
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    bytes: "bytes",
+    type(None): "null",
+    dt.datetime: "datetime",
+    dt.date: "date",
+    dt.time: "time",
+    dt.timedelta: "timedelta",
+    decimal.Decimal: "decimal",
+    uuid.UUID: "uuid",
+    object: JSON_SHAPE,
+    Any: JSON_SHAPE,
+}
+_TYPES: Final[dict[str, Any]] = {shape: typ for typ, shape in _SCALARS.items() if typ is not Any}
+
+
+def shape_of(value_type: Any) -> Shape:
+    """Return the structural tag of a type.
+
+    Raises:
+        InvalidDataError: the type cannot be stored as JSON.
+    """
+    try:
+        return _shape_of(value_type)
+    except RecursionError:
+        raise InvalidDataError(
+            f"{name_of(value_type)} cannot be the type of a value: it contains itself; use object instead"
+        ) from None
+
+
+def _shape_of(value_type: Any) -> Shape:
+    if (scalar := _SCALARS.get(value_type) if isinstance(value_type, typing.Hashable) else None) is not None:
+        return scalar
+    origin, args = typing.get_origin(value_type), typing.get_args(value_type)
+    if origin is typing.Annotated:
+        return _shape_of(args[0])
+    if origin is typing.Literal:
+        return _enumeration(value_type, args)
+    if origin in (typing.Union, types.UnionType):
+        return {"union": sorted((_shape_of(arg) for arg in args), key=_written)}
+    if origin in (list, tuple, set, frozenset, Sequence) and (len(args) == 1 or args[1:] == (...,)):
+        return {"list": _shape_of(args[0])}
+    if origin is tuple and args:
+        return {"tuple": [_shape_of(arg) for arg in args]}
+    if origin in (dict, Mapping) and len(args) == 2 and args[0] is str:
+        return {"map": _shape_of(args[1])}
+    if isinstance(value_type, type):
+        return _shape_of_class(value_type)
+    raise InvalidDataError(f"{value_type!r} cannot be the type of a value: factmem cannot write it as JSON")
+
+
+def _shape_of_class(cls: type[Any]) -> Shape:
+    if issubclass(cls, enum.Enum):
+        return _enumeration(cls, [member.value for member in cls])
+    if attrs.has(cls):
+        hints = _hints(cls)
+        return {
+            "object": {
+                _field_name(field.name, optional=field.default is not attrs.NOTHING): _shape_of(
+                    hints.get(field.name, object)
+                )
+                for field in attrs.fields(cls)
+                if field.init
+            }
+        }
+    if dataclasses.is_dataclass(cls):
+        hints = _hints(cls)
+        return {
+            "object": {
+                _field_name(field.name, optional=not _is_required(field)): _shape_of(hints[field.name])
+                for field in dataclasses.fields(cls)
+                if field.init
+            }
+        }
+    if cls in (list, dict):
+        return {"list": JSON_SHAPE} if cls is list else {"map": JSON_SHAPE}
+    raise InvalidDataError(f"{cls.__name__} cannot be the type of a value: make it an attrs class")
+
+
+def _enumeration(value_type: Any, members: Sequence[Any]) -> Shape:
+    if not all(isinstance(member, str | int | float | None) and member == member for member in members):
+        raise InvalidDataError(
+            f"{name_of(value_type)} cannot be the type of a value: a member of it is no string, number or boolean"
+        )
+    return {"enum": list(members)}
+
+
+def _written(shape: Shape) -> str:
+    return json.dumps(shape, sort_keys=True)
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except (NameError, TypeError, SyntaxError, AttributeError):
+        raise InvalidDataError(
+            f"{cls.__name__} cannot be the type of a value: an annotation of it names nothing that can be found"
+        ) from None
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _field_name(name: str, *, optional: bool) -> str:
+    return f"{name}?" if optional else name
+
+
+def type_of(shape: Shape) -> Any:
+    """Return a type that reads values of this shape; objects, having lost their class, read as JSON.
+
+    Raises:
+        CodecError: it is no shape.
+    """
+    try:
+        return _type_of(shape)
+    except RecursionError:
+        raise CodecError("the shape is nested too deeply", path="$.shape") from None
+
+
+def _type_of(shape: Shape) -> Any:
+    match shape:
+        case str() if shape in _TYPES:
+            return _TYPES[shape]
+        case {"list": item, **rest} if not rest:
+            return list[_type_of(item)]  # type: ignore[misc]
+        case {"map": item, **rest} if not rest:
+            return dict[str, _type_of(item)]  # type: ignore[misc]
+        case {"enum": [*members], **rest} if not rest and members and not any(map(_is_container, members)):
+            return typing.Literal[tuple(members)]
+        case {"tuple": [*items], **rest} if not rest:
+            return tuple[tuple(_type_of(item) for item in items)]  # type: ignore[misc]
+        case {"union": [str(), *_] as options, **rest} if not rest and all(map(_is_scalar, options)):
+            return functools.reduce(lambda left, right: left | right, (_TYPES[option] for option in options))
+        case {"union": [*_], **rest} | {"object": {}, **rest} if not rest:
+            return object
+        case _:
+            raise CodecError("not the shape of any type that this version knows", path="$.shape")
+
+
+def _is_container(member: object) -> bool:
+    return isinstance(member, list | dict)
+
+
+def _is_scalar(shape: object) -> bool:
+    return isinstance(shape, str) and shape in _TYPES
+
+
+def accepts(stored: Shape, wanted: Shape) -> bool:
+    """Whether values of the shape ``stored`` can be read as ``wanted``.
+
+    Equal shapes are compatible; so is an object that gained or lost a field with a default, an enum
+    that gained members, a union that gained options, and anything read as undeclared JSON.
+    """
+    if wanted in (stored, JSON_SHAPE):
+        return True
+    match stored, wanted:
+        case {"enum": old}, {"enum": new}:
+            return all(any(a == b and type(a) is type(b) for b in new) for a in old)
+        case ({"list": old}, {"list": new}) | ({"map": old}, {"map": new}):
+            return accepts(old, new)
+        case {"tuple": old}, {"tuple": new}:
+            return len(old) == len(new) and all(map(accepts, old, new))
+        case {"object": dict(old)}, {"object": dict(new)}:
+            return _object_accepts(old, new)
+        case {"union": old}, {"union": new}:
+            return all(any(accepts(a, b) for b in new) for a in old)
+        case _, {"union": new}:
+            return any(accepts(stored, option) for option in new)
+        case _:
+            return False
+
+
+def _object_accepts(stored: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> bool:
+    have = {name.removesuffix("?"): shape for name, shape in stored.items()}
+    return all(
+        accepts(have[name.removesuffix("?")], shape) if name.removesuffix("?") in have else name.endswith("?")
+        for name, shape in wanted.items()
+    )
+
+
+def name_of(value_type: Any) -> str:
+    """Return what a type is called in messages."""
+    return getattr(value_type, "__name__", None) or str(value_type)
