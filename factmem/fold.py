@@ -57,6 +57,11 @@ class Current:
     said: tuple[Recorded, ...]
 
     @property
+    def first_said(self) -> tuple[dt.datetime, int]:
+        """Sorts records in the order first said."""
+        return _order(self.said[0])
+
+    @property
     def details(self) -> FactDetails:
         """The winner's details with the evidence of all who said the same."""
         if len(self.said) == 1:
@@ -79,7 +84,7 @@ def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:
         if isinstance(recorded, Recorded) and _counts(recorded, states, moment):
             records[_record_key(recorded)].append(recorded)
     standing = [current for said in records.values() if (current := _winner(said)) is not None]
-    return _united(sorted(standing, key=lambda current: _order(current.said[0])))
+    return _united(sorted(standing, key=lambda current: current.first_said))
 
 
 def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, AssertionState]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -20,7 +21,7 @@ from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcep
 from factmem.names import checked_name
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import instance_of
+from factmem.validators import instance_of, text
 from factmem.values import Json, canonical_bytes, decode_value, encode_value, type_of
 
 __all__ = [
@@ -112,14 +113,14 @@ class Evidence:
         end: where it ends.
     """
 
-    quote: str = attrs.field(repr=False)
-    message_id: str | None = None
-    role: str | None = None
-    speaker: str | None = None
-    conversation_id: str | None = None
-    position: int | None = None
-    start: int | None = None
-    end: int | None = None
+    quote: str = attrs.field(repr=False, validator=text)
+    message_id: str | None = attrs.field(default=None, validator=text)
+    role: str | None = attrs.field(default=None, validator=text)
+    speaker: str | None = attrs.field(default=None, validator=text)
+    conversation_id: str | None = attrs.field(default=None, validator=text)
+    position: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
+    start: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
+    end: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
 
 
 def _importance(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -174,7 +175,7 @@ class FactDetails:
     importance: float = attrs.field(default=0.5, validator=_importance)
     categories: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     topics: tuple[str, ...] = attrs.field(default=(), converter=_labels)
-    source: str | None = attrs.field(default=None, validator=instance_of(str, type(None)))
+    source: str | None = attrs.field(default=None, validator=text)
     owner: str | None = attrs.field(default=None, validator=_owner)
     metadata: Mapping[str, Any] = attrs.field(factory=dict, converter=_metadata)
     evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
@@ -213,7 +214,7 @@ class Assertion:
     fact_type: FactType
     shape: Any
     data: Any = attrs.field(repr=False)
-    timestamp: dt.datetime
+    timestamp: dt.datetime = attrs.field(converter=utc)
     removed: bool = False
     valid_from: dt.datetime | None = None
     valid_to: dt.datetime | None = None
@@ -222,17 +223,17 @@ class Assertion:
     revised: int | None = None
     state: AssertionState = attrs.Factory(_state_by_origin, takes_self=True)
 
-    @property
+    @functools.cached_property
     def track(self) -> tuple[object, ...]:
         """What shares one type and one fold: a keyword of one owner at one place."""
         return (*self.place.key, self.details.owner, self.keyword)
 
-    @property
+    @functools.cached_property
     def slot(self) -> bytes:
         """Which record of its track this belongs to: the only one of a SINGLE, one per value of a MULTIPLE."""
         return b"" if self.fact_type is FactType.SINGLE else _digest(canonical_bytes(self.data))
 
-    @property
+    @functools.cached_property
     def fingerprint(self) -> bytes:
         """The same assertion handed in twice has the same fingerprint: place, owner, value, time and message."""
         scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence

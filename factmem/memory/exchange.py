@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import IO, Any
 
 import anyio
 import attrs
-from anyio import AsyncFile
+from anyio import AsyncFile, to_thread
 
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, InvalidDataError, NewerVersionError, StoreUnavailableError
@@ -29,16 +30,19 @@ async def export_log(
     Raises:
         StoreUnavailableError: the file cannot be written.
     """
-    lines = 0
+    kept = [recorded for recorded in sorted(log, key=lambda item: item.seq) if recorded.id in states]
     async with _opened(target, "w") as file:
         await file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
-        for recorded in sorted(log, key=lambda item: item.seq):
-            state = states.get(recorded.id)
-            if state is not None:
-                said = attrs.evolve(recorded.assertion, place=_without_tenant(recorded.assertion.place), state=state)
-                await file.write(dump_entry(attrs.evolve(recorded, assertion=said)).decode() + "\n")
-                lines += 1
-    return lines
+        for start in range(0, len(kept), _BATCH):
+            lines = [_written(recorded, states[recorded.id]) for recorded in kept[start : start + _BATCH]]
+            await file.writelines(lines)
+    return len(kept)
+
+
+def _written(recorded: Recorded, state: AssertionState) -> str:
+    place = Place(recorded.assertion.place.subject, recorded.assertion.place.scope.within(None))
+    said = attrs.evolve(recorded.assertion, place=place, state=state)
+    return dump_entry(attrs.evolve(recorded, assertion=said)).decode() + "\n"
 
 
 async def import_log(
@@ -65,17 +69,18 @@ async def import_log(
 
     async with _opened(source, "r") as file:
         _check_header(await file.readline())
-        number = 1
-        async for line in file:
-            number += 1
-            recorded = _read(line, number)
-            revised = recorded.assertion.revises
-            if len(batch) >= _BATCH or (revised is not None and any(item.record_id == revised for item in batch)):
-                await flush()
-            batch.append(recorded)
+        number = 0
+        while lines := await to_thread.run_sync(lambda: list(itertools.islice(file.wrapped, _BATCH))):
+            for line in lines:
+                number += 1
+                recorded = _read(line, number)
+                revised = recorded.assertion.revises
+                if revised is not None and any(item.record_id == revised for item in batch):
+                    await flush()
+                batch.append(recorded)
+            await flush()
             if progress is not None:
-                progress(number - 1)
-        await flush()
+                progress(number)
 
 
 def _check_header(line: str) -> None:
@@ -96,9 +101,9 @@ def _read(line: str, number: int) -> Recorded:
     try:
         entry = load_entry(line)
     except CodecError as error:
-        raise type(error)(str(error), path=f"$[{number - 1}]") from None
+        raise type(error)(str(error), path=f"$[{number}]") from None
     if not isinstance(entry, Recorded):
-        raise CodecError("an export holds assertions only", path=f"$[{number - 1}]")
+        raise CodecError("an export holds assertions only", path=f"$[{number}]")
     return entry
 
 
@@ -106,10 +111,6 @@ def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str]
     place = Place(said.place.subject, said.place.scope.within(tenant))
     revises = None if said.revises is None else record_ids.get(said.revises, said.revises)
     return attrs.evolve(said, place=place, revises=revises)
-
-
-def _without_tenant(place: Place) -> Place:
-    return Place(place.subject, place.scope.within(None))
 
 
 @contextlib.asynccontextmanager

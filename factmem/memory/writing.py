@@ -10,10 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
+from anyio import to_thread
 
 from factmem.abc import (
     AgentMemoryProvider,
     Append,
+    Candidate,
     Conversation,
     Detector,
     Embedder,
@@ -171,21 +173,16 @@ class MemoryWriter(MemoryReader, abc.ABC):
         )
         given = self._owned_details(given, private=private)
         candidates = await self._writing.detector.detect(_conversation(what, self._reading.clock()))
-        assertions = [
+        assertions = await to_thread.run_sync(self._assertions, candidates, place, given)
+        recorded = await self._append(assertions)
+        return await to_thread.run_sync(lambda: tuple(record_of(item, state=item.assertion.state) for item in recorded))
+
+    def _assertions(self, candidates: Sequence[Candidate], place: Place, given: FactDetails) -> list[Assertion]:
+        return [
             assertion
             for candidate in candidates
-            for assertion in assertions_of(
-                self._dated(candidate.fact),
-                place,
-                attrs.evolve(
-                    given,
-                    evidence=candidate.details.evidence,
-                    origin=candidate.details.origin,
-                    topics=candidate.details.topics,
-                ),
-            )
+            for assertion in assertions_of(self._dated(candidate.fact), place, _joined(given, candidate.details))
         ]
-        return tuple(record_of(item) for item in await self._append(assertions))
 
     async def update(
         self,
@@ -360,6 +357,11 @@ class MemoryWriter(MemoryReader, abc.ABC):
             for entry in await self._mirror.log()
             if isinstance(entry, Recorded) and entry.assertion.details.owner in (None, viewer)
         ]
+
+
+def _joined(given: FactDetails, found: FactDetails) -> FactDetails:
+    """What the caller gave stands; evidence, origin and topics are the detector's."""
+    return attrs.evolve(given, evidence=found.evidence, origin=found.origin, topics=found.topics)
 
 
 def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conversation:

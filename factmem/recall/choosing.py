@@ -49,7 +49,7 @@ def _strongest(items: Sequence[Current]) -> list[Current]:
     if first.fact_type is FactType.SINGLE:
         return [ordered[0]]
     united: dict[bytes, Current] = {}
-    for item in items:
+    for item in sorted(items, key=lambda item: item.first_said):
         said = item.recorded.assertion
         if said.fact_type is FactType.MULTIPLE and strength(said)[:3] == strength(first)[:3]:
             united.setdefault(said.slot, item)

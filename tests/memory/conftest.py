@@ -1,0 +1,43 @@
+"""A memory over each store, with a clock that is set by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from factmem_file import LocalFileMemoryProvider
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory
+from factmem.testing import FakeClock, HashEmbedder
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """From now on, a millisecond later at every look, and by hand."""
+    return FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(milliseconds=1))
+
+
+@pytest.fixture(params=["memory", "file", "sqlite-vec"])
+async def provider(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
+) -> AsyncIterator[AgentMemoryProvider]:
+    """Every store that keeps history."""
+    opened: AgentMemoryProvider
+    match request.param:
+        case "file":
+            opened = LocalFileMemoryProvider(tmp_path / "facts", clock=clock)
+        case "sqlite-vec":
+            opened = SqliteVecMemoryProvider(tmp_path / "facts.db", clock=clock)
+        case _:
+            opened = InMemoryProvider(clock=clock)
+    async with opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(provider: AgentMemoryProvider, clock: FakeClock) -> Memory:
+    """A memory that alice looks into."""
+    return Memory(provider, viewer="alice", embedder=HashEmbedder(), clock=clock)
