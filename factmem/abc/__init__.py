@@ -16,12 +16,13 @@ from factmem.abc.capabilities import (
     StateRequest,
 )
 from factmem.abc.clock import Clock, system_clock
-from factmem.abc.detector import Candidate, Conversation, Detector, Message
+from factmem.abc.detector import MEMORY_ROLE, Candidate, Conversation, Detector, Message
 from factmem.abc.embedder import Embedder
 from factmem.abc.provider import AgentMemoryProvider
-from factmem.abc.storage import Frame, LogName, Storage
+from factmem.abc.storage import LogName, Position, Scan, Storage
 
 __all__ = [
+    "MEMORY_ROLE",
     "AgentMemoryProvider",
     "Append",
     "Candidate",
@@ -33,12 +34,13 @@ __all__ = [
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
-    "Frame",
     "KeepsHistory",
     "KeepsVectors",
     "LogName",
     "Message",
+    "Position",
     "Receipt",
+    "Scan",
     "SearchesVectors",
     "StateRequest",
     "Statement",

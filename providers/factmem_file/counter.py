@@ -1,0 +1,86 @@
+"""The store's one sequence of numbers, over all logs and processes.
+
+The note ``sequence`` holds two numbers: up to which they are *reserved* (given out, so never to be
+given again, though their writer may have died) and up to which they are *committed* (everything up
+to there is in the logs; a reader who asks for what is newer misses nothing). It is written without a
+flush, because the logs hold the same numbers: each process looks through the ends of all logs
+before it first trusts the note, so that a note that a power cut set back never gives a number twice.
+"""
+
+from __future__ import annotations
+
+import json
+
+from factmem.abc import Storage
+from factmem.errors import CorruptStoreError, StoreUnavailableError
+from factmem.records import LogEntry
+from factmem_file.logs import HISTORY_KINDS, entries_of
+
+__all__ = ["Counter"]
+
+_NOTE = "sequence"
+
+
+class Counter:
+    """The counter as one process sees it. `last`, `reserve` and `commit` need the storage's lock."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._trusted = False
+        self._committed = 0
+        self._reserved = 0
+
+    def last(self) -> int:
+        """Return the last number given out, from the note or, if that cannot be trusted, from the logs."""
+        note = self._read()
+        if note is None or not self._trusted or note[1] < self._reserved:
+            newest = max(self._in_logs(), self._reserved, *(note or (0, 0)))
+            self._write(newest, newest)
+            self._trusted = True
+        else:
+            self._committed, self._reserved = note
+        return self._reserved
+
+    def reserve(self, upto: int) -> None:
+        """Give out numbers, before they are written anywhere."""
+        self._write(self._committed, upto)
+
+    def commit(self) -> None:
+        """Say that what was reserved is in the logs, or never will be."""
+        try:
+            self._write(self._reserved, self._reserved)
+        except StoreUnavailableError:
+            # The facts are safe; whoever asks next finds the number in the logs.
+            self._trusted = False
+
+    def committed(self) -> int | None:
+        """Return up to which everything is in the logs, without the lock; None if only `last` can tell."""
+        note = self._read() if self._trusted else None
+        return note[0] if note is not None and note[0] >= self._committed else None
+
+    def _in_logs(self) -> int:
+        ends = (self._storage.last(log) for log in self._storage.logs() if log.kind in HISTORY_KINDS)
+        return max((_newest(entries_of(payload)) for payload in ends if payload is not None), default=0)
+
+    def _read(self) -> tuple[int, int] | None:
+        payload = self._storage.read_note(_NOTE)
+        if payload is None:
+            return None
+        try:
+            match json.loads(payload):
+                case {"committed": int() as committed, "reserved": int() as reserved} if 0 <= committed <= reserved:
+                    return committed, reserved
+        except ValueError:
+            pass
+        return None
+
+    def _write(self, committed: int, reserved: int) -> None:
+        payload = json.dumps({"committed": committed, "reserved": reserved}).encode()
+        self._storage.write_note(_NOTE, payload, durable=False)
+        self._committed, self._reserved = committed, reserved
+
+
+def _newest(entries: list[LogEntry]) -> int:
+    if not entries:
+        raise CorruptStoreError("a log of the store ends in an empty frame: restore it from a backup")
+    return max(entry.seq for entry in entries)

@@ -1,0 +1,67 @@
+"""What says that a folder is a store, and of which format: ``factmem.json`` in its root."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
+
+__all__ = ["LOCK_NAME", "MARKER_NAME", "STORE_FORMAT", "check_marker", "is_vacant", "marker"]
+
+STORE_FORMAT: Final = 1
+"""The format of the stores that this factmem writes, and the newest it reads."""
+
+MARKER_NAME: Final = "factmem.json"
+LOCK_NAME: Final = ".lock"
+_BEFORE_THE_MARKER: Final = frozenset({LOCK_NAME, f"{MARKER_NAME}.tmp"})
+
+
+def marker() -> bytes:
+    """Return what the marker of a new store holds."""
+    return json.dumps({"format": STORE_FORMAT, "store": "factmem"}).encode() + b"\n"
+
+
+def check_marker(content: bytes, root: Path) -> None:
+    """Raise unless this factmem can use the store.
+
+    Raises:
+        NewerVersionError: a newer factmem wrote it.
+        CorruptStoreError: the marker is damaged.
+    """
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        document = None
+    match document:
+        case {"format": int() as version, "store": "factmem"} if version > STORE_FORMAT:
+            raise NewerVersionError(
+                f"the store at {root} is of format {version}, newer than {STORE_FORMAT}: upgrade factmem to use it"
+            )
+        case {"format": 1, "store": "factmem"}:
+            return
+        case _:
+            raise CorruptStoreError(
+                f"{MARKER_NAME} in {root} is damaged: restore it, or write {marker().decode().strip()} into it"
+            )
+
+
+def is_vacant(root: Path) -> bool:
+    """Return whether a store can be made here; False if one was made in this moment.
+
+    Raises:
+        StoreUnavailableError: the folder holds something else.
+    """
+    try:
+        names = {path.name for path in root.iterdir()}
+    except FileNotFoundError:
+        return True
+    if MARKER_NAME in names:
+        return False
+    if names - _BEFORE_THE_MARKER:
+        raise StoreUnavailableError(
+            f"{root} holds other files and no {MARKER_NAME}: nothing was written. "
+            "Name an empty folder, or restore the file if this was a store"
+        )
+    return True

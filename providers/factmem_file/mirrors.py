@@ -1,0 +1,119 @@
+"""What a process knows of the logs: a copy of each log it has met, caught up by reading what is new."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+import attrs
+
+from factmem.abc import LogName, Position, Storage
+from factmem.errors import CorruptStoreError
+from factmem.providers import TrackIndex
+from factmem.records import LogEntry, Recorded, Tombstone
+from factmem_file.logs import HISTORY_KINDS, entries_of, erased_log
+
+__all__ = ["Mirror", "Mirrors"]
+
+
+@attrs.define
+class Mirror:
+    """A copy of one log in memory.
+
+    Attributes:
+        position: up to where it was read.
+        entries: in order.
+        recorded: the assertions among them, by id.
+        erased: the ids that its tombstones name.
+        index: what a writer must know, from its first write on.
+    """
+
+    position: Position = attrs.field(factory=Position)
+    entries: list[LogEntry] = attrs.field(factory=list)
+    recorded: dict[str, Recorded] = attrs.field(factory=dict)
+    erased: set[str] = attrs.field(factory=set)
+    index: TrackIndex | None = None
+
+    def take(self, entries: Sequence[LogEntry]) -> None:
+        """Take in what is new."""
+        self.entries.extend(entries)
+        for entry in entries:
+            if isinstance(entry, Recorded):
+                self.recorded[entry.id] = entry
+                if self.index is not None:
+                    self.index.add(entry)
+            elif isinstance(entry, Tombstone):
+                self.erased.add(entry.assertion_id)
+
+    def after(self, seq: int) -> Sequence[LogEntry]:
+        """Return the entries with a higher number."""
+        return self.entries[bisect.bisect_right(self.entries, seq, key=_seq) :]
+
+    def holds(self, seq: int) -> bool:
+        """Return whether an assertion has this number."""
+        return any(isinstance(entry, Recorded) and entry.seq == seq for entry in self.after(seq - 1)[:1])
+
+    def indexed(self) -> TrackIndex:
+        """Return the index, made on first use."""
+        if self.index is None:
+            self.index = TrackIndex()
+            for recorded in self.recorded.values():
+                self.index.add(recorded)
+        return self.index
+
+
+class Mirrors:
+    """The copies of all logs met so far. Not safe for threads by itself.
+
+    Attributes:
+        complete: up to which number the copies of all of a tenant's logs are there.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._mirrors: dict[LogName, Mirror] = {}
+        self.complete: dict[str | None, int] = {}
+
+    def caught_up(self, log: LogName) -> Mirror:
+        """Return the copy of a log, with what is new in it."""
+        mirror = self._mirrors.get(log, Mirror())
+        scan = self._storage.scan(log, mirror.position)
+        if scan.fresh:
+            mirror = Mirror()
+        try:
+            for payload in scan.payloads:
+                mirror.take(entries_of(payload))
+        except CorruptStoreError as error:
+            self._mirrors.pop(log, None)
+            self.complete.clear()
+            raise CorruptStoreError(f"{error} (in the log {'/'.join((*log.folder, *log.name))})") from None
+        mirror.position = scan.position
+        if scan.position.end:
+            self._mirrors[log] = mirror
+        else:
+            self._mirrors.pop(log, None)
+        return mirror
+
+    def of_folder(self, folder: Sequence[str] = ()) -> list[tuple[LogName, Mirror]]:
+        """Return the copies of all ``facts`` and ``erased`` logs below a folder, caught up."""
+        there = {log for log in self._storage.logs(folder) if log.kind in HISTORY_KINDS}
+        for log in [log for log in self._mirrors if log not in there and log.folder[: len(folder)] == tuple(folder)]:
+            del self._mirrors[log]
+        return [(log, self.caught_up(log)) for log in there]
+
+    def known(self) -> list[tuple[LogName, Mirror]]:
+        """Return the copies as they are."""
+        return list(self._mirrors.items())
+
+    def erased(self, tenant: str | None) -> set[str]:
+        """Return the ids of a tenant's erased assertions."""
+        return self.caught_up(erased_log(tenant)).erased
+
+    def distrust(self, log: LogName) -> None:
+        """Drop what was planned for a log and not written."""
+        if (mirror := self._mirrors.get(log)) is not None:
+            mirror.index = None
+
+
+def _seq(entry: LogEntry) -> int:
+    return entry.seq

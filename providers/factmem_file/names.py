@@ -1,0 +1,69 @@
+"""File names for names of any text: readable where they can be, never equal for two different names.
+
+A name of only ``a-z``, ``0-9``, ``_`` and ``-`` that is short and no device of Windows stays as it is. Any
+other becomes ``<slug>~<hash>``: what can be read of it in ASCII, and 128 bits of hash over the exact name.
+Upper and lower case, composed and decomposed letters thus never meet in a file system that mixes
+them up, and no name climbs out of its folder. Nobody decodes a file name: each file tells its own.
+
+``@default`` is the empty segment (the tenant without a name), ``@`` joins the names of a subject and an
+individual, ``deep~~<hash>`` stands for the rest of a path that grew too long. Folders hold no full
+stop and files do, so that a folder and a file never clash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from factmem.abc import LogName
+
+__all__ = ["SUFFIXES", "encoded", "file_path", "folder_path"]
+
+SUFFIXES: Final = {"facts": ".jsonl", "erased": ".erased", "vectors": ".vectors"}
+"""How the file names of the kinds of log end."""
+
+_PLAIN: Final = re.compile(r"[a-z0-9_][a-z0-9_-]{0,39}")
+_DEVICES: Final = frozenset(["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))])
+_SLUG_LENGTH: Final = 20
+_LONGEST_FOLDER: Final = 150
+_DEFAULT: Final = "@default"
+
+
+def encoded(name: str) -> str:
+    """Return the file name of one name."""
+    if not name:
+        return _DEFAULT
+    if _PLAIN.fullmatch(name) and name not in _DEVICES:
+        return name
+    return f"{_slug(name)}~{_hash(name)}"
+
+
+def folder_path(folder: Sequence[str]) -> tuple[str, ...]:
+    """Return the folders of a path, at most some 150 characters in all."""
+    parts = tuple(map(encoded, folder))
+    if len("/".join(parts)) <= _LONGEST_FOLDER:
+        return parts
+    rest = f"deep~~{_hash(json.dumps(list(folder)))}"
+    kept = 1
+    while len("/".join((*parts[: kept + 1], rest))) <= _LONGEST_FOLDER:
+        kept += 1
+    return (*parts[:kept], rest)
+
+
+def file_path(log: LogName) -> tuple[str, ...]:
+    """Return the path of a log's file below the root."""
+    return (*folder_path(log.folder), "@".join(map(encoded, log.name)) + SUFFIXES[log.kind])
+
+
+def _slug(name: str) -> str:
+    ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9_]+", "-", ascii_only)[:_SLUG_LENGTH].strip("-")
+    return slug or "name"
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

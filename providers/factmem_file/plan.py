@@ -1,0 +1,152 @@
+"""What a group of requests writes: each is refused or taken as a whole before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from factmem.abc import Append, Clock, LogName, Position, Receipt, Statement, StateRequest
+from factmem.errors import FactMemError, RecordNotFoundError
+from factmem.providers import TrackIndex
+from factmem.records import Assertion, LogEntry, StateChange
+from factmem.vectors import unit_vector
+from factmem_file.logs import place_log
+from factmem_file.mirrors import Mirror
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Plan", "PlannedLog", "Request"]
+
+
+@attrs.define(eq=False)
+class Request:
+    """One call of `append`, waiting for its turn.
+
+    Attributes:
+        statements: what to do.
+        receipts: what became of the assertions.
+        error: why it was refused, or could not be written.
+        settled: whether the above is final.
+        logs: the logs it hangs on.
+        withdrawn: nobody waits for it any more; if it was not begun, it shall not be.
+    """
+
+    statements: Sequence[Statement]
+    receipts: list[Receipt] = attrs.field(factory=list)
+    error: FactMemError | None = None
+    settled: bool = False
+    logs: set[LogName] = attrs.field(factory=set)
+    withdrawn: bool = False
+
+    def settle(self, error: FactMemError | None) -> None:
+        """Make it final; an earlier error stands."""
+        if not self.settled:
+            self.error = self.error or error
+            self.settled = True
+
+
+@attrs.define(eq=False)
+class PlannedLog:
+    """What one log gets.
+
+    Attributes:
+        mirror: the copy it was planned on.
+        position: the log's end, where it goes.
+        entries: in order; none if all of it was there before.
+        vectors: of the new assertions that came with one, by sequence number.
+    """
+
+    mirror: Mirror
+    position: Position
+    entries: list[LogEntry] = attrs.field(factory=list)
+    vectors: dict[int, NDArray[np.float32]] = attrs.field(factory=dict)
+
+
+@attrs.define(eq=False)
+class Plan:
+    """What a group of requests writes.
+
+    Attributes:
+        seq: the last number given out.
+        mirror_of: gives the copy of a log, caught up.
+        locate: gives the log of an assertion's id, or None.
+        clock: gives the time of recording.
+        dimension: of the store's vectors, if that is settled.
+        logs: what each log gets.
+    """
+
+    seq: int
+    mirror_of: Callable[[LogName], Mirror]
+    locate: Callable[[str], LogName | None]
+    clock: Clock
+    dimension: int | None
+    logs: dict[LogName, PlannedLog] = attrs.field(factory=dict)
+
+    def add(self, request: Request) -> None:
+        """Take in a request, or refuse it and leave the plan as it was.
+
+        Raises:
+            FactMemError: it cannot be done.
+        """
+        steps = self._checked(request.statements)
+        for log, statement, vector in steps:
+            request.logs.add(log)
+            match statement:
+                case Append(assertion=assertion):
+                    request.receipts.append(self._append(log, assertion, vector))
+                case StateRequest():
+                    self._change_state(log, statement)
+
+    def _checked(self, statements: Sequence[Statement]) -> list[tuple[LogName, Statement, NDArray[np.float32] | None]]:
+        trial = TrackIndex()
+        steps: list[tuple[LogName, Statement, NDArray[np.float32] | None]] = []
+        for statement in statements:
+            match statement:
+                case Append(assertion=assertion, vector=vector):
+                    log = place_log(assertion.place)
+                    index = self._planned(log).mirror.indexed()
+                    if index.known(assertion) is None and trial.known(assertion) is None:
+                        trial.record(assertion, 0, self.clock)
+                    unit = None if vector is None else unit_vector(vector, dimension=self.dimension)
+                    steps.append((log, statement, unit))
+                case StateRequest(assertion_id=assertion_id):
+                    found = self.locate(assertion_id)
+                    if found is None:
+                        raise RecordNotFoundError("no assertion of this store has the id whose state should change")
+                    self._planned(found)
+                    steps.append((found, statement, None))
+        return steps
+
+    def _planned(self, log: LogName) -> PlannedLog:
+        if log not in self.logs:
+            mirror = self.mirror_of(log)
+            self.logs[log] = PlannedLog(mirror, mirror.position)
+        return self.logs[log]
+
+    def _append(self, log: LogName, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
+        planned = self.logs[log]
+        index = planned.mirror.indexed()
+        if (known := index.known(assertion)) is not None:
+            return Receipt(recorded=known, new=False)
+        self.seq += 1
+        recorded = index.record(assertion, self.seq, self.clock)
+        planned.entries.append(recorded)
+        if vector is not None:
+            planned.vectors[recorded.seq] = vector
+        return Receipt(recorded=recorded, new=True)
+
+    def _change_state(self, log: LogName, request: StateRequest) -> None:
+        self.seq += 1
+        self.logs[log].entries.append(
+            StateChange(
+                assertion_id=request.assertion_id,
+                state=request.state,
+                seq=self.seq,
+                recorded_at=self.clock(),
+                reason=request.reason,
+            )
+        )

@@ -1,0 +1,270 @@
+"""The plain storage: one readable file a log, below one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
+
+from factmem.abc import LogName, Position, Scan
+from factmem.errors import CorruptStoreError, StoreUnavailableError
+from factmem_file.durable import FlushError, make_folders, replace_file, sync_file, sync_folder, write_all
+from factmem_file.frames import DamagedFrameError, framed, parse
+from factmem_file.marker import LOCK_NAME, MARKER_NAME, check_marker, is_vacant, marker
+from factmem_file.names import SUFFIXES, file_path, folder_path
+from factmem_file.reading import START, LogFile, new_header
+
+__all__ = ["LocalStorage"]
+
+_POLL_SECONDS: Final = 0.01
+
+
+class LocalStorage:
+    """Keeps framed logs as files of readable lines, safe against kills, power cuts and other processes.
+
+    The first frame of a file is its header: the log's true name, and a generation that changes when
+    the log is replaced. `factmem_file.frames` tells what a damaged frame means.
+
+    Args:
+        root: the folder; the first write makes it.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = Path(root).absolute()
+        self._found = False
+        self._distrusted = False
+        self._durable: dict[Path, int] = {}
+        self._names: dict[Path, LogName] = {}
+
+    def exists(self) -> bool:
+        """See `factmem.abc.Storage.exists`."""
+        if not self._found:
+            with self._own_errors("read"):
+                self._found = self._look()
+        return self._found
+
+    @contextlib.contextmanager
+    def lock(self, timeout: float) -> Iterator[None]:
+        """See `factmem.abc.Storage.lock`."""
+        self._refuse_distrusted()
+        with self._own_errors("locked"):
+            self._look()
+            make_folders(self._root)
+            held = FileLock(self._root / LOCK_NAME, timeout=timeout, poll_interval=_POLL_SECONDS)
+            try:
+                held.acquire()
+            except Timeout:
+                raise StoreUnavailableError(
+                    f"the store at {self._root} was locked by others for {timeout:g} s: "
+                    "try again, or open it with a longer lock_timeout"
+                ) from None
+        try:
+            with self._own_errors("written"):
+                if not self._look():
+                    replace_file(self._root / MARKER_NAME, marker())
+            self._found = True
+            yield
+        finally:
+            held.release()
+
+    def _look(self) -> bool:
+        """Whether there is a store; raise if there is something else."""
+        while True:
+            try:
+                check_marker((self._root / MARKER_NAME).read_bytes(), self._root)
+            except FileNotFoundError:
+                if is_vacant(self._root):
+                    return False
+            else:
+                return True
+
+    def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
+        """See `factmem.abc.Storage.append`."""
+        self._refuse_distrusted()
+        path = self._path(log)
+        data = framed(payload) if after.end else framed(new_header(log)) + framed(payload)
+        with self._own_errors("written"):
+            if durable:
+                self._settle(path, after)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab", buffering=0) as file:
+                self._write(file, after.end, data, durable=durable)
+            if durable and not after.end:
+                self._anchor(path)
+        self._durable[path] = after.end + len(data) if durable else 0
+
+    def _write(self, file: FileIO, end: int, data: bytes, *, durable: bool) -> None:
+        size = os.fstat(file.fileno()).st_size
+        if size < end:
+            raise CorruptStoreError(f"{self._shown(Path(str(file.name)))} was cut shorter: restore it from a backup")
+        try:
+            if size > end:
+                file.truncate(end)
+            write_all(file, data)
+            if durable:
+                sync_file(file)
+        except OSError:
+            self._take_back(file, end)
+            raise
+
+    def _take_back(self, file: FileIO, end: int) -> None:
+        try:
+            file.truncate(end)
+        except OSError:
+            self._distrusted = True
+
+    def settle(self, log: LogName, upto: Position) -> None:
+        """See `factmem.abc.Storage.settle`."""
+        self._refuse_distrusted()
+        with self._own_errors("written"):
+            self._settle(self._path(log), upto)
+
+    def _settle(self, path: Path, upto: Position) -> None:
+        if upto.end and self._durable.get(path) != upto.end:
+            with path.open("r+b", buffering=0) as file:
+                sync_file(file)
+            self._anchor(path)
+            self._durable[path] = upto.end
+
+    def _anchor(self, path: Path) -> None:
+        """Flush the names on the way to a file: whoever made them may have died before it could."""
+        for folder in path.parents:
+            sync_folder(folder)
+            if folder == self._root:
+                break
+
+    def scan(self, log: LogName, since: Position | None = None) -> Scan:
+        """See `factmem.abc.Storage.scan`."""
+        with self._own_errors("read"):
+            try:
+                return self._file(self._path(log)).scan(log, since or START)
+            except FileNotFoundError:
+                return Scan(payloads=(), position=START, fresh=True)
+
+    def last(self, log: LogName) -> bytes | None:
+        """See `factmem.abc.Storage.last`."""
+        with self._own_errors("read"):
+            try:
+                return self._file(self._path(log)).last()
+            except FileNotFoundError:
+                return None
+
+    def replace(self, log: LogName, payloads: Sequence[bytes], *, durable: bool = True) -> None:
+        """See `factmem.abc.Storage.replace`."""
+        self._refuse_distrusted()
+        path = self._path(log)
+        self._durable.pop(path, None)
+        with self._own_errors("written"):
+            if payloads:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(path, b"".join(map(framed, (new_header(log), *payloads))), durable=durable)
+            elif path.parent.is_dir():
+                path.unlink(missing_ok=True)
+                path.with_name(path.name + ".tmp").unlink(missing_ok=True)
+                if durable:
+                    sync_folder(path.parent)
+                self._prune(path.parent)
+
+    def _prune(self, folder: Path) -> None:
+        """Remove folders that became empty: their names tell of what was there."""
+        while folder != self._root:
+            try:
+                folder.rmdir()
+            except OSError:  # it is not empty
+                return
+            folder = folder.parent
+            sync_folder(folder)
+
+    def logs(self, folder: Sequence[str] = ()) -> Sequence[LogName]:
+        """See `factmem.abc.Storage.logs`."""
+        top = self._root.joinpath(*folder_path(folder[:1]))
+        with self._own_errors("read"):
+            found = [self._name_of(path) for path in _log_files(top)]
+        return [log for log in found if log is not None and log.folder[: len(folder)] == tuple(folder)]
+
+    def _name_of(self, path: Path) -> LogName | None:
+        """The name a file carries, read once: no other name has the same path."""
+        if path not in self._names:
+            try:
+                name = self._file(path).name(self._root)
+            except FileNotFoundError:
+                return None
+            if name is None:
+                return None
+            self._names[path] = name
+        return self._names[path]
+
+    def read_note(self, name: str) -> bytes | None:
+        """See `factmem.abc.Storage.read_note`."""
+        with self._own_errors("read"):
+            try:
+                payloads = parse(self._note(name).read_bytes()).payloads
+            except (FileNotFoundError, DamagedFrameError):
+                return None
+        return payloads[0] if len(payloads) == 1 else None
+
+    def write_note(self, name: str, payload: bytes, *, durable: bool = True) -> None:
+        """See `factmem.abc.Storage.write_note`."""
+        self._refuse_distrusted()
+        path, data = self._note(name), framed(payload)
+        with self._own_errors("written"):
+            if durable or not path.exists():
+                replace_file(path, data, durable=durable)
+                return
+            # In place: it works on a full disk, and a torn one is known by its checksum.
+            with path.open("r+b", buffering=0) as file:
+                write_all(file, data)
+                file.truncate()
+
+    def close(self) -> None:
+        """See `factmem.abc.Storage.close`."""
+        self._durable.clear()
+        self._names.clear()
+
+    def _path(self, log: LogName) -> Path:
+        return self._root.joinpath(*file_path(log))
+
+    def _note(self, name: str) -> Path:
+        return self._root / f"{name}.note"
+
+    def _file(self, path: Path) -> LogFile:
+        return LogFile(path, self._shown(path))
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix()
+
+    def _refuse_distrusted(self) -> None:
+        if self._distrusted:
+            raise StoreUnavailableError(
+                f"writing to the store at {self._root} failed in a way that leaves open what is on the disk: "
+                "look after the disk, then open the store again"
+            )
+
+    @contextlib.contextmanager
+    def _own_errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, FlushError):
+                self._distrusted = True
+            after = "; open the store again once the disk is well" if self._distrusted else ""
+            raise StoreUnavailableError(
+                f"the store at {self._root} could not be {what}: {error.strerror or type(error).__name__}{after}"
+            ) from error
+
+
+def _log_files(top: Path) -> Iterator[Path]:
+    def complain(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for folder, _, files in os.walk(top, onerror=complain):
+        for name in files:
+            path = Path(folder, name)
+            if path.suffix in SUFFIXES.values():
+                yield path

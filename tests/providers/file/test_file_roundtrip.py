@@ -1,0 +1,178 @@
+"""What goes into a folder of files comes out again, in this process and the next."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pytest
+from factmem_file import LocalFileMemoryProvider
+
+from factmem.abc import (
+    Append,
+    Erases,
+    FeedsChanges,
+    KeepsHistory,
+    KeepsVectors,
+    SearchesVectors,
+    StateRequest,
+)
+from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
+from factmem.facts import Concept
+from factmem.providers import open_provider
+from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+USER = MemorySubject("user", "the person at the keyboard")
+SCOPE = MemoryScope.agent("planner")
+SEATS = Concept.single("seats", "how many seats to book", value_type=int)
+LIKES = Concept.multiple("likes", "what the user likes")
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+async def test_facts_are_there_after_reopening(tmp_path: Path) -> None:
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
+        await provider.save(LIKES.fact(["tea", "Grüße"], timestamp=NOON), USER, SCOPE)
+    async with LocalFileMemoryProvider(tmp_path) as again:
+        assert await again.load(SEATS, USER, SCOPE) == SEATS.fact([4], timestamp=NOON)
+        assert await again.load(LIKES, USER, SCOPE) == LIKES.fact(["tea", "Grüße"], timestamp=NOON)
+        assert len(await again.load_all(USER, SCOPE)) == 2
+        assert await again.load_by_description("SEATS TO", USER, SCOPE) == [SEATS.fact([4], timestamp=NOON)]
+
+
+def test_it_has_every_capability(tmp_path: Path) -> None:
+    provider = LocalFileMemoryProvider(tmp_path)
+    for capability in (KeepsHistory, FeedsChanges, KeepsVectors, SearchesVectors, Erases):
+        assert isinstance(provider, capability)
+
+
+async def test_a_place_is_one_file_that_people_can_read(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    async with LocalFileMemoryProvider(root) as provider:
+        await provider.save(LIKES.fact(["Grüße"], timestamp=NOON), USER, SCOPE.within("acme") / "inbox")
+    lines = (root / "acme/agent/planner/inbox/user.jsonl").read_text().splitlines()
+    assert json.loads(lines[0].split(" ", 1)[1])["folder"] == ["acme", "agent", "planner", "inbox"]
+    (entry,) = json.loads(lines[1].split(" ", 1)[1])
+    assert entry["assertion"]["data"] == "Grüße"
+    assert "Grüße" in lines[1]
+    assert json.loads((root / "factmem.json").read_text()) == {"format": 1, "store": "factmem"}
+
+
+async def test_places_that_resemble_each_other_are_walls_apart(tmp_path: Path) -> None:
+    places = [
+        (USER, SCOPE),
+        (USER, SCOPE.within("acme")),
+        (USER, SCOPE.within("@default")),
+        (USER.individual("alice"), SCOPE),
+        (MemorySubject("user@alice"), SCOPE),
+        (MemorySubject("USER"), SCOPE),
+        (USER, SCOPE / "user"),
+        (USER, SCOPE / "user.jsonl"),
+        (MemorySubject("user.jsonl"), SCOPE),
+        (USER, MemoryScope.product("planner")),
+        (USER, MemoryScope.CROSS_PRODUCT / "agent" / "planner"),
+        (USER, MemoryScope.agent("..")),
+        (USER, MemoryScope.agent("../planner")),
+    ]
+    root = tmp_path / "store"
+    async with LocalFileMemoryProvider(root) as provider:
+        for number, (subject, scope) in enumerate(places):
+            await provider.save(SEATS.fact([number], timestamp=NOON), subject, scope)
+    async with LocalFileMemoryProvider(root) as again:
+        for number, (subject, scope) in enumerate(places):
+            fact = await again.load(SEATS, subject, scope)
+            assert fact is not None
+            assert fact.value == number
+    assert {name.split("/")[0] for name in _files(tmp_path)} == {"store"}
+
+
+async def test_nothing_is_touched_before_the_first_save(tmp_path: Path) -> None:
+    root = tmp_path / "deep" / "store"
+    async with LocalFileMemoryProvider(root) as provider:
+        assert await provider.load_all(USER, SCOPE) == []
+        assert await provider.version() == 0
+        assert await provider.changes(None) == []
+        assert (await provider.erase(["x"], tenant=None)).erased == 0
+        assert not (tmp_path / "deep").exists()
+        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
+    assert (root / "factmem.json").exists()
+
+
+async def test_saying_the_same_again_writes_nothing(tmp_path: Path) -> None:
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
+        before = _files(tmp_path)
+        await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
+        assert await provider.append([]) == ()
+        assert _files(tmp_path) == before
+
+
+async def test_states_and_owners_survive_reopening(tmp_path: Path) -> None:
+    place = Place(USER, SCOPE)
+    details = FactDetails(owner="alice", importance=0.9, metadata={"a": 1})
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        (own,) = await provider.append(
+            [Append(assertion=item) for item in assertions_of(LIKES.fact(["jazz"], timestamp=NOON), place, details)]
+        )
+        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
+        (seats,) = await provider.entries(place, "seats")
+        assert isinstance(seats, Recorded)
+    async with LocalFileMemoryProvider(tmp_path) as again:
+        request = StateRequest(assertion_id=seats.id, state=AssertionState.RETRACTED, reason="wrong")
+        assert await again.append([request]) == []
+        assert await again.load(SEATS, USER, SCOPE) is None
+        assert await again.load(LIKES, USER, SCOPE) is None
+        assert await again.entries(place, "likes") == [own.recorded]
+        assert len(await again.entries(place, "seats")) == 2
+
+
+async def test_a_state_of_an_unknown_assertion_is_refused_and_writes_nothing(tmp_path: Path) -> None:
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
+        before = _files(tmp_path)
+        request = StateRequest(assertion_id="nobody", state=AssertionState.RETRACTED)
+        (wanted,) = assertions_of(SEATS.fact([5], timestamp=NOON), Place(USER, SCOPE))
+        with pytest.raises(RecordNotFoundError):
+            await provider.append([Append(assertion=wanted), request])
+        assert _files(tmp_path) == before
+
+
+async def test_changes_are_those_of_one_tenant_in_order(tmp_path: Path) -> None:
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        for number in range(6):
+            scope = MemoryScope.agent(f"a{number % 3}").within("acme" if number % 2 else None)
+            await provider.save(SEATS.fact([number], timestamp=NOON), USER, scope)
+        assert [entry.seq for entry in await provider.changes("acme")] == [2, 4, 6]
+        assert [entry.seq for entry in await provider.changes(None, since=1)] == [3, 5]
+        assert await provider.changes("nobody") == []
+        assert await provider.version() == 6
+
+
+async def test_closing_twice_is_harmless_and_use_after_it_is_an_error(tmp_path: Path) -> None:
+    provider = LocalFileMemoryProvider(tmp_path / "store")
+    await provider.aclose()
+    await provider.aclose()
+    with pytest.raises(ProviderClosedError):
+        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
+    with pytest.raises(ProviderClosedError):
+        await provider.load(SEATS, USER, SCOPE)
+    with pytest.raises(ProviderClosedError):
+        await provider.erase([], tenant=None)
+    assert not (tmp_path / "store").exists()
+
+
+async def test_an_address_opens_it_with_options_as_text(tmp_path: Path) -> None:
+    async with open_provider(f"file:{tmp_path}/store?lock_timeout=2.5") as provider:
+        assert isinstance(provider, LocalFileMemoryProvider)
+        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
+    assert (tmp_path / "store" / "factmem.json").exists()
+    for wrong in ("soon", "-1", "nan", "inf"):
+        with pytest.raises(InvalidDataError, match="lock_timeout"):
+            LocalFileMemoryProvider(tmp_path, lock_timeout=wrong)
