@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from factmem.errors import InvalidDataError
 from factmem.names import checked_name
-from factmem.validators import instance_of
+from factmem.validators import text
 from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
 
 __all__ = [
@@ -95,7 +95,7 @@ class Concept(Generic[T, FactT]):
     """
 
     keyword: str = attrs.field(validator=_keyword)
-    description: str = attrs.field(validator=instance_of(str))
+    description: str = attrs.field(validator=text)
     value_type: type[T] = attrs.field(kw_only=True, validator=_storable)
 
     @overload

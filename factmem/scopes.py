@@ -29,6 +29,8 @@ _BREADTH = {kind: breadth for breadth, kind in enumerate(ScopeKind)}
 
 
 def _checked_path(path: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(path, str):
+        raise InvalidNameError("the path of a scope is a tuple of segments, not one string; use MemoryScope.parse")
     return tuple(checked_name(segment, what="a scope's segment") for segment in path)
 
 
@@ -63,7 +65,7 @@ class MemoryScope:
     CROSS_PRODUCT: ClassVar[MemoryScope]
     """What holds for every product of the organisation."""
 
-    kind: ScopeKind
+    kind: ScopeKind = attrs.field(validator=instance_of(ScopeKind))
     path: tuple[str, ...] = attrs.field(default=(), converter=_checked_path)
     tenant: str | None = attrs.field(default=None, kw_only=True, converter=_checked_tenant)
 

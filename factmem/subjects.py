@@ -8,7 +8,7 @@ import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.names import checked_name
-from factmem.validators import instance_of
+from factmem.validators import text
 
 __all__ = ["MemorySubject"]
 
@@ -46,7 +46,7 @@ class MemorySubject:
     """The weakest subject: all that matters and has no subject of its own."""
 
     name: str = attrs.field(validator=_subject_name)
-    prompt_description: str = attrs.field(default="", validator=instance_of(str))
+    prompt_description: str = attrs.field(default="", validator=text)
     priority_level: int = attrs.field(default=_WEAKEST - 1, kw_only=True, validator=_priority)
     individual_name: str | None = attrs.field(
         default=None, kw_only=True, validator=attrs.validators.optional(_subject_name)

@@ -8,8 +8,9 @@ from typing import Any
 import attrs
 
 from factmem.errors import InvalidDataError
+from factmem.values import check_text
 
-__all__ = ["instance_of"]
+__all__ = ["instance_of", "text"]
 
 
 def instance_of(*types: type) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
@@ -26,3 +27,13 @@ def instance_of(*types: type) -> Callable[[Any, attrs.Attribute[Any], Any], None
             raise InvalidDataError(f"{attribute.name} must be {wanted}, not {type(value).__name__}", path=path)
 
     return validate
+
+
+def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    """Let only texts pass that every store can carry, and None where that is the default.
+
+    Raises:
+        InvalidDataError: naming the attribute.
+    """
+    if value is not None or attribute.default is not None:
+        check_text(value, path=f"$.{attribute.name}")
