@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from anyio import to_thread
 
 from factmem.abc import Embedder
 from factmem.errors import InvalidDataError, RecordNotFoundError
@@ -278,8 +279,13 @@ class MemoryReader(abc.ABC):
 
     async def _visible(self, wanted: RecallFilter) -> list[Current]:
         corpus = await self._corpus()
-        keep = corpus.visible(self._reading.viewer) & wanted.mask(corpus.rows)
-        return [row for row, kept in zip(corpus.rows, keep, strict=True) if kept]
+        viewer = self._reading.viewer
+
+        def select() -> list[Current]:
+            keep = corpus.visible(viewer) & wanted.mask(corpus.rows)
+            return [row for row, kept in zip(corpus.rows, keep, strict=True) if kept]
+
+        return await to_thread.run_sync(select)
 
     def _is_of(self, entry: LogEntry, wanted: RecallFilter) -> bool:
         """Whether a log entry is, or may be, of what is wanted; state changes name their assertion only."""

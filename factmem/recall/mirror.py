@@ -112,9 +112,17 @@ class Mirror:
         await self.bind()
         identity = await self._embedder.identity()
         current = await to_thread.run_sync(fold, self._log, moment)
+        await to_thread.run_sync(self._drop_erased)
         await to_thread.run_sync(self._analyse, current)
         await self._embed(current)
         return await to_thread.run_sync(self._lay_out, current, identity.dimension)
+
+    def _drop_erased(self) -> None:
+        """What was forgotten must not live on in this process either."""
+        ids = {entry.id for entry in self._log if isinstance(entry, Recorded)}
+        for kept in (self._vectors, self._analysed):
+            for erased in kept.keys() - ids:
+                del kept[erased]
 
     def _analyse(self, current: Sequence[Current]) -> None:
         import numpy as np
@@ -142,9 +150,12 @@ class Mirror:
         if self._store is None or newest <= self._vectors_until:
             return
         seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
+        await to_thread.run_sync(self._take_in_vectors, seqs, rows)
+        self._vectors_until = newest
+
+    def _take_in_vectors(self, seqs: Sequence[int], rows: NDArray[np.float32]) -> None:
         ids = {entry.seq: entry.id for entry in self._log if isinstance(entry, Recorded)}
         self._vectors.update({ids[seq]: row for seq, row in zip(seqs, rows, strict=True) if seq in ids})
-        self._vectors_until = newest
 
     def _lay_out(self, current: Sequence[Current], dimension: int) -> Corpus:
         documents = [
@@ -197,6 +208,11 @@ class _Feed:
             return None
         version = await self._provider.version()
         new = await self._provider.changes(self._tenant, self._seq)
+        await to_thread.run_sync(self._take_in, new)
+        self._seq = max(version, new[-1].seq if new else 0)
+        return [*self._entries.values(), *self._changes]
+
+    def _take_in(self, new: Sequence[LogEntry]) -> None:
         for entry in new:
             match entry:
                 case Recorded():
@@ -205,8 +221,6 @@ class _Feed:
                     self._changes.append(entry)
                 case Tombstone():
                     self._entries.pop(entry.assertion_id, None)
-        self._seq = max(version, new[-1].seq if new else 0)
-        return [*self._entries.values(), *self._changes]
 
 
 @attrs.define
