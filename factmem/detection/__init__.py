@@ -1,0 +1,21 @@
+"""What turns conversations into candidate facts: reading, redacting, and the detector without a model."""
+
+from __future__ import annotations
+
+from factmem.detection.conversations import ConversationFile, conversations_in, read_conversations
+from factmem.detection.redaction import Finding, Redacted, redact, redact_conversation
+from factmem.detection.utterances import Utterance, utterances
+from factmem.detection.verbatim import VerbatimDetector
+
+__all__ = [
+    "ConversationFile",
+    "Finding",
+    "Redacted",
+    "Utterance",
+    "VerbatimDetector",
+    "conversations_in",
+    "read_conversations",
+    "redact",
+    "redact_conversation",
+    "utterances",
+]

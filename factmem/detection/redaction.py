@@ -1,0 +1,124 @@
+"""Taking secrets out of texts before anything is sent, journalled or stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from factmem.abc import Conversation, Message
+from factmem.detection.secret_phrases import PHRASE_RULES
+from factmem.detection.secret_tokens import TOKEN_RULES, Rule
+
+__all__ = ["Finding", "Redacted", "placeholder", "redact", "redact_conversation", "without_placeholders"]
+
+_RULES: Final[tuple[Rule, ...]] = (*TOKEN_RULES, *PHRASE_RULES)
+_PLACEHOLDER: Final = re.compile(r"\[redacted: [a-z ]{1,40}\]")
+
+
+@attrs.frozen
+class Finding:
+    """That a secret was found, and nothing of the secret.
+
+    Attributes:
+        kind: what it was: ``password``, ``aws key``, ….
+        start: where in the redacted text its placeholder starts, in characters.
+        end: where the placeholder ends.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+@attrs.frozen
+class Redacted:
+    """A text without its secrets.
+
+    Attributes:
+        text: the text, each secret replaced by a `placeholder`.
+        findings: what was replaced, in the order of the text.
+    """
+
+    text: str = attrs.field(repr=False)
+    findings: tuple[Finding, ...] = ()
+
+
+@attrs.frozen
+class _Hit:
+    start: int
+    end: int
+    rank: int
+
+
+def placeholder(kind: str) -> str:
+    """What stands in the place of a secret: ``[redacted: aws key]``."""
+    return f"[redacted: {kind}]"
+
+
+def without_placeholders(text: str) -> str:
+    """Return a redacted text without its placeholders: what was said apart from secrets."""
+    return _PLACEHOLDER.sub(" ", text)
+
+
+def redact(text: str) -> Redacted:
+    """Replace the secrets in a text by placeholders that tell their kind.
+
+    It knows issued tokens by their shapes, whole private key blocks, the passwords in URLs, card and
+    account numbers by their check sums, and what words like "password is" announce. It takes time linear
+    in the text, a few microseconds for an ordinary message, and neither logs nor raises.
+    """
+    hits = _merged(sorted(_hits(text), key=lambda hit: (hit.start, hit.rank)))
+    if not hits:
+        return Redacted(text)
+    parts: list[str] = []
+    findings: list[Finding] = []
+    length = at = 0
+    for hit in hits:
+        before, stand_in = text[at : hit.start], placeholder(_RULES[hit.rank].kind)
+        start = length + len(before)
+        findings.append(Finding(_RULES[hit.rank].kind, start, start + len(stand_in)))
+        parts += (before, stand_in)
+        length, at = start + len(stand_in), hit.end
+    return Redacted("".join((*parts, text[at:])), tuple(findings))
+
+
+def _hits(text: str) -> Iterator[_Hit]:
+    lowered = text.lower()
+    longest = max(map(len, text.split()), default=0)
+    for rank, rule in enumerate(_RULES):
+        if longest < rule.word:
+            continue
+        where = lowered if rule.folded else text
+        for hint in rule.hints:  # a plain loop: this is what every message pays for
+            if hint in where:
+                for start, end in rule.find(text):
+                    yield _Hit(start, end, rank)
+                break
+
+
+def _merged(hits: list[_Hit]) -> list[_Hit]:
+    """Unite hits that overlap, so that no part of a secret is left; the first rule's kind stays."""
+    merged: list[_Hit] = []
+    for hit in hits:
+        if merged and hit.start < merged[-1].end:
+            last = merged[-1]
+            merged[-1] = _Hit(last.start, max(last.end, hit.end), min(last.rank, hit.rank))
+        else:
+            merged.append(hit)
+    return merged
+
+
+def redact_conversation(conversation: Conversation) -> Conversation:
+    """Return a conversation without the secrets in its messages; the same one if there are none."""
+    messages = tuple(_redacted(message) for message in conversation.messages)
+    if all(new is old for new, old in zip(messages, conversation.messages, strict=True)):
+        return conversation
+    return attrs.evolve(conversation, messages=messages)
+
+
+def _redacted(message: Message) -> Message:
+    clean = redact(message.content)
+    return attrs.evolve(message, content=clean.text) if clean.findings else message

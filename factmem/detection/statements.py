@@ -1,0 +1,121 @@
+"""Cutting a long text into statements: at paragraphs, then sentences, then words, never inside one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from factmem.detection.redaction import without_placeholders
+from factmem.detection.secret_tokens import Span
+
+__all__ = ["says_something", "statement_spans"]
+
+MAX_WORD: Final = 1_000
+"""A run of characters without a space that is longer than this is no word, and may be cut."""
+
+_FENCE: Final = re.compile(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
+_PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n\s*")
+_LINE: Final = re.compile(r"\n\s*")
+_SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？｡]+[」』”）]*\s*")
+_CLAUSE: Final = re.compile(r"[,;:]\s+|[，、；：]\s*")
+_WORD: Final = re.compile(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
+
+
+def says_something(text: str) -> bool:
+    """Whether a redacted text holds a letter or digit besides the placeholders of secrets."""
+    return any(char.isalnum() for char in (without_placeholders(text) if "[redacted: " in text else text))
+
+
+def statement_spans(text: str, max_chars: int) -> list[Span]:
+    """Return where the statements of a text start and end, without the white space around them.
+
+    A text of at most ``max_chars`` characters is one statement. A longer one is cut into pieces as large
+    as fit: between paragraphs (a code fence is one), where a paragraph does not fit between its lines,
+    then sentences, then clauses, then words. A word is longer than a statement only if it is longer than
+    ``max_chars`` by itself, and is cut only if it has more than `MAX_WORD` characters. Pieces that say
+    nothing are left out.
+    """
+    whole = _trimmed(text, 0, len(text))
+    pieces = [whole] if whole[1] - whole[0] <= max_chars else _packed(text, _fitting(text, whole, max_chars), max_chars)
+    return [piece for piece in (_trimmed(text, *piece) for piece in pieces) if says_something(text[slice(*piece)])]
+
+
+def _trimmed(text: str, start: int, end: int) -> Span:
+    piece = text[start:end]
+    start += len(piece) - len(piece.lstrip())
+    return start, start + len(piece.strip())
+
+
+def _packed(text: str, spans: Iterable[Span], max_chars: int) -> list[Span]:
+    """Join neighbours while they fit together."""
+    packed: list[Span] = []
+    for start, end in spans:
+        if packed and _length(text, packed[-1][0], end) <= max_chars:
+            packed[-1] = packed[-1][0], end
+        else:
+            packed.append((start, end))
+    return packed
+
+
+def _length(text: str, start: int, end: int) -> int:
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return end - start
+
+
+def _fitting(text: str, span: Span, max_chars: int) -> Iterator[Span]:
+    """Yield neighbouring spans that fit, from the coarsest borders that make them fit."""
+    for block in _blocks(text, span):
+        yield from _finer(text, block, max_chars, (_LINE, _SENTENCE, _CLAUSE))
+
+
+def _finer(text: str, span: Span, max_chars: int, borders: tuple[re.Pattern[str], ...]) -> Iterator[Span]:
+    if _length(text, *span) <= max_chars:
+        yield span
+    elif not borders:
+        yield from _words(text, span, max_chars)
+    else:
+        parts = [
+            part for piece in _between(text, span, borders[0]) for part in _finer(text, piece, max_chars, borders[1:])
+        ]
+        yield from _packed(text, parts, max_chars)
+
+
+def _between(text: str, span: Span, border: re.Pattern[str]) -> Iterator[Span]:
+    """Cut after each border: what ends a sentence belongs to it."""
+    start, end = span
+    for match in border.finditer(text, start, end):
+        if start < match.end() < end:
+            yield start, match.end()
+            start = match.end()
+    yield start, end
+
+
+def _words(text: str, span: Span, max_chars: int) -> Iterator[Span]:
+    for match in _WORD.finditer(text, *span):
+        if _length(text, *match.span()) <= MAX_WORD:
+            yield match.span()
+        else:
+            size = min(max_chars, MAX_WORD)
+            yield from ((at, min(at + size, match.end())) for at in range(match.start(), match.end(), size))
+
+
+def _blocks(text: str, span: Span) -> Iterator[Span]:
+    """Cut between paragraphs; a closed code fence is one block."""
+    at = span[0]
+    for start, end in _fences(text, span):
+        yield from _between(text, (at, start), _PARAGRAPH)
+        yield start, end
+        at = end
+    yield from _between(text, (at, span[1]), _PARAGRAPH)
+
+
+def _fences(text: str, span: Span) -> Iterator[Span]:
+    opened: re.Match[str] | None = None
+    for line in _FENCE.finditer(text, *span):
+        if opened is None:
+            opened = line
+        elif line["mark"].startswith(opened["mark"]) and not line["info"].strip():
+            yield opened.start(), line.end()
+            opened = None

@@ -1,0 +1,68 @@
+"""The detector without a model: it keeps what was said."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import anyio.to_thread
+import attrs
+
+from factmem.abc import Candidate, Clock, Conversation, system_clock
+from factmem.detection.statements import statement_spans
+from factmem.detection.utterances import Utterance, utterances
+from factmem.errors import InvalidDataError
+from factmem.facts import STATEMENT
+from factmem.records import FactDetails
+
+__all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "verbatim_candidates"]
+
+LONGEST_STATEMENT: Final = 100_000
+"""The most characters that a statement may be allowed: as JSON they stay below `factmem.values.MAX_VALUE_BYTES`."""
+
+
+def _in_range(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_STATEMENT:
+        raise InvalidDataError(f"max_chars must be a whole number from 1 to {LONGEST_STATEMENT:,}", path="$.max_chars")
+
+
+@attrs.frozen(kw_only=True)
+class VerbatimDetector:
+    """A `Detector` that keeps what was said, statement by statement, each with its speaker.
+
+    A message is one `STATEMENT`; a longer one than ``max_chars`` is several, cut at its paragraphs and
+    sentences. Secrets are redacted. Words of tools, documents and unknown roles become candidates of
+    an untrusted origin; instructions and what memory itself put into the prompt become none.
+
+    Attributes:
+        max_chars: about how long a statement may be, in characters, from 1 to `LONGEST_STATEMENT`.
+        clock: gives the time of conversations that tell none.
+
+    Raises:
+        InvalidDataError: ``max_chars`` is not in its range.
+    """
+
+    max_chars: int = attrs.field(default=1_000, validator=_in_range)
+    clock: Clock = attrs.field(default=system_clock, repr=False)
+
+    async def detect(self, conversation: Conversation) -> Sequence[Candidate]:
+        """See `Detector.detect`."""
+        # A long conversation takes its time: it must not hold up the event loop.
+        return await anyio.to_thread.run_sync(verbatim_candidates, conversation, self.max_chars, self.clock())
+
+
+def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.datetime) -> tuple[Candidate, ...]:
+    """Return what `VerbatimDetector` finds; ``now`` is the time of conversations that tell none."""
+    return tuple(
+        candidate for utterance in utterances(conversation, now) for candidate in _statements(utterance, max_chars)
+    )
+
+
+def _statements(utterance: Utterance, max_chars: int) -> Iterator[Candidate]:
+    for start, end in statement_spans(utterance.text, max_chars):
+        evidence = utterance.cite(start, end)
+        yield Candidate(
+            fact=STATEMENT.fact([evidence.quote], timestamp=utterance.timestamp),
+            details=FactDetails(evidence=(evidence,), origin=utterance.origin),
+        )
