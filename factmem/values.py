@@ -8,9 +8,11 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import decimal
+import enum
 import functools
 import json
 import math
+import operator
 import types
 import typing
 import unicodedata
@@ -64,7 +66,9 @@ def encode_value(value: object, value_type: Any) -> Json:
     """
     try:
         data: Json = _converter().unstructure(value, unstructure_as=None if value_type in (object, Any) else value_type)
-    except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep") from None
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise InvalidDataError(f"the value is no {name_of(value_type)}: {type(error).__name__}") from None
     _check_size(data)
     return data
@@ -209,13 +213,14 @@ class _WrongType(ValueError):
     """A scalar of another type than asked for; its text names both types and no value."""
 
 
-def _exactly(typ: type[Any]) -> Callable[[Any, Any], Any]:
-    def structure(data: Any, _: Any) -> Any:
-        if type(data) is not typ:
-            raise _WrongType(f"expected {typ.__name__}, found {type(data).__name__}")
-        return data
-
-    return structure
+def _scalar(data: Any, typ: Any) -> Any:
+    if _is_enum(typ):  # an IntEnum comes here as an int
+        return _enum(data, typ)
+    if typ is float:
+        return _float(data, typ)
+    if type(data) is not typ:
+        raise _WrongType(f"expected {typ.__name__}, found {type(data).__name__}")
+    return data
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
@@ -323,9 +328,17 @@ def _is_literal(typ: Any) -> bool:
     return origin is typing.Literal
 
 
-def _member(data: Any, typ: Any) -> Any:
-    """Read a member of a Literal; ``1``, ``1.0`` and ``True`` differ."""
-    for member in typing.get_args(typ):
+def _is_enum(typ: Any) -> bool:
+    return isinstance(typ, type) and issubclass(typ, enum.Enum)
+
+
+def _enum(data: Any, typ: Any) -> Any:
+    return typ(_member(data, [item.value for item in typ]))
+
+
+def _member(data: Any, members: Sequence[Any]) -> Any:
+    """Read one of the values of an enum or a Literal; ``1``, ``1.0`` and ``True`` differ."""
+    for member in members:
         if type(member) is type(data) and member == data:
             return data
     raise _WrongType("it is none of the values that are allowed")
@@ -336,9 +349,9 @@ def _converter() -> Converter:
     from cattrs import Converter, cols
 
     conv = Converter(unstruct_collection_overrides={set: sorted, frozenset: sorted})
-    for scalar in (str, int, bool):
-        conv.register_structure_hook(scalar, _exactly(scalar))
-    conv.register_structure_hook(float, _float)
+    for scalar in (str, int, bool, float):
+        conv.register_structure_hook(scalar, _scalar)
+    conv.register_structure_hook_func(functools.partial(operator.is_, object), lambda data, _: data)
     conv.register_unstructure_hook(float, float)
     for typ, parse in _PARSERS.items():
         conv.register_structure_hook(typ, _parsed(parse))
@@ -349,7 +362,8 @@ def _converter() -> Converter:
     conv.register_structure_hook_factory(cols.is_any_set, _listing(_set))
     conv.register_structure_hook_factory(_is_tuple, _listing(_tuple))
     conv.register_structure_hook_factory(_is_native_union, lambda typ: _one_of(typing.get_args(typ)))
-    conv.register_structure_hook_func(_is_literal, _member)
+    conv.register_structure_hook_func(_is_literal, lambda data, typ: _member(data, typing.get_args(typ)))
+    conv.register_structure_hook_func(_is_enum, _enum)
     return conv
 
 

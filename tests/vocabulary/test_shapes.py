@@ -1,0 +1,183 @@
+"""Shapes tag the types of values structurally, and say which stored types can be read as which."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import json
+from typing import Annotated, Any, Literal, NamedTuple
+
+import attrs
+import pytest
+from hypothesis import given
+
+from factmem.errors import CodecError, InvalidDataError
+from factmem.shapes import accepts, shape_of, type_of
+from factmem.testing import strategies
+from factmem.values import decode_value, encode_value
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+class SizeLater(enum.Enum):
+    SMALL = "s"
+    LARGE = "l"
+    HUGE = "h"
+
+
+class Raw(enum.Enum):
+    ONE = b"1"
+
+
+class Pair(enum.Enum):
+    ONE = (1, 2)
+
+
+@attrs.frozen
+class Shirt:
+    size: Size
+    price: float = 1.0
+
+
+@attrs.frozen
+class ShirtLater:
+    size: SizeLater
+    price: float = 1.0
+    colour: str | None = None
+
+
+@attrs.frozen
+class Tree:
+    branches: list[Tree]
+
+
+@attrs.frozen
+class Broken:
+    field: Nowhere  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+
+class Named(NamedTuple):
+    x: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: int = 0
+
+
+@pytest.mark.parametrize(
+    ("value_type", "shape"),
+    [
+        (int, "int"),
+        (dt.date, "date"),
+        (Size, {"enum": ["s", "l"]}),
+        (Literal["a", 1, None], {"enum": ["a", 1, None]}),
+        (Annotated[int, "metres"], "int"),
+        (list[str], {"list": "str"}),
+        (frozenset[int], {"list": "int"}),
+        (tuple[int, ...], {"list": "int"}),
+        (tuple[int, str], {"tuple": ["int", "str"]}),
+        (dict[str, float], {"map": "float"}),
+        (str | None, {"union": ["null", "str"]}),
+        (Point, {"object": {"x": "int", "y?": "int"}}),
+        (Shirt, {"object": {"size": {"enum": ["s", "l"]}, "price?": "float"}}),
+        (object, "json"),
+        (Any, "json"),
+    ],
+)
+def test_a_shape_names_no_class(value_type: Any, shape: Any) -> None:
+    assert shape_of(value_type) == shape
+    assert json.loads(json.dumps(shape)) == shape
+
+
+@pytest.mark.parametrize(
+    "value_type", [Tree, Broken, Raw, Pair, Literal[b"x"], Named, complex, set, dict[int, str], type, "int", 5, []]
+)
+def test_a_type_that_cannot_be_stored_is_refused(value_type: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        shape_of(value_type)
+
+
+@given(strategies.typed_values())
+def test_the_type_of_a_shape_reads_the_values_of_the_shape(typed: tuple[Any, Any]) -> None:
+    """Whoever has not declared a concept can still read every value of it."""
+    value_type, value = typed
+    data = json.loads(json.dumps(encode_value(value, value_type)))
+    read_as = type_of(shape_of(value_type))
+    assert json.loads(json.dumps(encode_value(decode_value(data, read_as), read_as))) == data
+
+
+@given(strategies.typed_values())
+def test_every_shape_accepts_itself_and_is_read_as_json(typed: tuple[Any, Any]) -> None:
+    shape = shape_of(typed[0])
+    assert accepts(shape, shape)
+    assert accepts(shape, "json")
+    assert accepts(shape, {"union": [shape, "null"]})
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "no such scalar",
+        5,
+        None,
+        [],
+        {},
+        {"list": "x"},
+        {"list": "int", "more": 1},
+        {"enum": []},
+        {"enum": [[1]]},
+        {"union": []},
+        {"union": ["no such scalar"]},
+        {"tuple": "int"},
+        {"tuple": [5]},
+    ],
+)
+def test_what_is_no_shape_is_a_typed_error(shape: Any) -> None:
+    with pytest.raises(CodecError):
+        type_of(shape)
+
+
+def test_a_bottomless_shape_is_a_typed_error() -> None:
+    shape: Any = "int"
+    for _ in range(5000):
+        shape = {"list": shape}
+    with pytest.raises(CodecError):
+        type_of(shape)
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "compatible"),
+    [
+        (Size, SizeLater, True),
+        (SizeLater, Size, False),
+        (Shirt, ShirtLater, True),
+        (ShirtLater, Shirt, False),
+        (list[Size], list[SizeLater], True),
+        (dict[str, Size], dict[str, SizeLater], True),
+        (tuple[Size, int], tuple[SizeLater, int], True),
+        (tuple[int, int], tuple[int, int, int], False),
+        (int, int | None, True),
+        (int | None, int, False),
+        (int | None, int | str | None, True),
+        (int, float, False),
+        (str, int, False),
+        (int, list[int], False),
+        (object, int, False),
+        (Literal[1], Literal[True], False),
+    ],
+)
+def test_what_can_be_read_as_what(stored: Any, wanted: Any, compatible: bool) -> None:
+    assert accepts(shape_of(stored), shape_of(wanted)) is compatible
+
+
+@given(strategies.typed_values(), strategies.typed_values())
+def test_what_is_accepted_can_be_read(stored: tuple[Any, Any], wanted: tuple[Any, Any]) -> None:
+    """The promise behind `accepts`: no value of the stored type fails as the wanted one."""
+    if accepts(shape_of(stored[0]), shape_of(wanted[0])):
+        decode_value(json.loads(json.dumps(encode_value(stored[1], stored[0]))), wanted[0])

@@ -1,0 +1,215 @@
+"""Values are checked against their type, written as JSON and compared by canonical bytes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import json
+import unicodedata
+from collections.abc import Callable
+from typing import Any, Literal
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.errors import InvalidDataError
+from factmem.testing import strategies
+from factmem.values import (
+    MAX_VALUE_BYTES,
+    MAX_VALUE_DEPTH,
+    canonical_bytes,
+    check_value,
+    decode_value,
+    encode_value,
+)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@attrs.frozen
+class Room:
+    name: str
+    seats: int = attrs.field(default=2, validator=attrs.validators.gt(0))
+
+
+@attrs.frozen
+class House:
+    rooms: list[Room]
+    labels: dict[str, str] = attrs.field(factory=dict)
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
+
+
+@given(strategies.typed_values())
+def test_a_value_survives_json(typed: tuple[Any, Any]) -> None:
+    value_type, value = typed
+    written = json.loads(json.dumps(encode_value(value, value_type)))
+    read = decode_value(written, value_type)
+    assert read == value
+    assert type(read) is type(value)
+
+
+@given(strategies.json_values())
+def test_canonical_bytes_tell_apart_exactly_what_json_does(value: Any) -> None:
+    data = encode_value(value, object)
+    assert canonical_bytes(data) == canonical_bytes(json.loads(json.dumps(data)))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_normal_forms_of_one_text_are_one_value(text: str) -> None:
+    forms = {canonical_bytes(unicodedata.normalize(form, text)) for form in ("NFC", "NFD")}
+    assert len(forms) == 1
+
+
+def test_the_order_of_keys_does_not_tell_values_apart() -> None:
+    assert canonical_bytes({"a": 1, "b": [2]}) == canonical_bytes({"b": [2], "a": 1})
+
+
+def test_numbers_and_booleans_of_equal_value_differ() -> None:
+    values: list[Any] = [1, 1.0, True, "1", [1], None, 0, False, ""]
+    assert len({canonical_bytes(value) for value in values}) == len(values)
+
+
+@pytest.mark.parametrize(
+    ("data", "value_type", "path"),
+    [
+        ({"rooms": [{"name": "hall"}, {"name": 5}]}, House, "$.rooms[1].name"),
+        ({"rooms": [{"seats": 1}]}, House, "$.rooms[0].name"),
+        ({"rooms": [], "labels": {"x": 1}}, House, "$.labels[x]"),
+        ({"rooms": "hall"}, House, "$.rooms"),
+        ([1, "x"], list[int], "$[1]"),
+        ([1, [2, "x"]], tuple[int, tuple[int, int]], "$[1][1]"),
+        ([True], frozenset[int], "$[0]"),
+        ("x", int, "$"),
+    ],
+)
+def test_an_error_says_where(data: Any, value_type: Any, path: str) -> None:
+    with pytest.raises(InvalidDataError) as error:
+        decode_value(data, value_type)
+    assert error.value.path == path
+    assert path == "$" or path in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "value_type"),
+    [
+        ("1", int),
+        (1.0, int),
+        (True, int),
+        (1, bool),
+        (1, str),
+        ("1.5", float),
+        (True, float),
+        ("ab", list[str]),
+        ("ab", tuple[str, ...]),
+        ("ab", tuple[str, str]),
+        ("ab", set[str]),
+        ("ab", frozenset[str]),
+        ([1, 2, 3], tuple[int, int]),
+        ({"0": "a"}, list[str]),
+        (True, int | str),
+        (1.5, int | None),
+        (True, Literal[1]),
+        (1.0, Literal[1, 2]),
+        (1, Literal[True]),
+        (True, Level),
+        (2, Level),
+        ("2024-13-01", dt.date),
+        (20240101, dt.date),
+        (float("nan"), dt.timedelta),
+        (1e300, dt.timedelta),
+        ("not base64!", bytes),
+        ({"name": "x", "seats": 0}, Room),
+        ([], Room),
+        (None, Room),
+        (10**400, float),
+    ],
+)
+def test_nothing_is_coerced(data: Any, value_type: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        decode_value(data, value_type)
+
+
+def test_a_whole_number_is_a_float() -> None:
+    """JSON from elsewhere writes 1.0 as 1."""
+    read = decode_value(1, float)
+    assert (read, type(read)) == (1.0, float)
+    assert type(decode_value(1, float | str)) is float  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [1, {"a": float("-inf")}]])
+def test_numbers_that_json_lacks_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        check_value(value, object)
+
+
+@pytest.mark.parametrize("value", ["\ud800", ["a", "\udfff"], {"\ud800": 1}, {"a": {"b": "x\udc00"}}])
+def test_lone_surrogates_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        check_value(value, object)
+
+
+@pytest.mark.parametrize("make", [lambda: nested(MAX_VALUE_DEPTH + 1), lambda: nested(50_000)], ids=["a bit", "bomb"])
+def test_too_deep_a_value_is_refused(make: Callable[[], Any]) -> None:
+    with pytest.raises(InvalidDataError, match="nested"):
+        check_value(make(), object)
+
+
+def test_a_value_of_the_greatest_depth_is_kept() -> None:
+    assert check_value(nested(MAX_VALUE_DEPTH), object) == nested(MAX_VALUE_DEPTH)
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    with pytest.raises(InvalidDataError):
+        check_value(cycle, object)
+
+
+@pytest.mark.parametrize("unit", ["x", "é", "👩", "\n", "\x01"])
+def test_the_limit_of_size_is_one_of_bytes_written(unit: str) -> None:
+    """On construction already, and the same for a text alone as for one inside something."""
+    written = len(json.dumps(unit, ensure_ascii=False).encode()) - 2
+    most = (MAX_VALUE_BYTES - 2) // written
+    fitting = "v" + unit * (most - 1)
+    assert check_value(fitting, str) == fitting
+    too_large: list[tuple[Any, Any]] = [("v" + unit * (most + 1), str), ([unit * (most + 1)], list[str])]
+    for value, value_type in too_large:
+        with pytest.raises(InvalidDataError, match="bytes"):
+            check_value(value, value_type)
+
+
+def test_an_integer_too_long_to_write_is_refused() -> None:
+    assert check_value(10**4000, int) == 10**4000
+    for value in (10**5000, -(10**5000)):
+        with pytest.raises(InvalidDataError, match="bits"):
+            check_value([value], list[int])
+
+
+@pytest.mark.parametrize("value", ["", "  ", "\n"])
+def test_a_blank_text_is_no_value(value: str) -> None:
+    with pytest.raises(InvalidDataError):
+        check_value(value, str)
+
+
+@pytest.mark.parametrize("value", [(1, 2), {1, 2}, dt.date(2024, 1, 1), Room("x"), object(), {1: 2}])
+def test_only_json_is_undeclared_json(value: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        check_value(value, object)
+
+
+def test_a_checked_value_is_a_copy() -> None:
+    """Changing the caller's list later does not change the fact."""
+    given_value = ["a"]
+    checked = check_value(given_value, list[str])
+    given_value.append("b")
+    assert checked == ["a"]
