@@ -1,0 +1,67 @@
+"""SQLite's errors as factmem's, saying what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import apsw
+
+from factmem.errors import CorruptStoreError, InvalidDataError, ProviderError, StoreUnavailableError
+
+__all__ = ["own_error", "own_errors"]
+
+# A statement of ours that SQLite finds wrong means that the schema or an index is not what we made.
+_DAMAGE: Final = (
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.FormatError,
+    apsw.SQLError,
+    apsw.ConstraintError,
+    apsw.MismatchError,
+)
+
+_ADVICE: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
+    (
+        (apsw.BusyError, apsw.LockedError, apsw.ProtocolError),
+        "another process or connection holds {name}: try again, or open it with a longer busy_timeout",
+    ),
+    ((apsw.FullError,), "{name} cannot grow: free some disk space, and save again"),
+    (
+        (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError),
+        "{name} cannot be written: check the permissions of the file and its folder",
+    ),
+    ((apsw.CantOpenError,), "{name} cannot be opened: check that its folder is there and may be written"),
+    ((apsw.NoMemError, apsw.TooBigError), "there is not enough memory to work on {name}"),
+)
+
+
+def own_error(error: apsw.Error, name: str) -> ProviderError:
+    """Return what to raise for an error of SQLite.
+
+    Args:
+        error: what SQLite raised.
+        name: the file name of the store.
+    """
+    if isinstance(error, _DAMAGE):
+        return CorruptStoreError(
+            f"{name} is damaged or no factmem store; nothing was written to it: restore it from a backup"
+        )
+    for kinds, advice in _ADVICE:
+        if isinstance(error, kinds):
+            return StoreUnavailableError(advice.format(name=name))
+    return StoreUnavailableError(f"{name} cannot be read or written just now ({type(error).__name__}): check its disk")
+
+
+@contextmanager
+def own_errors(name: str) -> Iterator[None]:
+    """Turn whatever SQLite and the operating system raise inside into factmem's errors."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise own_error(error, name) from error
+    except OSError as error:
+        raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error
+    except UnicodeEncodeError:
+        raise InvalidDataError("a text holds a lone surrogate, which no store can carry") from None

@@ -1,0 +1,166 @@
+"""The file's format: what is in it, how it is recognised, and how an older one is brought up to date.
+
+Names of tenants, scopes, subjects and owners are never blank, so the empty text stands for None.
+Every list of assertions is indexed by what it is asked for; no cost grows with the store. Keys grow with
+time where they can (ids begin with the sequence number, and the time of saying stands before the
+fingerprint), because a commit writes every page of an index that it touches.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from factmem.errors import CorruptStoreError, NewerVersionError
+from factmem_sqlite_vec.rows import select
+
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "check_header", "found_version", "migrate"]
+
+APPLICATION_ID: Final = 0x666D656D
+"""What SQLite's header says of a factmem store: ``fmem``."""
+
+_FIRST: Final = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES ('seq', 0);
+
+CREATE TABLE tracks(
+  id INTEGER PRIMARY KEY,
+  place BLOB NOT NULL,
+  keyword TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  individual TEXT NOT NULL,
+  fact_type TEXT NOT NULL,
+  shapes TEXT NOT NULL,
+  UNIQUE (place, keyword, owner)
+) STRICT;
+
+CREATE TABLE assertions(
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  record_id TEXT NOT NULL,
+  track INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  slot BLOB NOT NULL,
+  said_at INTEGER NOT NULL,
+  fingerprint BLOB NOT NULL,
+  recorded_at TEXT NOT NULL,
+  checksum INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  doc TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX assertions_fingerprint ON assertions(track, said_at, fingerprint);
+CREATE INDEX assertions_slot ON assertions(track, slot);
+CREATE INDEX assertions_record ON assertions(record_id);
+CREATE INDEX assertions_tenant ON assertions(tenant);
+
+CREATE TABLE state_changes(
+  seq INTEGER PRIMARY KEY,
+  assertion INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  state TEXT NOT NULL,
+  recorded_at TEXT NOT NULL,
+  reason TEXT
+) STRICT;
+CREATE INDEX state_changes_assertion ON state_changes(assertion);
+CREATE INDEX state_changes_tenant ON state_changes(tenant);
+
+CREATE TABLE tombstones(
+  seq INTEGER PRIMARY KEY,
+  assertion_id TEXT NOT NULL,
+  tenant TEXT NOT NULL
+) STRICT;
+CREATE INDEX tombstones_tenant ON tombstones(tenant);
+
+CREATE VIRTUAL TABLE texts USING fts5(
+  text, content='assertions', content_rowid='seq', columnsize=0, tokenize='unicode61 remove_diacritics 2'
+);
+INSERT INTO texts(texts, rank) VALUES ('secure-delete', 1);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_FIRST,)
+"""The statements that lead from each version of the format to the next; never edit one that was released."""
+
+_MAGIC: Final = b"SQLite format 3\x00"
+_HEADER_BYTES: Final = 100
+
+
+def check_header(path: Path) -> bool:
+    """Return whether there is a store at a path: a missing or empty file is a new one.
+
+    Raises:
+        CorruptStoreError: the file does not begin as an SQLite database does.
+        OSError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return False
+    if not header:
+        return False
+    page_size = int.from_bytes(header[16:18])
+    sound = (
+        len(header) == _HEADER_BYTES
+        and header.startswith(_MAGIC)
+        and (page_size == 1 or (512 <= page_size <= 32768 and page_size.bit_count() == 1))
+        and set(header[18:20]) <= {1, 2}
+        and header[21:24] == bytes((64, 32, 32))
+    )
+    if not sound:
+        raise _foreign(path.name)
+    return True
+
+
+def found_version(connection: apsw.Connection, name: str) -> int:
+    """Return the version of the format that a database is in; 0 for an empty one.
+
+    Raises:
+        NewerVersionError: a newer factmem wrote it.
+        CorruptStoreError: it is the database of something else.
+    """
+    application, version, objects = select(
+        connection,
+        "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),"
+        " (SELECT count(*) FROM sqlite_schema)",
+    )[0]
+    if (application, version, objects) == (0, 0, 0):
+        return 0
+    if application != APPLICATION_ID or version < 1:
+        raise _foreign(name)
+    if version > len(MIGRATIONS):
+        raise NewerVersionError(
+            f"{name} is of version {version}, newer than {len(MIGRATIONS)}: upgrade factmem to open it"
+        )
+    return int(version)
+
+
+def migrate(connection: apsw.Connection, name: str) -> None:
+    """Bring a database to the newest version, in one transaction; two processes may both try.
+
+    Raises:
+        NewerVersionError: see `found_version`.
+        CorruptStoreError: see `found_version`.
+    """
+    if found_version(connection, name) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statements in MIGRATIONS[found_version(connection, name) :]:
+            connection.execute(statements)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _foreign(name: str) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"{name} is damaged or no factmem store; nothing was written to it: give another path, or restore it"
+    )

@@ -1,0 +1,242 @@
+"""The open file: one connection that writes, a few that read. Synchronous: for worker threads only."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import apsw
+
+from factmem.errors import CorruptStoreError, ProviderClosedError, ReadOnlyError, StoreUnavailableError
+from factmem_sqlite_vec.faults import own_errors
+from factmem_sqlite_vec.schema import check_header, found_version, migrate
+
+__all__ = ["Store"]
+
+T = TypeVar("T")
+
+_CACHE_KIBIBYTES: Final = 16_384
+_CHECKPOINT_PAGES: Final = 4000
+"""How far the WAL grows before it is written back, 16 MB: a page that is changed often is then written once."""
+
+
+class Store:
+    """Lends connections to a file, opened on first use and made by the first write.
+
+    Args:
+        path: the file.
+        read_only: never write, nor make the file.
+        busy_timeout: how long to wait for another process's lock, in seconds.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool, busy_timeout: float) -> None:
+        self._path = path
+        self._read_only = read_only
+        self._busy_timeout = busy_timeout
+        self._writing = threading.Lock()
+        self._writer: apsw.Connection | None = None
+        self._pool = threading.Condition()
+        self._idle: list[apsw.Connection] = []
+        self._lent = 0
+        self._damaged = False
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folder, for errors."""
+        return self._path.name
+
+    def write(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Call ``work`` with the writing connection, which it has to itself.
+
+        Raises:
+            ReadOnlyError: the store was opened for reading only.
+            ProviderError: see `AgentMemoryProvider.save`.
+        """
+        if self._read_only:
+            raise ReadOnlyError(f"{self.name} was opened for reading only: open it without read_only to write")
+        with self._writing, own_errors(self.name):
+            if self._damaged:
+                raise CorruptStoreError(f"{self.name} was found damaged and is not written to: restore it")
+            return self._noticing_damage(lambda: work(self._open_writer()))
+
+    def read(self, query: Callable[[apsw.Connection], T]) -> T:
+        """Call ``query`` with a connection that sees one state of the store throughout.
+
+        Raises:
+            ProviderError: see `AgentMemoryProvider.load`.
+        """
+        with own_errors(self.name):
+            return self._noticing_damage(lambda: self._read(query))
+
+    def close(self) -> None:
+        """Wait for what is under way and close every connection; the last one empties the WAL."""
+        with self._writing, own_errors(self.name):
+            with self._pool:
+                self._closed = True
+                self._pool.wait_for(lambda: not self._lent)
+                for connection in self._idle:
+                    connection.close()
+                self._idle.clear()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+
+    def _noticing_damage(self, action: Callable[[], T]) -> T:
+        try:
+            with own_errors(self.name):
+                return action()
+        except CorruptStoreError:
+            self._damaged = True
+            raise
+
+    def _read(self, query: Callable[[apsw.Connection], T]) -> T:
+        if self._writer is None and not check_header(self._path):
+            return self._read_nothing(query)
+        connection = self._borrow()
+        try:
+            connection.execute("BEGIN")
+            try:
+                return query(connection)
+            finally:
+                connection.execute("ROLLBACK")
+        finally:
+            self._give_back(connection)
+
+    def _read_nothing(self, query: Callable[[apsw.Connection], T]) -> T:
+        """Answer for a store that is not there without making it."""
+        if self._closed:
+            raise ProviderClosedError("the provider was closed")
+        if self._read_only:
+            raise StoreUnavailableError(f"there is no store {self.name}: check the path, or open it without read_only")
+        stand_in = _connected(":memory:", apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, 0)
+        try:
+            migrate(stand_in, self.name)
+            return query(stand_in)
+        finally:
+            stand_in.close()
+
+    def _borrow(self) -> apsw.Connection:
+        with self._pool:
+            if self._closed:
+                raise ProviderClosedError("the provider was closed")
+            self._lent += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._new_reader()
+        except BaseException:
+            self._one_back()
+            raise
+
+    def _give_back(self, connection: apsw.Connection) -> None:
+        with self._pool:
+            self._idle.append(connection)
+        self._one_back()
+
+    def _one_back(self) -> None:
+        with self._pool:
+            self._lent -= 1
+            self._pool.notify_all()
+
+    def _new_reader(self) -> apsw.Connection:
+        connection = _connected(str(self._path), apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+        try:
+            if found_version(connection, self.name) == 0:
+                raise StoreUnavailableError(f"{self.name} is being made by another process: try again")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open_writer(self) -> apsw.Connection:
+        if self._closed:
+            raise ProviderClosedError("the provider was closed")
+        if self._writer is None:
+            self._writer = self._new_writer()
+        return self._writer
+
+    def _new_writer(self) -> apsw.Connection:
+        there = check_header(self._path)
+        if there:
+            # Whoever opens for writing may already change the file: first look whose it is.
+            probe = _connected(str(self._path), apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+            try:
+                found_version(probe, self.name)
+            finally:
+                probe.close()
+        else:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        connection = _connected(str(self._path), flags, self._busy_timeout)
+        try:
+            connection.execute(
+                "PRAGMA secure_delete=ON; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA checkpoint_fullfsync=ON;"
+                f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}; PRAGMA cache_size=-{_CACHE_KIBIBYTES}"
+            )
+            self._use_wal(connection)
+            migrate(connection, self.name)
+            if not there:
+                _sync_folder(self._path.parent)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _use_wal(self, connection: apsw.Connection) -> None:
+        """Switch to WAL; SQLite does not wait by itself while another process is just doing the same."""
+        deadline = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+
+def _connected(filename: str, flags: int, busy_timeout: float) -> apsw.Connection:
+    connection = apsw.Connection(filename, flags=flags)
+    try:
+        connection.set_busy_timeout(int(busy_timeout * 1000))
+        connection.execute("PRAGMA cell_size_check=ON")
+        _load_vectors(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _load_vectors(connection: apsw.Connection) -> None:
+    import sqlite_vec
+
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(sqlite_vec.loadable_path())
+    except apsw.ExtensionLoadingError as error:
+        raise StoreUnavailableError(
+            "the sqlite-vec extension does not load here: run  pip install --force-reinstall sqlite-vec apsw"
+        ) from error
+    finally:
+        connection.enable_load_extension(False)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names of a new file and of its new folders survive a power cut."""
+    if os.name != "posix":
+        return
+    for level in (folder, *folder.parents[:2]):
+        try:
+            descriptor = os.open(level, os.O_RDONLY)
+        except PermissionError:
+            return
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,287 @@
+"""What is written, inside one transaction."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import attrs
+
+from factmem.abc import Clock, EmbedderIdentity, Receipt, StateRequest
+from factmem.errors import EmbedderMismatchError, InvalidVectorError, RecordNotFoundError
+from factmem.facts import FactType
+from factmem.providers import check_writable, new_id
+from factmem.records import Assertion, Recorded
+from factmem.values import Shape
+from factmem.vectors import unit_vector
+from factmem_sqlite_vec.reading import bound_embedder
+from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, NewRow, checksum, numbered_id, read_assertion, select, seq_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Batch", "mismatch", "write_batch"]
+
+
+@attrs.frozen
+class _Track:
+    """The type that assertions of one keyword, owner and place share."""
+
+    id: int
+    fact_type: FactType
+    shapes: str
+
+
+@contextmanager
+def _savepoint(connection: apsw.Connection) -> Iterator[None]:
+    connection.execute("SAVEPOINT request")
+    try:
+        yield
+    except BaseException:
+        # A full disk makes SQLite roll back all by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO request; RELEASE request")
+        raise
+    connection.execute("RELEASE request")
+
+
+class Batch:
+    """One write transaction under way: hands out numbers, and gathers what is indexed at its end.
+
+    FTS5 writes its index anew at every savepoint, so texts and vectors wait for `finish`.
+
+    Args:
+        connection: in a transaction already.
+        clock: gives the time of recording.
+        bound: the embedder that this process uses, if it has said so.
+    """
+
+    def __init__(self, connection: apsw.Connection, clock: Clock, bound: EmbedderIdentity | None) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._bound = bound
+        ((seq,),) = select(connection, "SELECT value FROM meta WHERE key = 'seq'")
+        self._seq = self._first = int(seq)
+        self.embedder = bound_embedder(connection)
+        self._texts: list[tuple[int, str]] = []
+        self._vectors: dict[int, bytes] = {}
+
+    def next_seq(self) -> int:
+        """Return the next number of the store's sequence."""
+        self._seq += 1
+        return self._seq
+
+    def append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
+        """Write one request, all or nothing.
+
+        Raises:
+            FactMemError: see `KeepsHistory.append`; the batch goes on without it.
+        """
+        before = (self._seq, len(self._texts), len(self._vectors))
+        try:
+            if len(rows) == 1:
+                # It is checked before its first write, so there is nothing to go back to.
+                return self._append(rows)
+            with _savepoint(self._connection):
+                return self._append(rows)
+        except BaseException:
+            self._seq = before[0]
+            del self._texts[before[1] :]
+            for number in list(self._vectors)[before[2] :]:
+                del self._vectors[number]
+            raise
+
+    def finish(self) -> None:
+        """Index what was appended, and store the sequence."""
+        execute = self._connection.executemany
+        if self._texts:
+            execute("INSERT INTO texts(rowid, text) VALUES (?, ?)", self._texts)
+        self.store_vectors(self._vectors)
+        if self._seq != self._first:
+            self._connection.execute("UPDATE meta SET value = ? WHERE key = 'seq'", (self._seq,))
+
+    def store_vectors(self, vectors: Mapping[int, bytes]) -> None:
+        """Write vectors of assertions that have none."""
+        if vectors:
+            rows = sorted(vectors.items())
+            self._connection.executemany("INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", rows)
+
+    def checked_vector(self, vector: NDArray[np.float32]) -> bytes:
+        """Return a vector of length 1 as it is stored.
+
+        Raises:
+            InvalidVectorError: it is of another dimension than the store's.
+            EmbedderMismatchError: the store was bound to another embedder meanwhile.
+        """
+        if self.embedder is None:
+            raise InvalidVectorError("the store has no embedder yet: call use_embedder before handing in vectors")
+        if self._bound not in (None, self.embedder):
+            raise mismatch(self.embedder, self._bound)
+        if len(vector) != self.embedder.dimension:
+            unit_vector(vector, dimension=self.embedder.dimension)
+        return vector.tobytes()
+
+    def _append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
+        receipts = []
+        for row in rows:
+            if isinstance(row, NewRow):
+                receipts.append(self._append_assertion(row))
+            else:
+                self._append_state(row)
+        return receipts
+
+    def _append_assertion(self, row: NewRow) -> Receipt:
+        vector = None if row.vector is None else self.checked_vector(row.vector)
+        said = row.assertion
+        track = self._track(row)
+        if track is not None:
+            if (known := self._known(track, row)) is not None:
+                return Receipt(recorded=known, new=False)
+            self._check_type(track, said)
+        else:
+            track = self._new_track(row)
+        recorded = self._insert(row, track)
+        if vector is not None:
+            self._vectors[recorded.seq] = vector
+        return Receipt(recorded=recorded, new=True)
+
+    def _track(self, row: NewRow) -> _Track | None:
+        said = row.assertion
+        found = select(
+            self._connection,
+            "SELECT id, fact_type, shapes FROM tracks WHERE place = ? AND keyword = ? AND owner = ?",
+            (row.place, said.keyword, said.details.owner or ""),
+        )
+        return _Track(found[0][0], FactType(found[0][1]), found[0][2]) if found else None
+
+    def _check_type(self, track: _Track, said: Assertion) -> None:
+        shapes = _read_shapes(track.shapes)
+        check_writable(said, track.fact_type, shapes)
+        if said.shape not in shapes:
+            self._connection.execute(
+                "UPDATE tracks SET shapes = ? WHERE id = ?", (_written_shapes([*shapes, said.shape]), track.id)
+            )
+
+    def _new_track(self, row: NewRow) -> _Track:
+        said, scope, subject = row.assertion, row.assertion.place.scope, row.assertion.place.subject
+        shapes = _written_shapes([said.shape])
+        self._connection.execute(
+            "INSERT INTO tracks(place, keyword, owner, tenant, scope, subject, individual, fact_type, shapes)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                row.place,
+                said.keyword,
+                said.details.owner or "",
+                scope.tenant or "",
+                json.dumps(scope.segments, ensure_ascii=False),
+                subject.name,
+                subject.individual_name or "",
+                said.fact_type.value,
+                shapes,
+            ),
+        )
+        return _Track(self._connection.last_insert_rowid(), said.fact_type, shapes)
+
+    def _known(self, track: _Track, row: NewRow) -> Recorded | None:
+        found = select(
+            self._connection,
+            f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE a.track = ? AND a.said_at = ? AND a.fingerprint = ?",
+            (track.id, row.said_at, row.fingerprint),
+        )
+        return read_assertion(found[0]) if found else None
+
+    def _record_id(self, track: _Track, slot: bytes) -> str | None:
+        """The record that holds a slot: its last one, unless that has moved to another value since."""
+        found = select(
+            self._connection,
+            "SELECT record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY seq DESC LIMIT 1",
+            (track.id, slot),
+        )
+        if not found:
+            return None
+        ((now_in, now_at),) = select(
+            self._connection,
+            "SELECT track, slot FROM assertions WHERE record_id = ? ORDER BY seq DESC LIMIT 1",
+            found[0],
+        )
+        return str(found[0][0]) if (now_in, now_at) == (track.id, slot) else None
+
+    def _insert(self, row: NewRow, track: _Track) -> Recorded:
+        seq, now = self.next_seq(), self._clock()
+        id = numbered_id(seq, new_id())
+        record_id = row.assertion.revises or self._record_id(track, row.slot) or numbered_id(seq, new_id())
+        recorded_at = now.isoformat()
+        self._connection.execute(
+            "INSERT INTO assertions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                seq,
+                id,
+                record_id,
+                track.id,
+                row.assertion.place.scope.tenant or "",
+                row.slot,
+                row.said_at,
+                row.fingerprint,
+                recorded_at,
+                checksum(seq, id, record_id, recorded_at, row.partial_checksum),
+                row.text,
+                row.doc,
+            ),
+        )
+        self._texts.append((seq, row.text))
+        return Recorded(assertion=row.assertion, id=id, record_id=record_id, seq=seq, recorded_at=now)
+
+    def _append_state(self, request: StateRequest) -> None:
+        found = select(
+            self._connection,
+            "SELECT seq, tenant FROM assertions WHERE seq = ? AND id = ?",
+            (seq_of(request.assertion_id), request.assertion_id),
+        )
+        if not found:
+            raise RecordNotFoundError("no assertion of this store has the id whose state should change")
+        self._connection.execute(
+            "INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?)",
+            (self.next_seq(), *found[0], request.state.value, self._clock().isoformat(), request.reason),
+        )
+
+
+def write_batch(
+    connection: apsw.Connection, clock: Clock, bound: EmbedderIdentity | None, work: Callable[[Batch], Any]
+) -> None:
+    """Do ``work`` in one transaction that is durable when this returns.
+
+    Raises:
+        apsw.Error: nothing was written.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        batch = Batch(connection, clock, bound)
+        work(batch)
+        batch.finish()
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def mismatch(stored: EmbedderIdentity, wanted: EmbedderIdentity | None) -> EmbedderMismatchError:
+    """Return the error of a store whose vectors come from another embedder."""
+    return EmbedderMismatchError(
+        f"this store's vectors come from {stored}, not from {wanted}: "
+        "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_shapes(text: str) -> tuple[Shape, ...]:
+    return tuple(json.loads(text))
+
+
+def _written_shapes(shapes: Sequence[Shape]) -> str:
+    return json.dumps(list(shapes), ensure_ascii=False)
