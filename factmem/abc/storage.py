@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -139,11 +139,11 @@ class Storage(Protocol):
         """Replace a log's frames atomically; no payloads removes the log. Needs `lock`."""
         ...
 
-    def logs(self, folder: Sequence[str] = ()) -> Sequence[LogName]:
-        """Return the names of the logs in a folder and below, in no particular order.
+    def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
+        """Return the names of the logs of some kinds in a folder and below, in no particular order.
 
         Raises:
-            CorruptStoreError: the name that a log carries is damaged.
+            CorruptStoreError: the name that such a log carries is damaged.
         """
         ...
 

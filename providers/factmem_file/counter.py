@@ -59,7 +59,7 @@ class Counter:
         return note[0] if note is not None and note[0] >= self._committed else None
 
     def _in_logs(self) -> int:
-        ends = (self._storage.last(log) for log in self._storage.logs() if log.kind in HISTORY_KINDS)
+        ends = (self._storage.last(log) for log in self._storage.logs(kinds=HISTORY_KINDS))
         return max((_newest(entries_of(payload)) for payload in ends if payload is not None), default=0)
 
     def _read(self) -> tuple[int, int] | None:

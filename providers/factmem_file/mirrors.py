@@ -96,7 +96,7 @@ class Mirrors:
 
     def of_folder(self, folder: Sequence[str] = ()) -> list[tuple[LogName, Mirror]]:
         """Return the copies of all ``facts`` and ``erased`` logs below a folder, caught up."""
-        there = {log for log in self._storage.logs(folder) if log.kind in HISTORY_KINDS}
+        there = set(self._storage.logs(folder, kinds=HISTORY_KINDS))
         for log in [log for log in self._mirrors if log not in there and log.folder[: len(folder)] == tuple(folder)]:
             del self._mirrors[log]
         return [(log, self.caught_up(log)) for log in there]

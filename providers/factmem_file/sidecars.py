@@ -63,10 +63,10 @@ class Sidecars:
                 "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
             )
         payload = json.dumps(attrs.asdict(identity), ensure_ascii=False).encode()
+        logs = self._storage.logs(kinds=["facts"])
         self._storage.write_note(_NOTE, payload)
-        for log in self._storage.logs():
-            if log.kind == "vectors":
-                self._storage.replace(log, (), durable=False)
+        for log in logs:
+            self._storage.replace(vector_log(log), (), durable=False)
 
     def rows(self, facts: LogName, identity: EmbedderIdentity) -> Mapping[int, NDArray[np.float32]]:
         """Return the vectors beside a log, by sequence number; of a damaged sidecar, none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -180,11 +180,11 @@ class LocalStorage:
             folder = folder.parent
             sync_folder(folder)
 
-    def logs(self, folder: Sequence[str] = ()) -> Sequence[LogName]:
+    def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
         """See `factmem.abc.Storage.logs`."""
         top = self._root.joinpath(*folder_path(folder[:1]))
         with self._own_errors("read"):
-            found = [self._name_of(path) for path in _log_files(top)]
+            found = [self._name_of(path) for path in _log_files(top, {SUFFIXES[kind] for kind in kinds})]
         return [log for log in found if log is not None and log.folder[: len(folder)] == tuple(folder)]
 
     def _name_of(self, path: Path) -> LogName | None:
@@ -258,7 +258,7 @@ class LocalStorage:
             ) from error
 
 
-def _log_files(top: Path) -> Iterator[Path]:
+def _log_files(top: Path, suffixes: Collection[str]) -> Iterator[Path]:
     def complain(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
             raise error
@@ -266,5 +266,5 @@ def _log_files(top: Path) -> Iterator[Path]:
     for folder, _, files in os.walk(top, onerror=complain):
         for name in files:
             path = Path(folder, name)
-            if path.suffix in SUFFIXES.values():
+            if path.suffix in suffixes:
                 yield path

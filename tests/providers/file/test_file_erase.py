@@ -1,0 +1,123 @@
+"""What is erased is in no file any more, whatever happened on the way."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from factmem_file import LocalFileMemoryProvider, LocalStorage
+
+from factmem.abc import Append, EmbedderIdentity, StateRequest
+from factmem.errors import StoreUnavailableError
+from factmem.facts import Concept
+from factmem.records import AssertionState, FactDetails, Place, Recorded, Tombstone, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+USER = MemorySubject("user")
+SCOPE = MemoryScope.agent("planner")
+PLACE = Place(USER, SCOPE)
+SECRET = Concept.multiple("topsecretkeyword", "topsecretdescription")
+LIKES = Concept.multiple("likes", "likes")
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+EMBEDDER = EmbedderIdentity(name="test", dimension=4)
+VECTOR = np.array([0.1, 0.7, 0.3, 0.2], dtype=np.float32)
+
+
+def _holds(root: Path, text: str) -> list[str]:
+    return [
+        path.name
+        for path in root.rglob("*")
+        if text in path.name or (path.is_file() and text.encode() in path.read_bytes())
+    ]
+
+
+async def _secret(provider: LocalFileMemoryProvider, place: Place = PLACE) -> Recorded:
+    fact = SECRET.fact(["classified"], timestamp=NOON)
+    details = FactDetails(metadata={"note": "classified"})
+    (assertion,) = assertions_of(fact, place, details)
+    (receipt,) = await provider.append([Append(assertion=assertion, vector=VECTOR)])
+    return receipt.recorded
+
+
+async def test_no_file_holds_a_word_of_it(tmp_path: Path) -> None:
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        await provider.use_embedder(EMBEDDER)
+        await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
+        secret = await _secret(provider)
+        await provider.append(
+            [StateRequest(assertion_id=secret.id, state=AssertionState.RETRACTED, reason="classified")]
+        )
+        await provider.save(LIKES.fact(["jazz"], timestamp=NOON), USER, SCOPE)
+        assert len(_holds(tmp_path, "classified")) == 1
+        assert len((await provider.vectors(None))[0]) == 1
+        receipt = await provider.erase([secret.record_id, "nobody"], tenant=None)
+        assert (receipt.erased, receipt.pending) == (1, False)
+        for text in ("classified", "topsecret", secret.record_id):
+            assert _holds(tmp_path, text) == []
+        assert _holds(tmp_path, ".vectors") == []
+        assert await provider.load(LIKES, USER, SCOPE) == LIKES.fact(["tea", "jazz"], timestamp=NOON)
+    async with LocalFileMemoryProvider(tmp_path) as again:
+        changes = await again.changes(None)
+        assert [type(entry) for entry in changes] == [Recorded, Recorded, Tombstone]
+        assert changes[-1] == Tombstone(assertion_id=secret.id, seq=5)
+        assert await again.version() == 5
+        assert await again.entries(PLACE, SECRET.keyword) == []
+
+
+async def test_a_place_that_is_empty_goes_with_its_folders(tmp_path: Path) -> None:
+    place = Place(USER.individual("alice"), MemoryScope.agent("planner").within("acme") / "affair")
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        secret = await _secret(provider, place)
+        assert (await provider.erase([secret.record_id], tenant=None)).erased == 0
+        assert (await provider.erase([secret.record_id], tenant="acme")).erased == 1
+    for text in ("alice", "affair", "planner", "classified"):
+        assert _holds(tmp_path, text) == []
+    async with LocalFileMemoryProvider(tmp_path) as again:
+        assert [entry.seq for entry in await again.changes("acme")] == [2]
+        assert (await _secret(again, place)).seq == 3
+
+
+async def test_an_erasure_broken_off_hides_at_once_and_is_finished_by_the_next_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies after the tombstones and before the text is gone."""
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
+        secret = await _secret(provider)
+
+        def dies(*args: object, **kwargs: object) -> None:
+            raise StoreUnavailableError("no power")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalStorage, "replace", dies)
+            with pytest.raises(StoreUnavailableError):
+                await provider.erase([secret.record_id], tenant=None)
+        assert _holds(tmp_path, "classified") != []
+    async with LocalFileMemoryProvider(tmp_path) as again:
+        assert await again.load(SECRET, USER, SCOPE) is None
+        assert await again.entries(PLACE, SECRET.keyword) == []
+        assert [type(entry) for entry in await again.changes(None)] == [Recorded, Tombstone]
+        await again.save(LIKES.fact(["jazz"], timestamp=NOON), USER, SCOPE)
+        assert _holds(tmp_path, "classified") == []
+
+
+async def test_saying_it_again_after_an_erasure_broken_off_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        secret = await _secret(provider)
+
+        def dies(*args: object, **kwargs: object) -> None:
+            raise StoreUnavailableError("no power")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalStorage, "replace", dies)
+            with pytest.raises(StoreUnavailableError):
+                await provider.erase([secret.record_id], tenant=None)
+    async with LocalFileMemoryProvider(tmp_path) as again:
+        anew = await _secret(again)
+        assert anew.id != secret.id
+        assert await again.entries(PLACE) == [anew]

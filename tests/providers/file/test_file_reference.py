@@ -1,0 +1,160 @@
+"""Whatever is done to it, and however often it is reopened, it answers as the store in memory does."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+from factmem_file import LocalFileMemoryProvider
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem.abc import Append, Receipt, Statement, StateRequest
+from factmem.errors import ConceptConflictError, RecordNotFoundError
+from factmem.facts import Concept
+from factmem.fold import Moment, revisions
+from factmem.providers import InMemoryProvider
+from factmem.records import AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+PLACES = [
+    Place(MemorySubject("user"), MemoryScope.agent("a")),
+    Place(MemorySubject("user").individual("Alice"), MemoryScope.agent("a")),
+    Place(MemorySubject("user"), MemoryScope.agent("a").within("acme")),
+]
+CONCEPTS: list[Concept[str, Any]] = [
+    Concept.single("seats", "", value_type=str),
+    Concept.multiple("likes", "", value_type=str),
+    Concept.multiple("seats", "", value_type=str),
+]
+Step: TypeAlias = "tuple[str, list[tuple[int, int, str, int, str | None, bool]], int]"
+
+SAID = st.tuples(
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.sampled_from("abc"),
+    st.integers(0, 2),
+    st.sampled_from([None, "al"]),
+    st.booleans(),
+)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "append", "append", "state", "erase", "reopen"]),
+        st.lists(SAID, min_size=1, max_size=3),
+        st.integers(0, 20),
+    ),
+    max_size=14,
+)
+
+
+def _statements(said: Sequence[tuple[int, int, str, int, str | None, bool]]) -> list[Statement]:
+    return [
+        Append(assertion=assertion)
+        for place, concept, value, hours, owner, removed in said
+        for assertion in assertions_of(
+            CONCEPTS[concept].fact([value], timestamp=NOON + dt.timedelta(hours=hours)),
+            PLACES[place],
+            FactDetails(owner=owner),
+            removed=removed,
+        )
+    ]
+
+
+_Provider: TypeAlias = LocalFileMemoryProvider | InMemoryProvider
+
+
+class _Pair:
+    """The provider and the reference, and what of one is what of the other."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.file = LocalFileMemoryProvider(root)
+        self.memory = InMemoryProvider()
+        self.seen: list[tuple[Recorded, Recorded]] = []
+
+    @property
+    def both(self) -> tuple[_Provider, _Provider]:
+        return self.file, self.memory
+
+    async def do(self, step: Step) -> None:
+        kind, said, pick = step
+        chosen = self.seen[pick % len(self.seen)] if self.seen else None
+        match kind:
+            case "append":
+                ours, theirs = [await _appended(each, _statements(said)) for each in self.both]
+                assert [receipt.new for receipt in ours] == [receipt.new for receipt in theirs]
+                self.seen += [(a.recorded, b.recorded) for a, b in zip(ours, theirs, strict=True)]
+            case "state" if chosen is not None:
+                state = [AssertionState.RETRACTED, AssertionState.ACTIVE][pick % 2]
+                for each, recorded in zip(self.both, chosen, strict=True):
+                    await _appended(each, [StateRequest(assertion_id=recorded.id, state=state)])
+            case "erase" if chosen is not None:
+                tenant = chosen[0].assertion.place.scope.tenant
+                counts = [
+                    (await each.erase([recorded.record_id], tenant=tenant)).erased
+                    for each, recorded in zip(self.both, chosen, strict=True)
+                ]
+                assert counts[0] == counts[1]
+                self.seen = [pair for pair in self.seen if pair[1].record_id != chosen[1].record_id]
+            case "reopen":
+                await self.file.aclose()
+                self.file = LocalFileMemoryProvider(self.root)
+            case _:
+                pass
+
+    async def compare(self) -> None:
+        assert await self.file.version() == await self.memory.version()
+        for tenant in (None, "acme"):
+            ours, theirs = [await each.changes(tenant) for each in self.both]
+            assert [(type(entry), entry.seq) for entry in ours] == [(type(entry), entry.seq) for entry in theirs]
+            assert _shape(ours) == _shape(theirs)
+        for place in PLACES:
+            for keyword in (None, "likes"):
+                ours, theirs = [await each.entries(place, keyword) for each in self.both]
+                assert _shape(ours) == _shape(theirs)
+            ours_all, theirs_all = [await each.load_all(place.subject, place.scope) for each in self.both]
+            assert ours_all == theirs_all
+
+
+async def _appended(provider: _Provider, statements: Sequence[Statement]) -> Sequence[Receipt]:
+    try:
+        return await provider.append(statements)
+    except (ConceptConflictError, RecordNotFoundError):
+        return []
+
+
+def _shape(log: Sequence[LogEntry]) -> list[tuple[object, ...]]:
+    """The log with ids that compare: records numbered as they come."""
+    numbers: dict[str, int] = {}
+    return [
+        (
+            recorded.assertion.fingerprint,
+            numbers.setdefault(recorded.record_id, len(numbers)),
+            recorded.seq,
+            state,
+        )
+        for recorded, state in revisions(log, Moment(now=NOON))
+    ]
+
+
+def test_it_answers_as_the_store_in_memory_does(big: bool) -> None:
+    @settings(max_examples=2_000 if big else 60, deadline=None, database=None)
+    @given(STEPS)
+    def check(steps: list[Step]) -> None:
+        async def play() -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                pair = _Pair(Path(folder))
+                for step in steps:
+                    await pair.do(step)
+                await pair.compare()
+                await pair.file.aclose()
+
+        anyio.run(play)
+
+    check()
