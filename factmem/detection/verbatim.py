@@ -36,14 +36,15 @@ class VerbatimDetector:
     an untrusted origin; instructions and what memory itself put into the prompt become none.
 
     Attributes:
-        max_chars: about how long a statement may be, in characters, from 1 to `LONGEST_STATEMENT`.
+        max_chars: about how long a statement may be, in characters, from 1 to `LONGEST_STATEMENT`. Whole
+            messages are found better than their pieces.
         clock: gives the time of conversations that tell none.
 
     Raises:
         InvalidDataError: ``max_chars`` is not in its range.
     """
 
-    max_chars: int = attrs.field(default=1_000, validator=_in_range)
+    max_chars: int = attrs.field(default=10_000, validator=_in_range)
     clock: Clock = attrs.field(default=system_clock, repr=False)
 
     async def detect(self, conversation: Conversation) -> Sequence[Candidate]:
