@@ -35,7 +35,7 @@ def gold_turns(question: dict[str, Any], turns: set[str]) -> set[str]:
 
 async def measure(path: Path, store: str, embedder: Embedder) -> dict[str, Any]:
     scores, by_category = Scores(), Scores()
-    samples = json.loads(path.read_text())
+    samples = json.loads(await anyio.Path(path).read_text())
     conversations = list(read_conversations(path))
     started, turns_kept, asked = time.perf_counter(), 0, 0.0
     for sample in track(samples, description="LoCoMo", transient=True):

@@ -30,12 +30,11 @@ from factmem.detection import conversations_in
 
 def questions_of(path: Path) -> Iterator[dict[str, Any]]:
     """Read the questions, from JSON or JSON Lines, packed or not."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
-        if path.name.removesuffix(".gz").endswith(".jsonl"):
-            yield from map(json.loads, file)
-        else:
-            yield from json.load(file)
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        yield from map(json.loads, data.splitlines())
+    else:
+        yield from json.loads(data)
 
 
 def haystack_of(question: dict[str, Any]) -> Iterator[Conversation]:
