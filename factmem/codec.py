@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from factmem.errors import CodecError, NewerVersionError
+from factmem.errors import CodecError, FactMemError, NewerVersionError
 from factmem.facts import utc
 from factmem.records import (
     Assertion,
@@ -28,7 +28,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import explain_structure_error
+from factmem.values import check_json, check_text, explain_structure_error, type_of
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -55,7 +55,7 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
         CodecError: it is malformed; the path says where.
     """
     match document:
-        case {"v": int() as version, "kind": str() as kind, **fields}:
+        case {"v": int() as version, "kind": str() as kind, **fields} if type(version) is int and version >= 1:
             pass
         case _:
             raise CodecError("not a factmem document: it has no version and kind")
@@ -70,7 +70,19 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
     except Exception as error:  # cattrs raises groups; validators raise factmem's own
         path, reason = explain_structure_error(error)
         raise CodecError(f"the document is malformed: {reason}", path=path) from None
+    if isinstance(entry, Recorded):
+        _check_assertion(entry.assertion)
     return entry
+
+
+def _check_assertion(assertion: Assertion) -> None:
+    """What a store must never have held must not be read from one either: it would fail far from here."""
+    try:
+        check_json(assertion.data, path="$.assertion.data")
+        check_json(assertion.shape, path="$.assertion.shape")
+        type_of(assertion.shape)
+    except FactMemError as error:
+        raise CodecError(f"the document is malformed: {error}") from None
 
 
 def dump_entry(entry: LogEntry) -> bytes:
@@ -122,7 +134,16 @@ def _written_place(place: Place) -> dict[str, Any]:
 
 
 def _optional_text(data: object) -> str | None:
-    return None if data is None else str(_exact(data, str))
+    return None if data is None else _text(data, str)
+
+
+def _text(data: Any, _: Any) -> str:
+    check_text(data, path="$")
+    return str(data)
+
+
+def _texts(data: Any, _: Any) -> tuple[str, ...]:
+    return tuple(_text(item, str) for item in _exact(data, list))
 
 
 def _exact(data: Any, typ: Any) -> Any:
@@ -137,8 +158,11 @@ def _converter() -> Converter:
     from cattrs.gen import make_dict_unstructure_fn, override
 
     conv = Converter()
-    for scalar in (str, int, bool):
+    conv.register_structure_hook(str, _text)
+    conv.register_structure_hook_func(lambda typ: typ == tuple[str, ...], _texts)
+    for scalar in (int, bool):
         conv.register_structure_hook(scalar, _exact)
+    conv.register_structure_hook(float, lambda data, _: float(data) if type(data) is int else _exact(data, float))
     conv.register_structure_hook(dt.datetime, _moment)
     conv.register_unstructure_hook(dt.datetime, dt.datetime.isoformat)
     conv.register_structure_hook(Place, _place)

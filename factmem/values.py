@@ -71,7 +71,7 @@ def encode_value(value: object, value_type: Any) -> Json:
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise InvalidDataError(f"the value is no {name_of(value_type)}: {type(error).__name__}") from None
     _check_size(data)
-    return data
+    return _plain(data)
 
 
 def decode_value(data: Json, value_type: type[T]) -> T:
@@ -130,6 +130,17 @@ def _normalised(data: Json) -> Json:
 
 def _dumps(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(data: Json) -> Json:
+    """The same as JSON reads it back, without tuples."""
+    match data:
+        case list() | tuple():
+            return [_plain(item) for item in data]
+        case Mapping():
+            return {key: _plain(item) for key, item in data.items()}
+        case _:
+            return data
 
 
 def check_json(data: Json, *, path: str = "$") -> None:

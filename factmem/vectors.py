@@ -19,12 +19,7 @@ def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.floa
     Raises:
         InvalidVectorError: it is no vector, holds NaN or infinity, is zero, or of another dimension.
     """
-    import numpy as np
-
-    try:
-        row = np.asarray(vector, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise InvalidVectorError("an embedding must be a sequence of numbers") from None
+    row = _numbers(vector)
     if row.ndim != 1:
         raise InvalidVectorError(f"an embedding must have one axis, not {row.ndim}")
     unit: NDArray[np.float32] = unit_rows(row[None, :], dimension=dimension)[0]
@@ -40,10 +35,7 @@ def unit_rows(matrix: Any, *, dimension: int | None = None) -> NDArray[np.float3
     """
     import numpy as np
 
-    try:
-        rows = np.ascontiguousarray(matrix, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise InvalidVectorError("embeddings must be a matrix of numbers") from None
+    rows = _numbers(matrix)
     if rows.ndim != 2:
         raise InvalidVectorError(f"embeddings must be a matrix, not of {rows.ndim} axes")
     if dimension is not None and rows.shape[1] != dimension:
@@ -56,3 +48,16 @@ def unit_rows(matrix: Any, *, dimension: int | None = None) -> NDArray[np.float3
         raise InvalidVectorError(f"the embedding {what}", path=f"$[{row}]")
     unit: NDArray[np.float32] = (rows / lengths[:, None]).astype(np.float32)
     return unit
+
+
+def _numbers(data: Any) -> NDArray[np.float32]:
+    """Read an array; what is too large for float32 becomes infinite, and is refused as such."""
+    import numpy as np
+
+    try:
+        if np.iscomplexobj(data):
+            raise TypeError
+        with np.errstate(over="ignore"):
+            return np.asarray(data, dtype=np.float32, order="C")
+    except (TypeError, ValueError):
+        raise InvalidVectorError("an embedding must be a sequence of real numbers") from None

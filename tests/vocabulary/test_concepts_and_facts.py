@@ -1,0 +1,164 @@
+"""Concepts are typed keys; a fact is checked when it is built."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from factmem.errors import InvalidDataError
+from factmem.facts import (
+    STATEMENT,
+    Concept,
+    Fact,
+    FactType,
+    MultipleConcept,
+    MultipleFacts,
+    SingleConcept,
+    SingleFact,
+    utc,
+)
+from factmem.testing import strategies
+
+NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+SEATS = Concept.single("seats", "How many seats", int)
+TAGS = Concept.multiple("tags", "Labels")
+
+
+@given(strategies.facts())
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
+def test_a_fact_rebuilt_from_its_values_is_equal(fact: Fact[Any]) -> None:
+    """And hashes alike, so that facts can be members of sets."""
+    rebuilt = fact.concept.fact(
+        fact.values, timestamp=fact.timestamp, valid_from=fact.valid_from, valid_to=fact.valid_to
+    )
+    assert rebuilt == fact
+    assert hash(rebuilt) == hash(fact)
+
+
+def test_the_makers_give_the_two_static_types() -> None:
+    assert isinstance(SEATS, SingleConcept)
+    assert isinstance(TAGS, MultipleConcept)
+    assert (SEATS.fact_type, TAGS.fact_type) == (FactType.SINGLE, FactType.MULTIPLE)
+    assert (SEATS.value_type, TAGS.value_type) == (int, str)
+    assert isinstance(STATEMENT, MultipleConcept)
+
+
+def test_a_bare_concept_is_neither_and_builds_no_fact() -> None:
+    bare: Any = Concept
+    concept = bare("x", "d", value_type=str)
+    with pytest.raises(InvalidDataError):
+        SingleFact(concept, "v")
+    with pytest.raises(InvalidDataError):
+        MultipleFacts(concept, ("v",))
+
+
+def test_a_multiple_fact_of_a_single_concept_cannot_be_built() -> None:
+    single: Any = SEATS
+    multiple: Any = TAGS
+    with pytest.raises(InvalidDataError, match="MULTIPLE"):
+        MultipleFacts(single, (1,))
+    with pytest.raises(InvalidDataError, match="SINGLE"):
+        SingleFact(multiple, "x")
+
+
+@pytest.mark.parametrize("keyword", ["", " ", "a\x00", "n" * 513, None, 5])
+def test_a_keyword_is_a_legal_name(keyword: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        Concept.single(keyword, "d")
+
+
+@pytest.mark.parametrize("description", [None, 5, b"x", "\ud800"])
+def test_a_description_is_a_text(description: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        Concept.multiple("x", description)
+
+
+@pytest.mark.parametrize("values", [(), [], "abc", b"abc", None, 5, {"a"}, {"a": 1}])
+def test_the_values_of_multiple_facts_are_a_list_with_something_in_it(values: Any) -> None:
+    """An empty list is no fact: nothing found is nothing stored."""
+    with pytest.raises(InvalidDataError):
+        MultipleFacts(TAGS, values)
+
+
+@pytest.mark.parametrize("value", ["4", 4.0, True, None, [4]])
+def test_a_value_is_of_its_type(value: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        SingleFact(SEATS, value)
+
+
+@pytest.mark.parametrize("value", ["", "   ", "\n\t", "\ud800"])
+def test_a_text_value_says_something(value: str) -> None:
+    with pytest.raises(InvalidDataError):
+        MultipleFacts(TAGS, ("fine", value))
+
+
+def test_equal_values_are_united_in_the_order_first_said() -> None:
+    assert MultipleFacts(TAGS, ("b", "a", "b", "e\u0301", "é")).values == ("b", "a", "e\u0301")
+    anything = Concept.multiple("x", "d", object)
+    assert [type(value) for value in MultipleFacts(anything, (1, 1.0, True, 1)).values] == [int, float, bool]
+
+
+def test_facts_are_equal_by_canonical_value_and_times() -> None:
+    anything = Concept.single("x", "d", object)
+    assert SingleFact(anything, 1, timestamp=NOON) != SingleFact(anything, True, timestamp=NOON)
+    assert SingleFact(anything, 1, timestamp=NOON) != SingleFact(anything, 1.0, timestamp=NOON)
+    assert SingleFact(SEATS, 1, timestamp=NOON) != SingleFact(SEATS, 1, timestamp=NOON + dt.timedelta(microseconds=1))
+    text = Concept.single("x", "d")
+    assert SingleFact(text, "é", timestamp=NOON) == SingleFact(text, "e\u0301", timestamp=NOON)
+    assert SingleFact(text, "a", timestamp=NOON) != MultipleFacts(TAGS, ("a",), timestamp=NOON)
+
+
+def test_a_fact_is_said_now_unless_told_otherwise() -> None:
+    before = dt.datetime.now(dt.UTC)
+    assert before <= SingleFact(SEATS, 4).timestamp <= dt.datetime.now(dt.UTC)
+
+
+def test_times_are_kept_in_utc() -> None:
+    tokyo = NOON.astimezone(dt.timezone(dt.timedelta(hours=9)))
+    fact = SingleFact(SEATS, 4, timestamp=tokyo, valid_from=tokyo, valid_to=tokyo)
+    assert (fact.timestamp, fact.timestamp.tzinfo) == (NOON, dt.UTC)
+    assert fact == SingleFact(SEATS, 4, timestamp=NOON, valid_from=NOON, valid_to=NOON)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        dt.datetime(2024, 1, 1),
+        dt.date(2024, 1, 1),
+        "2024-01-01",
+        0,
+        dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))),
+        dt.datetime(9999, 12, 31, 23, tzinfo=dt.timezone(dt.timedelta(hours=-3))),
+    ],
+)
+def test_a_time_without_a_place_in_utc_is_refused(moment: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        utc(moment)
+    for field in ("timestamp", "valid_from", "valid_to"):
+        times: dict[str, Any] = {field: moment}
+        with pytest.raises(InvalidDataError):
+            SingleFact(SEATS, 4, **times)
+
+
+def test_an_interval_does_not_end_before_it_begins() -> None:
+    with pytest.raises(InvalidDataError):
+        SingleFact(SEATS, 4, valid_from=NOON, valid_to=NOON - dt.timedelta(days=1))
+
+
+def test_facts_and_concepts_do_not_change() -> None:
+    fact: Any = SingleFact(SEATS, 4)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        fact.value = 5
+    concept: Any = SEATS
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        concept.keyword = "x"
+
+
+def test_a_single_concept_builds_a_fact_of_one_value_only() -> None:
+    for values in ([], [1, 2]):
+        with pytest.raises(InvalidDataError):
+            SEATS.fact(values, timestamp=NOON)

@@ -1,0 +1,252 @@
+"""What is current is a pure fold over a log, whatever the order in which it arrived."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.facts import Concept, FactType
+from factmem.fold import Moment, fold, revisions, states_of
+from factmem.providers import TrackIndex
+from factmem.records import (
+    AssertionState,
+    Evidence,
+    FactDetails,
+    LogEntry,
+    Origin,
+    Place,
+    Recorded,
+    StateChange,
+    Tombstone,
+    assertions_of,
+)
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing import FakeClock
+
+CITY = Concept.single("city", "d")
+TAGS = Concept.multiple("tags", "d")
+HERE = Place(MemorySubject("user"), MemoryScope.agent("a"))
+
+
+def at(minute: int) -> dt.datetime:
+    return dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=minute)
+
+
+LATE = Moment(now=at(10_000))
+
+
+@attrs.frozen
+class Say:
+    """Say or take back a value; recorded one minute after what came before."""
+
+    value: str
+    minute: int
+    concept: Concept[Any, Any] = CITY
+    removed: bool = False
+    details: FactDetails = attrs.field(factory=FactDetails)
+
+
+@attrs.frozen
+class Turn:
+    """Change the state of the assertion that was recorded so many before the last, or erase it."""
+
+    back: int
+    state: AssertionState | None
+
+
+def log_of(steps: Iterable[Say | Turn]) -> list[LogEntry]:
+    """Record the steps as a store does, one minute after the other."""
+    index, log, recorded = TrackIndex(), list[LogEntry](), list[Recorded]()
+    for seq, step in enumerate(steps, start=1):
+        match step:
+            case Say():
+                fact = step.concept.fact([step.value], timestamp=at(step.minute))
+                (assertion,) = assertions_of(fact, HERE, step.details, removed=step.removed)
+                if index.known(assertion) is None:
+                    recorded.append(index.record(assertion, seq, FakeClock(at(seq))))
+                    log.append(recorded[-1])
+            case Turn(state=None) if recorded:
+                gone = recorded.pop(-1 - step.back % len(recorded))
+                log = [entry for entry in log if _id(entry) != gone.id]
+                log.append(Tombstone(assertion_id=gone.id, seq=seq))
+            case Turn(state=AssertionState() as state) if recorded:
+                changed = recorded[-1 - step.back % len(recorded)]
+                log.append(StateChange(assertion_id=changed.id, state=state, seq=seq, recorded_at=at(seq)))
+            case _:
+                pass
+    return log
+
+
+def _id(entry: LogEntry) -> str:
+    return entry.id if isinstance(entry, Recorded) else entry.assertion_id
+
+
+def values(log: Iterable[LogEntry], moment: Moment = LATE) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for current in fold(log, moment):
+        found.setdefault(current.recorded.assertion.keyword, []).append(current.recorded.assertion.data)
+    return found
+
+
+def naive(log: Iterable[LogEntry], moment: Moment) -> dict[str, list[Any]]:
+    """The same by the letter of the definition, over one place and one owner."""
+    known = [
+        entry
+        for entry in log
+        if isinstance(entry, Tombstone) or moment.known_at is None or entry.recorded_at <= moment.known_at
+    ]
+    counting = []
+    for entry in known:
+        if isinstance(entry, Recorded) and entry.assertion.timestamp <= (moment.as_of or entry.assertion.timestamp):
+            changes = [
+                change for change in known if isinstance(change, StateChange) and change.assertion_id == entry.id
+            ]
+            newest = max(changes, key=lambda change: change.seq, default=None)
+            if (newest.state if newest else entry.assertion.state) is AssertionState.ACTIVE:
+                counting.append(entry)
+    counting.sort(key=lambda entry: (entry.assertion.timestamp, entry.seq))
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for keyword in {entry.assertion.keyword for entry in counting}:
+        track = [entry.assertion for entry in counting if entry.assertion.keyword == keyword]
+        single = track[0].fact_type is FactType.SINGLE
+        for value in [track[-1].data] if single else dict.fromkeys(said.data for said in track):
+            of_value = [said for said in track if said.data == value]
+            if not of_value[-1].removed:
+                first = next(place for place, said in enumerate(track) if said.data == value and not said.removed)
+                found.setdefault(keyword, []).append((first, value))
+    return {keyword: [value for _, value in sorted(pairs)] for keyword, pairs in found.items()}
+
+
+says = st.builds(Say, st.sampled_from("abc"), st.integers(0, 4), st.sampled_from([CITY, TAGS]), st.booleans())
+states = st.sampled_from([AssertionState.ACTIVE, AssertionState.RETRACTED, AssertionState.QUARANTINED, None])
+turns = st.builds(Turn, st.integers(0, 5), states)
+logs = st.lists(st.one_of(says, says, says, turns), max_size=14).map(log_of)
+moments = st.builds(
+    Moment,
+    now=st.just(at(10_000)),
+    as_of=st.none() | st.integers(0, 4).map(at),
+    known_at=st.none() | st.integers(0, 15).map(at),
+)
+
+
+@given(logs, moments)
+def test_the_fold_is_what_its_definition_says(log: list[LogEntry], moment: Moment) -> None:
+    assert values(log, moment) == naive(log, moment)
+
+
+@given(logs, moments, st.randoms(use_true_random=False))
+def test_the_order_of_the_log_makes_no_difference(log: list[LogEntry], moment: Moment, chance: Any) -> None:
+    shuffled = list(log)
+    chance.shuffle(shuffled)
+    assert fold(shuffled, moment) == fold(log, moment)
+    assert revisions(shuffled, moment) == revisions(log, moment)
+
+
+@given(st.lists(says, max_size=8, unique_by=lambda say: (say.concept, say.minute)), st.randoms(use_true_random=False))
+def test_the_order_of_arrival_makes_no_difference(steps: list[Say], chance: Any) -> None:
+    """Where no two were said at the same time."""
+    shuffled = list(steps)
+    chance.shuffle(shuffled)
+    assert values(log_of(shuffled)) == values(log_of(steps))
+
+
+@given(st.lists(says, max_size=8), st.lists(st.integers(0, 7), max_size=8))
+def test_retries_make_no_difference(steps: list[Say], again: list[int]) -> None:
+    repeated = [*steps, *(steps[index] for index in again if index < len(steps))]
+    assert values(log_of(repeated)) == values(log_of(steps))
+
+
+@given(st.lists(st.one_of(says, says, turns.filter(lambda turn: turn.state is not None)), max_size=10))
+def test_what_was_known_is_what_the_shorter_log_said(steps: list[Say | Turn]) -> None:
+    """No later entry changes what had been recorded by a time, an erasure apart."""
+    log = log_of(steps)
+    for seq in range(len(steps) + 1):
+        earlier = [entry for entry in log if entry.seq <= seq]
+        assert values(log, attrs.evolve(LATE, known_at=at(seq))) == values(earlier)
+
+
+@given(logs)
+def test_retracting_everything_leaves_nothing(log: list[LogEntry]) -> None:
+    newest = max((entry.seq for entry in log), default=0)
+    recorded = [entry for entry in log if isinstance(entry, Recorded)]
+    retracted = [
+        StateChange(assertion_id=entry.id, state=AssertionState.RETRACTED, seq=newest + 1, recorded_at=at(99))
+        for entry in recorded
+    ]
+    assert fold([*log, *retracted], LATE) == []
+
+
+@given(logs, moments)
+def test_the_revisions_are_everything_not_erased(log: list[LogEntry], moment: Moment) -> None:
+    shown = revisions(log, moment)
+    assert {recorded.id for recorded, _ in shown} == set(states_of(log, known_at=moment.known_at))
+    order = [(recorded.assertion.timestamp, recorded.seq) for recorded, _ in shown]
+    assert order == sorted(order)
+    standing = {item.recorded.id for item in fold(log, moment)}
+    assert standing <= {recorded.id for recorded, state in shown if state is AssertionState.ACTIVE}
+
+
+def test_a_superseded_value_is_shown_as_such() -> None:
+    log = log_of([Say("Rome", 1), Say("Oslo", 2)])
+    assert [state.name for _, state in revisions(log, LATE)] == ["SUPERSEDED", "ACTIVE"]
+
+
+def test_as_of_looks_at_what_had_been_said() -> None:
+    """What was said early and recorded late belongs to the early time."""
+    log = log_of([Say("Oslo", 5), Say("Rome", 3)])
+    assert values(log, attrs.evolve(LATE, as_of=at(4))) == {"city": ["Rome"]}
+    assert values(log, attrs.evolve(LATE, as_of=at(5))) == {"city": ["Oslo"]}
+    assert values(log, attrs.evolve(LATE, as_of=at(2))) == {}
+
+
+def test_known_at_looks_at_what_had_been_recorded() -> None:
+    log = log_of([Say("Oslo", 5), Say("Rome", 3), Turn(1, AssertionState.RETRACTED)])
+    assert values(log, attrs.evolve(LATE, known_at=at(1))) == {"city": ["Oslo"]}
+    assert values(log, attrs.evolve(LATE, known_at=at(2))) == {"city": ["Oslo"]}
+    assert values(log, attrs.evolve(LATE, known_at=at(3))) == {"city": ["Rome"]}
+
+
+def test_the_erased_is_gone_at_every_time() -> None:
+    log = log_of([Say("Oslo", 1), Turn(0, None)])
+    assert values(log, attrs.evolve(LATE, known_at=at(1))) == {}
+    assert revisions(log, LATE) == []
+
+
+def test_expiry_is_judged_at_the_time_that_is_looked_at() -> None:
+    log = log_of([Say("Oslo", 1, details=FactDetails(expires_at=at(10)))])
+    assert values(log, Moment(now=at(9))) == {"city": ["Oslo"]}
+    assert values(log, Moment(now=at(10))) == {}
+    assert values(log, Moment(now=at(99), as_of=at(5))) == {"city": ["Oslo"]}
+
+
+def test_whoever_said_the_same_is_evidence_for_it() -> None:
+    quotes = [Evidence(quote=f"quote {number}", message_id=f"{number}") for number in range(3)]
+    steps = [
+        Say("Oslo", 1, details=FactDetails(evidence=quotes[:1])),
+        Say("Rome", 2, details=FactDetails(evidence=quotes[1:2])),
+        Say("Oslo", 3, details=FactDetails(evidence=quotes[2:])),
+    ]
+    (current,) = fold(log_of(steps), LATE)
+    assert current.details.evidence == (quotes[0], quotes[2])
+
+
+def test_owners_have_folds_of_their_own() -> None:
+    steps = [Say("Oslo", 1), Say("Rome", 2, details=FactDetails(owner="ann"))]
+    assert values(log_of(steps)) == {"city": ["Oslo", "Rome"]}
+
+
+def test_the_quarantined_does_not_count_until_let_in() -> None:
+    steps = [Say("Oslo", 1), Say("Rome", 2, details=FactDetails(origin=Origin.DOCUMENT))]
+    assert values(log_of(steps)) == {"city": ["Oslo"]}
+    assert values(log_of([*steps, Turn(0, AssertionState.ACTIVE)])) == {"city": ["Rome"]}
+
+
+def test_nothing_folds_to_nothing() -> None:
+    assert fold([], LATE) == []
+    assert revisions([], LATE) == []

@@ -1,0 +1,230 @@
+"""Log entries are written as tagged, versioned JSON, and read strictly."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factmem.codec import FORMAT_VERSION, decode_entry, dump_entry, encode_entry, load_entry
+from factmem.errors import CodecError, NewerVersionError
+from factmem.facts import Concept
+from factmem.fold import Moment, fold
+from factmem.providers import fact_of
+from factmem.records import (
+    Evidence,
+    FactDetails,
+    LogEntry,
+    Origin,
+    Place,
+    Recorded,
+    StateChange,
+    assertions_of,
+    record_of,
+)
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing import strategies
+from factmem.testing.strategies import Mood, Pet
+
+NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def sample() -> Recorded:
+    """An entry in which every field is set."""
+    place = Place(MemorySubject("user", "x", priority_level=3).individual("a"), MemoryScope.agent("p").within("t"))
+    details = FactDetails(
+        importance=0.25,
+        categories=("c",),
+        topics=("t",),
+        source="s",
+        owner="o",
+        metadata={"k": [1, None]},
+        evidence=(Evidence(quote="q", message_id="m", role="user", position=1, start=0, end=1),),
+        origin=Origin.TOOL,
+        expires_at=NOON,
+    )
+    fact = Concept.multiple("pets", "d", Pet).fact([Pet("Rex", 3, Mood.BAD)], timestamp=NOON, valid_from=NOON)
+    (assertion,) = assertions_of(fact, place, details, removed=True)
+    return Recorded(assertion=assertion, id="i", record_id="r", seq=7, recorded_at=NOON)
+
+
+@given(strategies.log_entries())
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_an_entry_survives_its_document(entry: LogEntry) -> None:
+    line = dump_entry(entry)
+    assert b"\n" not in line
+    assert load_entry(line) == entry
+    assert dump_entry(load_entry(line)) == line
+    assert decode_entry(encode_entry(entry)) == entry
+
+
+@given(strategies.assertions())
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_an_entry_keeps_its_identity(assertion: Any) -> None:
+    """What decides whether two assertions are the same, and share a record, is not lost in writing."""
+    recorded = Recorded(assertion=assertion, id="i", record_id="r", seq=1, recorded_at=NOON)
+    read = load_entry(dump_entry(recorded))
+    assert isinstance(read, Recorded)
+    assert read.assertion.fingerprint == assertion.fingerprint
+    assert (read.assertion.track, read.assertion.slot) == (assertion.track, assertion.slot)
+
+
+def test_a_document_names_no_class_and_no_module() -> None:
+    """So that moving a class breaks no store."""
+    written = dump_entry(sample()).decode()
+    for name in ("Pet", "Mood", "factmem", "Recorded", "Assertion", "__"):
+        assert name not in written
+    assert json.loads(written)["kind"] == "assertion"
+    assert json.loads(written)["v"] == FORMAT_VERSION
+
+
+def test_a_document_is_readable() -> None:
+    """Any script as itself, and no fields that say nothing."""
+    place = Place(MemorySubject("用户"), MemoryScope.product("أ"))
+    (assertion,) = assertions_of(Concept.single("city", "d").fact(["Žižkov"], timestamp=NOON), place)
+    written = dump_entry(Recorded(assertion=assertion, id="i", record_id="r", seq=1, recorded_at=NOON)).decode()
+    assert "用户" in written
+    assert "Žižkov" in written
+    assert "valid_from" not in written
+    assert "null" not in written
+
+
+@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 10**9])
+def test_a_newer_document_is_refused_by_name(version: int) -> None:
+    document = {**encode_entry(sample()), "v": version}
+    with pytest.raises(NewerVersionError):
+        decode_entry(document)
+
+
+@pytest.mark.parametrize("version", [0, -1, True, "1", 1.0, None])
+def test_what_is_no_version_is_refused(version: object) -> None:
+    with pytest.raises(CodecError):
+        decode_entry({**encode_entry(sample()), "v": version})
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("kind",), "mystery"),
+        (("seq",), "7"),
+        (("seq",), 7.0),
+        (("seq",), True),
+        (("id",), 5),
+        (("id",), "\ud800"),
+        (("recorded_at",), "2024-01-01T00:00:00"),
+        (("recorded_at",), 5),
+        (("surprise",), 1),
+        (("assertion", "surprise"), 1),
+        (("assertion", "data"), float("nan")),
+        (("assertion", "data"), {"name": "\udc00"}),
+        pytest.param(("assertion", "data"), 10**5000, id="too long an integer"),
+        (("assertion", "shape"), {"union": ["x"]}),
+        (("assertion", "shape"), None),
+        (("assertion", "fact_type"), "SINGLE"),
+        (("assertion", "state"), "superseded?"),
+        (("assertion", "description"), None),
+        (("assertion", "timestamp"), "0001-01-01T00:00:00+14:00"),
+        (("assertion", "place", "scope"), "/agent/../x"),
+        (("assertion", "place", "scope"), "/agent"),
+        (("assertion", "place", "tenant"), 5),
+        (("assertion", "place", "subject", "name"), ""),
+        (("assertion", "place", "subject", "priority_level"), "1"),
+        (("assertion", "place", "subject", "surprise"), 1),
+        (("assertion", "details", "importance"), 2),
+        (("assertion", "details", "importance"), "0.5"),
+        (("assertion", "details", "metadata"), [1]),
+        (("assertion", "details", "evidence"), [{}]),
+        (("assertion", "details", "evidence"), "x"),
+        (("assertion", "details", "categories"), "abc"),
+        (("assertion", "details", "owner"), "a\nb"),
+    ],
+)
+def test_a_malformed_document_is_a_typed_error(path: tuple[str, ...], value: object) -> None:
+    document: dict[str, Any] = copy.deepcopy(encode_entry(sample()))
+    inner = document
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    with pytest.raises(CodecError):
+        decode_entry(document)
+
+
+def test_an_error_says_where_in_the_document() -> None:
+    document: dict[str, Any] = copy.deepcopy(encode_entry(sample()))
+    document["assertion"]["details"]["evidence"][0]["position"] = "first"
+    with pytest.raises(CodecError) as error:
+        decode_entry(document)
+    assert error.value.path == "$.assertion.details.evidence[0].position"
+
+
+@pytest.mark.parametrize("field", ["id", "record_id", "seq", "recorded_at", "assertion"])
+def test_a_missing_field_is_named(field: str) -> None:
+    document = encode_entry(sample())
+    del document[field]
+    with pytest.raises(CodecError, match=field):
+        decode_entry(document)
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40) | strategies.json_values().map(json.dumps))
+def test_no_line_is_an_untyped_error(line: bytes | str) -> None:
+    with pytest.raises(CodecError):
+        load_entry(line)
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"a":' * 100_000, "1" * 5000, "", "null", "[]", b"\xff\xfe"])
+def test_no_bomb_is_an_untyped_error(line: bytes | str) -> None:
+    with pytest.raises(CodecError):
+        load_entry(line)
+
+
+def test_mutated_documents_are_read_or_refused(big: bool) -> None:
+    """Whatever is read can be folded, shown and written again: no damage surfaces later as a foreign error."""
+    chance = random.Random(20240101)
+    change = StateChange(assertion_id="i", state=sample().assertion.state, seq=8, recorded_at=NOON, reason="why")
+    lines = [dump_entry(sample()), dump_entry(change)]
+    read = 0
+    for _ in range(100_000 if big else 2_000):
+        line = _mutated(chance.choice(lines), chance)
+        try:
+            entry = load_entry(line)
+        except CodecError:
+            continue
+        read += 1
+        assert load_entry(dump_entry(entry)) == entry
+        for current in fold([entry], Moment(now=NOON)):
+            fact_of(record_of(current.recorded).concept, [current])
+    assert read > 0
+
+
+def _mutated(line: bytes, chance: random.Random) -> bytes:
+    match chance.randrange(3):
+        case 0:
+            changed = bytearray(line)
+            for _ in range(chance.randint(1, 4)):
+                changed[chance.randrange(len(changed))] = chance.randrange(256)
+            return bytes(changed)
+        case 1:
+            start, end = sorted(chance.sample(range(len(line)), 2))
+            return line[:start] + line[end:]
+        case _:
+            document = json.loads(line)
+            _replace_one(document, chance)
+            return json.dumps(document).encode()
+
+
+def _replace_one(node: Any, chance: random.Random) -> None:
+    """Put something odd in the place of one value, anywhere in a document."""
+    odd: list[Any] = [None, True, 0, -1, 1.5, "", "x", "\ud800", [], {}, [[]], {"a": 1}, 10**30, float("nan")]
+    while True:
+        key = chance.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        if not (isinstance(node[key], dict | list) and node[key]) or chance.random() < 0.3:
+            node[key] = chance.choice(odd)
+            return
+        node = node[key]
