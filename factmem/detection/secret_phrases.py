@@ -21,8 +21,8 @@ _PASSWORD: Final = (
 # At the start of a word, or of a hump in camelCase.
 _HUMP: Final = r"(?-i:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))"
 _KEY: Final = (
-    r"(?:(?:api|access|auth|secret|private|account|client|encryption|signing|licen[cs]e|master)[ _-]?"
-    r"(?:key|token|secret)|secret[ _-]?access[ _-]?key|(?:refresh|bot|session|deploy)[ _-]?token|secret|token)"
+    r"(?:(?:api|access|auth|secret|private|account|client|encryption|signing|licen[cs]e|master|refresh|bot|session"
+    r"|deploy)\\?[ _-]?(?:access\\?[ _-]?)?(?:key|token|secret)|secret|token)"
     r"(?:_[a-z0-9_]{1,24})?"
 )
 _CODE: Final = (

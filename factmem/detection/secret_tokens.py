@@ -177,7 +177,7 @@ TOKEN_RULES: Final[tuple[Rule, ...]] = (
     _token("azure key", "AccountKey= AccessKey=", r"\w{0,20}(?:Account|Access)Key=(?P<secret>[A-Za-z0-9+/]{20,}+=*+)"),
     _token("azure signature", "sig=", r"sig=(?P<secret>[A-Za-z0-9%+/=]{30,}+)"),
     _token("discord token", "MD MT Mj Mz ND NT Nj Nz OD OT", r"[MNO][DTjz]~{21,26}\.~{6}\.~{27,}+"),
-    _token("telegram token", ":AA", r"\d{8,10}:AA~{32,}+"),
+    _token("telegram token", ":AA", r"(?:bot)?(?P<secret>\d{8,10}:AA~{32,}+)"),
     _token("mailchimp key", "-us", r"[a-f0-9]{32}-us\d{1,2}(?![0-9])"),
     _token("api key", _SHAPE_HINTS, _SHAPE),
     _token("json web token", "eyJ", r"(?<![_-])eyJ~{8,}+\.~{8,}+(?:\.[A-Za-z0-9_.-]*+)?"),

@@ -18,7 +18,7 @@ _FENCE: Final = re.compile(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MUL
 _PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n\s*")
 _LINE: Final = re.compile(r"\n\s*")
 _SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？｡]+[」』”）]*\s*")
-_CLAUSE: Final = re.compile(r"[,;:]\s+|[，、；：]\s*")
+_CLAUSE: Final = re.compile(r"(?:[,;]|(?<!\[redacted):)\s+|[，、；：]\s*")
 _WORD: Final = re.compile(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import gzip
 import io
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -50,8 +51,8 @@ class ConversationFile:
         """
         self.bytes_read = 0
         try:
-            with self.path.open("rb") as file:
-                for conversation in conversations_in(file):
+            with self.path.open("rb") as file, contextlib.closing(conversations_in(file)) as conversations:
+                for conversation in conversations:
                     self.bytes_read = file.tell()
                     if conversation.started_at is None:
                         conversation = attrs.evolve(conversation, started_at=self.changed_at)
@@ -86,7 +87,7 @@ def _unreadable(path: Path, error: Exception) -> ConversationFormatError:
     return ConversationFormatError(f"{path} cannot be read: {reason}; check the path and its permissions")
 
 
-def conversations_in(stream: BinaryIO) -> Iterator[Conversation]:
+def conversations_in(stream: BinaryIO) -> Generator[Conversation, None, None]:
     """Yield the conversations of a binary stream that can be rewound; see `read_conversations`.
 
     Raises:
@@ -95,7 +96,10 @@ def conversations_in(stream: BinaryIO) -> Iterator[Conversation]:
     """
     try:
         text = _text(stream)
-        yield from conversations_of(json_values(text))
+        try:
+            yield from conversations_of(json_values(text))
+        finally:
+            text.detach()  # the stream is the caller's to close
     except UnicodeDecodeError as error:
         raise ConversationFormatError(f"the file is not {error.encoding} text; save it as UTF-8") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):

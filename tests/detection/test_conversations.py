@@ -1,0 +1,195 @@
+"""The formats of conversation files, each with a small file of our own words."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.abc import Conversation, Message
+from factmem.detection import conversations_in, read_conversations
+from factmem.errors import ConversationFormatError
+
+CHAT: list[dict[str, Any]] = [
+    {"role": "user", "content": "I moved to Lisbon."},
+    {"role": "assistant", "content": "Lovely!"},
+]
+MESSAGES = (Message(content="I moved to Lisbon."), Message(content="Lovely!", role="assistant"))
+LOCOMO = {
+    "sample_id": "conv-1",
+    "qa": [],
+    "conversation": {
+        "speaker_a": "Ann",
+        "speaker_b": "Bob",
+        "session_2": [{"speaker": "Bob", "dia_id": "D2:1", "text": "My dog is ill."}],
+        "session_2_date_time": "12:05 am on 1 June, 2023",
+        "session_10": [{"speaker": "Ann", "dia_id": "D10:1", "text": "Better?"}],
+        "session_1": [
+            {"speaker": "Ann", "dia_id": "D1:1", "text": "Hi Bob!"},
+            {"speaker": "Bob", "dia_id": "D1:2", "text": "My dog.", "blip_caption": "a dog on a sofa", "img_url": []},
+        ],
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_3_date_time": "1:56 pm on 9 May, 2023",
+    },
+}
+QUESTION = {
+    "question_id": "q1",
+    "haystack_session_ids": ["s1", "s2"],
+    "haystack_dates": ["2023/04/26 (Wed) 11:05", "2023/05/01 (Mon) 09:00"],
+    "haystack_sessions": [CHAT, [{"role": "user", "content": "I like tea.", "has_answer": True}]],
+}
+
+
+def read(text: str | bytes) -> list[Conversation]:
+    return list(conversations_in(io.BytesIO(text.encode() if isinstance(text, str) else text)))
+
+
+def read_json(value: Any) -> list[Conversation]:
+    return read(json.dumps(value))
+
+
+def lines(*values: Any) -> str:
+    return "\n".join(json.dumps(value) for value in values)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (json.dumps(CHAT), 1),
+        (json.dumps(CHAT, indent=2), 1),
+        (lines(*CHAT), 1),
+        (json.dumps({"messages": CHAT}), 1),
+        (json.dumps({"messages": CHAT}, indent=2), 1),
+        (lines({"messages": CHAT}, {"messages": CHAT}) + "\n\n", 2),
+        (json.dumps([{"messages": CHAT}, {"messages": CHAT}]), 2),
+        (json.dumps([CHAT, CHAT, CHAT]), 3),
+    ],
+)
+def test_the_common_chat_shapes_are_told_apart(text: str, count: int) -> None:
+    assert [conversation.messages for conversation in read(text)] == [MESSAGES] * count
+
+
+def test_ids_names_and_times_are_kept() -> None:
+    (conversation,) = read_json(
+        {
+            "id": 12,
+            "created_at": "2024-05-08T13:56:00+02:00",
+            "messages": [{"role": "User", "name": "Ann", "id": "m1", "timestamp": 1715169600, "content": "Hi"}],
+        }
+    )
+    assert conversation == Conversation(
+        id="12",
+        started_at=dt.datetime(2024, 5, 8, 11, 56, tzinfo=dt.UTC),
+        messages=(Message(content="Hi", name="Ann", id="m1", timestamp=dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)),),
+    )
+
+
+def test_a_conversation_begins_with_its_first_time_if_it_tells_no_other() -> None:
+    later = {"role": "user", "content": "Hi", "created_at": "2024-05-08"}
+    (conversation,) = read_json([*CHAT, later])
+    assert conversation.started_at == dt.datetime(2024, 5, 8, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("2024-05-08T13:56:00Z", (2024, 5, 8, 13, 56)),
+        ("2024-05-08 13:56", (2024, 5, 8, 13, 56)),
+        (1715176560, (2024, 5, 8, 13, 56)),
+        (1715176560000, (2024, 5, 8, 13, 56)),
+        ("1715176560.0", (2024, 5, 8, 13, 56)),
+        ("12:05 AM on 8 May, 2024", (2024, 5, 8, 0, 5)),
+        ("12:05 pm on 31 December, 2023", (2023, 12, 31, 12, 5)),
+        ("2024/05/08 (Wed) 13:56", (2024, 5, 8, 13, 56)),
+    ],
+)
+def test_times_are_read_in_every_known_way_and_taken_as_utc(
+    written: Any, meant: tuple[int, int, int, int, int]
+) -> None:
+    (conversation,) = read_json({"messages": CHAT, "started_at": written})
+    assert conversation.started_at == dt.datetime(*meant, tzinfo=dt.UTC)
+
+
+def test_only_the_texts_among_the_parts_are_the_speakers_words() -> None:
+    parts = ["One.", {"type": "text", "text": "Two."}, {"type": "image_url"}, {"type": "tool_result", "content": "no"}]
+    (conversation,) = read_json([{"role": "user", "content": parts}])
+    assert conversation.messages[0].content == "One.\nTwo."
+
+
+def test_a_call_of_a_tool_keeps_its_place_among_the_messages() -> None:
+    (conversation,) = read_json(
+        [{"role": "assistant", "content": None}, {"role": "assistant", "tool_calls": []}, *CHAT]
+    )
+    assert [message.content for message in conversation.messages[:2]] == ["", ""]
+
+
+def test_locomo_sessions_come_in_order_with_people_image_captions_and_dates() -> None:
+    first, second, tenth = read_json([LOCOMO])
+    assert [session.id for session in (first, second, tenth)] == [f"conv-1/session_{n}" for n in (1, 2, 10)]
+    assert first.started_at == dt.datetime(2023, 5, 8, 13, 56, tzinfo=dt.UTC)
+    assert second.started_at == dt.datetime(2023, 6, 1, 0, 5, tzinfo=dt.UTC)
+    assert first.messages == (
+        Message(content="Hi Bob!", name="Ann", id="D1:1"),
+        Message(content="My dog. [image: a dog on a sofa]", name="Bob", id="D1:2"),
+    )
+
+
+@pytest.mark.parametrize("as_text", [json.dumps([QUESTION, QUESTION]), lines(QUESTION, QUESTION)])
+def test_a_longmemeval_session_that_questions_share_comes_once(as_text: str) -> None:
+    first, second = read(as_text)
+    assert (first.id, second.id) == ("s1", "s2")
+    assert first.messages == MESSAGES
+    assert first.started_at == dt.datetime(2023, 4, 26, 11, 5, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_encodings_and_gzip_are_recognised(encoding: str, zipped: bool) -> None:
+    data = json.dumps([{"role": "user", "content": "Grüße aus 東京"}], ensure_ascii=False).encode(encoding)
+    (conversation,) = read(gzip.compress(data) if zipped else data)
+    assert conversation.messages[0].content == "Grüße aus 東京"
+
+
+def test_a_file_is_read_again_with_the_same_times_and_tells_its_progress(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps([CHAT, CHAT]))
+    os.utime(path, (1715176560, 1715176560))
+    file = read_conversations(path)
+    assert (file.size, file.bytes_read) == (path.stat().st_size, 0)
+    first = list(file)
+    assert first == list(file) == list(read_conversations(str(path)))
+    assert first[0].started_at == dt.datetime(2024, 5, 8, 13, 56, tzinfo=dt.UTC)
+    assert file.bytes_read == file.size
+
+
+def test_a_large_file_is_read_as_it_is_asked_for(tmp_path: Path) -> None:
+    """The first conversation is there after a small part of the file was read."""
+    path = tmp_path / "many.jsonl"
+    path.write_text("\n".join(json.dumps({"messages": CHAT}) for _ in range(20_000)))
+    file = read_conversations(path)
+    iterator = iter(file)
+    next(iterator)
+    assert 0 < file.bytes_read < file.size / 4
+    assert sum(1 for _ in iterator) == 19_999
+
+
+def test_a_value_larger_than_a_chunk_is_read_whole() -> None:
+    (conversation,) = read_json([{"role": "user", "content": "long \\ text " * 50_000}])
+    assert len(conversation.messages[0].content) == 600_000
+
+
+def test_a_file_without_conversations_has_none() -> None:
+    assert read("") == read(" \n") == read("[]") == []
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConversationFormatError, match="No such file"):
+        read_conversations(tmp_path / "missing.json")
+    with pytest.raises(ConversationFormatError, match="directory"):
+        list(read_conversations(tmp_path))
