@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
     from factmem.subjects import MemorySubject
 
+    __version__: str
+
 __all__ = [
     "STATEMENT",
     "AgentMemoryProvider",

@@ -11,17 +11,14 @@ import datetime as dt
 import enum
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from factmem.errors import InvalidDataError
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
-from factmem.names import checked_name
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import instance_of, text
 from factmem.values import Json, canonical_bytes, decode_value, encode_value, type_of
 
 __all__ = [
@@ -43,21 +40,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
-class Origin(enum.Enum):
-    """Whose words a fact comes from; it decides what is believed."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
-    DOCUMENT = "document"
-    UNKNOWN = "unknown"
-
-    @property
-    def trusted(self) -> bool:
-        """Whether words of this origin are kept; the others are quarantined until let in."""
-        return self in (Origin.USER, Origin.ASSISTANT)
 
 
 class AssertionState(enum.Enum):
@@ -96,91 +78,6 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.subject} in {self.scope}"
-
-
-@attrs.frozen(kw_only=True)
-class Evidence:
-    """The words a fact came from.
-
-    Attributes:
-        quote: the words, exactly as they stand in the message.
-        message_id: the message's id, unique in its conversation.
-        role: the role of who said it, as the conversation names it: ``user``, ``assistant``, ….
-        speaker: the name of who said it, if it is known.
-        conversation_id: the conversation (session) that the message belongs to.
-        position: the message's place in the conversation, from 0.
-        start: where in the message's text the quote starts, in characters.
-        end: where it ends.
-    """
-
-    quote: str = attrs.field(repr=False, validator=text)
-    message_id: str | None = attrs.field(default=None, validator=text)
-    role: str | None = attrs.field(default=None, validator=text)
-    speaker: str | None = attrs.field(default=None, validator=text)
-    conversation_id: str | None = attrs.field(default=None, validator=text)
-    position: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
-    start: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
-    end: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
-
-
-def _importance(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidDataError("importance must be a number from 0 to 1", path="$.importance")
-
-
-def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
-    if value is not None:
-        checked_name(value, what="an owner")
-
-
-def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    encoded = encode_value(dict(value), dict[str, Any])
-    assert isinstance(encoded, dict)
-    return encoded
-
-
-def _optional_utc(moment: dt.datetime | None) -> dt.datetime | None:
-    return None if moment is None else utc(moment, what="expires_at")
-
-
-def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    return tuple(items)
-
-
-def _labels(labels: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(labels, str):
-        raise InvalidDataError("categories and topics are lists of strings, not one string")
-    return tuple(dict.fromkeys(checked_name(label, what="a category or topic") for label in labels))
-
-
-@attrs.frozen(kw_only=True)
-class FactDetails:
-    """What is known about a fact besides its value.
-
-    Attributes:
-        importance: from 0 to 1; weighs in recall.
-        categories: labels given by the caller.
-        topics: what it touches, as a detector found.
-        source: where it came from; a filter, not a lock.
-        owner: who alone may see it; None for public.
-        metadata: anything else, as JSON.
-        evidence: the words it came from.
-        origin: whose words those are.
-        expires_at: from when on it is neither loaded nor recalled, in UTC.
-
-    Raises:
-        InvalidDataError: a number is out of range, a name is not legal, or the metadata is no JSON.
-    """
-
-    importance: float = attrs.field(default=0.5, validator=_importance)
-    categories: tuple[str, ...] = attrs.field(default=(), converter=_labels)
-    topics: tuple[str, ...] = attrs.field(default=(), converter=_labels)
-    source: str | None = attrs.field(default=None, validator=text)
-    owner: str | None = attrs.field(default=None, validator=_owner)
-    metadata: Mapping[str, Any] = attrs.field(factory=dict, converter=_metadata)
-    evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
-    origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))
-    expires_at: dt.datetime | None = attrs.field(default=None, converter=_optional_utc)
 
 
 def _state_by_origin(assertion: Assertion) -> AssertionState:
