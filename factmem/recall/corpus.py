@@ -29,7 +29,7 @@ class Document:
 
     current: Current
     terms: NDArray[np.int32]
-    vector: NDArray[np.float32] | None
+    vector: NDArray[np.float32] | None = attrs.field(kw_only=True)
 
 
 @attrs.frozen(kw_only=True)

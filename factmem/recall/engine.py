@@ -178,7 +178,8 @@ async def ranked(
 ) -> list[RecallMatch]:
     """Return the true best of all records that the viewer sees and the filter keeps, best first.
 
-    Equal scores are ordered by timestamp, newest first, then by id. Runs in a worker thread.
+    Equal scores are ordered by timestamp, newest first, then by a digest of what is said, so that the order
+    is the same in every store. Runs in a worker thread.
     """
     return await to_thread.run_sync(
         lambda: _ranked(corpus, terms, vector, wanted, viewer, limit, now, settings, concepts)
@@ -232,7 +233,7 @@ def _top(scores: NDArray[np.float64], corpus: Corpus, candidates: NDArray[np.int
         cut = np.partition(scores[candidates], len(candidates) - limit)[len(candidates) - limit]
         candidates = candidates[scores[candidates] >= cut]
     rows = [int(row) for row in candidates]
-    rows.sort(key=lambda row: (-scores[row], -corpus.timestamps[row], corpus.rows[row].recorded.record_id))
+    rows.sort(key=lambda row: (-scores[row], -corpus.timestamps[row], corpus.rows[row].recorded.assertion.fingerprint))
     return rows[:limit]
 
 

@@ -159,7 +159,7 @@ class Mirror:
 
     def _lay_out(self, current: Sequence[Current], dimension: int) -> Corpus:
         documents = [
-            Document(item, self._analysed[item.recorded.id], self._vectors[item.recorded.id]) for item in current
+            Document(item, self._analysed[item.recorded.id], vector=self._vectors[item.recorded.id]) for item in current
         ]
         return Corpus.build(documents, dimension=dimension, terms=len(self._vocabulary))
 

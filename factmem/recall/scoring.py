@@ -35,7 +35,9 @@ Floats = TypeVar("Floats", float, "NDArray[np.float64]")
 __all__ = [
     "B_CONTEXT",
     "B_OWN",
+    "CONTEXT_COSINE",
     "K1",
+    "SATURATION",
     "RecallSettings",
     "composite",
     "decay",
