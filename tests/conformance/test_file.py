@@ -1,0 +1,16 @@
+"""`LocalFileMemoryProvider` keeps every promise of the kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from factmem_file import LocalFileMemoryProvider
+
+from factmem.testing import ProviderConformance
+
+
+class TestLocalFileMemoryProvider(ProviderConformance):
+    durable = True
+
+    async def open_provider(self, directory: Path) -> LocalFileMemoryProvider:
+        return LocalFileMemoryProvider(directory / "facts")

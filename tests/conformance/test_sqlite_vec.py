@@ -1,0 +1,17 @@
+"""`SqliteVecMemoryProvider` keeps every promise of the kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem.testing import ProviderConformance
+
+
+class TestSqliteVecMemoryProvider(ProviderConformance):
+    durable = True
+    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases")
+
+    async def open_provider(self, directory: Path) -> SqliteVecMemoryProvider:
+        return SqliteVecMemoryProvider(directory / "facts.db")
