@@ -138,6 +138,8 @@ def matching(connection: apsw.Connection, text: str, limit: int, tenant: str | N
     """See `SqliteVecMemoryProvider.matching`."""
     # Quoted, a word is never FTS5 syntax, whatever it holds.
     words = text.encode(errors="replace").decode().replace("\0", " ").split()
+    if not words:
+        return []
     query = " ".join('"' + word.replace('"', '""') + '"' for word in words)
     found = connection.execute(
         "SELECT a.seq FROM texts CROSS JOIN assertions a ON a.seq = texts.rowid"

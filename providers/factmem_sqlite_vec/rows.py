@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASSERTION_COLUMNS",
     "NewRow",
+    "PlaceKey",
     "Row",
     "checksum",
     "numbered_id",

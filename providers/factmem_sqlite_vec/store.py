@@ -19,9 +19,15 @@ __all__ = ["Store"]
 
 T = TypeVar("T")
 
-_CACHE_KIBIBYTES: Final = 16_384
-_CHECKPOINT_PAGES: Final = 4000
-"""How far the WAL grows before it is written back, 16 MB: a page that is changed often is then written once."""
+_WRITER_PRAGMAS: Final = (
+    "secure_delete=ON",
+    "synchronous=FULL",
+    "fullfsync=ON",
+    "checkpoint_fullfsync=ON",
+    "cache_size=-16384",
+    # 16 MB of WAL: a page that is changed often is then written back once.
+    "wal_autocheckpoint=4000",
+)
 
 
 class Store:
@@ -95,9 +101,10 @@ class Store:
             raise
 
     def _read(self, query: Callable[[apsw.Connection], T]) -> T:
-        if self._writer is None and not check_header(self._path):
+        there = self._writer is not None or check_header(self._path)
+        connection = self._borrow() if there else None
+        if connection is None:
             return self._read_nothing(query)
-        connection = self._borrow()
         try:
             connection.execute("BEGIN")
             try:
@@ -120,18 +127,20 @@ class Store:
         finally:
             stand_in.close()
 
-    def _borrow(self) -> apsw.Connection:
+    def _borrow(self) -> apsw.Connection | None:
         with self._pool:
             if self._closed:
                 raise ProviderClosedError("the provider was closed")
             self._lent += 1
             if self._idle:
                 return self._idle.pop()
+        connection = None
         try:
-            return self._new_reader()
-        except BaseException:
-            self._one_back()
-            raise
+            connection = self._new_reader()
+        finally:
+            if connection is None:
+                self._one_back()
+        return connection
 
     def _give_back(self, connection: apsw.Connection) -> None:
         with self._pool:
@@ -143,15 +152,18 @@ class Store:
             self._lent -= 1
             self._pool.notify_all()
 
-    def _new_reader(self) -> apsw.Connection:
+    def _new_reader(self) -> apsw.Connection | None:
+        """Open the file for reading; None if it is only just being made and still empty."""
         connection = _connected(str(self._path), apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
         try:
-            if found_version(connection, self.name) == 0:
-                raise StoreUnavailableError(f"{self.name} is being made by another process: try again")
+            made = found_version(connection, self.name) > 0
         except BaseException:
             connection.close()
             raise
-        return connection
+        if made:
+            return connection
+        connection.close()
+        return None
 
     def _open_writer(self) -> apsw.Connection:
         if self._closed:
@@ -174,10 +186,8 @@ class Store:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = _connected(str(self._path), flags, self._busy_timeout)
         try:
-            connection.execute(
-                "PRAGMA secure_delete=ON; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA checkpoint_fullfsync=ON;"
-                f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}; PRAGMA cache_size=-{_CACHE_KIBIBYTES}"
-            )
+            for pragma in _WRITER_PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
             self._use_wal(connection)
             migrate(connection, self.name)
             if not there:

@@ -67,7 +67,7 @@ class Batch:
         self._bound = bound
         ((seq,),) = select(connection, "SELECT value FROM meta WHERE key = 'seq'")
         self._seq = self._first = int(seq)
-        self.embedder = bound_embedder(connection)
+        self.embedder: EmbedderIdentity | None = bound_embedder(connection)
         self._texts: list[tuple[int, str]] = []
         self._vectors: dict[int, bytes] = {}
 

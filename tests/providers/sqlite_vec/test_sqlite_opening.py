@@ -1,0 +1,151 @@
+"""Opening, closing and making the file; options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import apsw
+import pytest
+from blockbuster import blockbuster_ctx
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem.abc import EmbedderIdentity
+from factmem.errors import InvalidDataError, ProviderClosedError, ReadOnlyError, StoreUnavailableError
+from factmem.providers import open_provider
+from factmem.testing import capabilities_of
+from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, USER, loaded_value, multiple, single
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_a_fact_is_there_after_reopening(tmp_path: Path) -> None:
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        await provider.save(multiple(LANGUAGES, "Français", "日本語"), USER, PLANNER)
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        assert await provider.load_all(USER, PLANNER) == [multiple(LANGUAGES, "Français", "日本語")]
+        assert await provider.version() == 2
+
+
+async def test_a_fact_is_there_for_a_second_provider_at_once(tmp_path: Path) -> None:
+    async with (
+        SqliteVecMemoryProvider(tmp_path / "facts.db") as one,
+        SqliteVecMemoryProvider(tmp_path / "facts.db") as two,
+    ):
+        assert await loaded_value(two, CITY) is None
+        await one.save(single(CITY, "Bern"), USER, PLANNER)
+        assert await loaded_value(two, CITY) == "Bern"
+        await two.save(single(CITY, "Basel", 1), USER, PLANNER)
+        assert (await loaded_value(one, CITY), await one.version()) == ("Basel", 2)
+
+
+async def test_reading_makes_no_file(tmp_path: Path) -> None:
+    async with SqliteVecMemoryProvider(tmp_path / "new" / "facts.db") as provider:
+        assert await provider.load_all(USER, PLANNER) == []
+        assert (await provider.version(), await provider.embedder()) == (0, None)
+        assert not (tmp_path / "new").exists()
+        await provider.save(single(CITY, "Bern"), USER, PLANNER)
+        assert await loaded_value(provider, CITY) == "Bern"
+
+
+async def test_an_empty_file_is_a_new_store(tmp_path: Path) -> None:
+    (tmp_path / "facts.db").touch()
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        assert await loaded_value(provider, CITY) is None
+        await provider.save(single(CITY, "Bern"), USER, PLANNER)
+        assert await loaded_value(provider, CITY) == "Bern"
+
+
+async def test_first_calls_at_the_same_time_open_the_file_once_for_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers: list[apsw.Connection] = []
+
+    def seen(connection: apsw.Connection) -> None:
+        if connection.open_flags & apsw.SQLITE_OPEN_READWRITE and connection.filename:
+            writers.append(connection)
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, seen])
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider, anyio.create_task_group() as tasks:
+        for number in range(8):
+            tasks.start_soon(provider.save, multiple(LANGUAGES, f"language {number}"), USER, PLANNER)
+    assert len(writers) == 1
+
+
+async def test_closing_leaves_one_file_and_is_harmless_twice(tmp_path: Path) -> None:
+    provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
+    await provider.save(single(CITY, "Bern"), USER, PLANNER)
+    await provider.load(CITY, USER, PLANNER)
+    await provider.aclose()
+    await provider.aclose()
+    assert _names(tmp_path) == ["facts.db"]
+    for call in (provider.version, provider.embedder, lambda: provider.erase(["x"], tenant=None)):
+        with pytest.raises(ProviderClosedError):
+            await call()
+
+
+async def test_closing_waits_for_the_saves_handed_over_before(tmp_path: Path) -> None:
+    provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
+    async with anyio.create_task_group() as tasks:
+        for number in range(10):
+            tasks.start_soon(provider.save, multiple(LANGUAGES, f"language {number}"), USER, PLANNER)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(provider.aclose)
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as reopened:
+        fact = await reopened.load(LANGUAGES, USER, PLANNER)
+        assert fact is not None
+        assert len(fact.values) == 10
+
+
+async def test_a_cancelled_scope_still_closes(tmp_path: Path) -> None:
+    provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
+    await provider.save(single(CITY, "Bern"), USER, PLANNER)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await provider.aclose()
+    assert _names(tmp_path) == ["facts.db"]
+
+
+async def test_read_only_reads_and_refuses_to_write(tmp_path: Path) -> None:
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        await provider.save(single(CITY, "Bern"), USER, PLANNER)
+    async with open_provider(f"sqlite-vec:{tmp_path}/facts.db?read_only=yes&busy_timeout=5") as reader:
+        assert await loaded_value(reader, CITY) == "Bern"
+        with pytest.raises(ReadOnlyError, match=r"facts\.db"):
+            await reader.save(single(CITY, "Basel", 1), USER, PLANNER)
+        assert await loaded_value(reader, CITY) == "Bern"
+    async with SqliteVecMemoryProvider(tmp_path / "none.db", read_only=True) as reader:
+        with pytest.raises(StoreUnavailableError, match=r"none\.db"):
+            await reader.load(CITY, USER, PLANNER)
+
+
+@pytest.mark.parametrize("options", [{"busy_timeout": "soon"}, {"busy_timeout": -1}, {"read_only": "perhaps"}])
+def test_an_option_that_cannot_be_read_is_refused(options: dict[str, Any], anyio_backend: str) -> None:
+    with pytest.raises(InvalidDataError, match=next(iter(options))):
+        SqliteVecMemoryProvider("facts.db", **options)
+
+
+def test_it_has_every_capability(anyio_backend: str) -> None:
+    assert set(capabilities_of(SqliteVecMemoryProvider("facts.db"))) == {
+        "KeepsHistory",
+        "FeedsChanges",
+        "KeepsVectors",
+        "SearchesVectors",
+        "Erases",
+    }
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_nothing_blocks_the_loop(tmp_path: Path) -> None:
+    with blockbuster_ctx():
+        async with SqliteVecMemoryProvider(tmp_path / "new" / "facts.db") as provider:
+            await provider.load(CITY, USER, PLANNER)
+            await provider.save(single(CITY, "Bern"), USER, PLANNER)
+            await provider.use_embedder(EmbedderIdentity(name="e", dimension=3))
+            (record,) = await provider.changes(None)
+            await provider.vectors(None)
+            await provider.erase([getattr(record, "record_id")], tenant=None)  # noqa: B009
+            await provider.version()

@@ -1,0 +1,163 @@
+"""Vectors: what may come in, and that what comes out is what the reference gives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from factmem_sqlite_vec import SqliteVecMemoryProvider, reading
+
+from factmem.abc import Append, EmbedderIdentity
+from factmem.errors import CapabilityError, EmbedderMismatchError, InvalidVectorError
+from factmem.providers import InMemoryProvider
+from factmem.testing.conformance.samples import LANGUAGES, PLANNER, said
+
+DIMENSION = 8
+ONE = EmbedderIdentity(name="one", dimension=DIMENSION)
+TWO = EmbedderIdentity(name="two", dimension=DIMENSION)
+GOOD = np.arange(1, DIMENSION + 1, dtype=np.float32)
+
+
+@pytest.fixture
+async def provider(tmp_path: Path) -> AsyncIterator[SqliteVecMemoryProvider]:
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as opened:
+        await opened.use_embedder(ONE)
+        yield opened
+
+
+def _bad(name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    vector = GOOD.copy()
+    match name:
+        case "nan":
+            vector[3] = np.nan
+        case "infinite":
+            vector[0] = -np.inf
+        case "zero":
+            vector[:] = 0
+        case "short":
+            vector = vector[1:]
+        case "long":
+            vector = np.append(vector, vector)
+        case "matrix":
+            return vector.reshape(2, -1)
+    return vector
+
+
+@pytest.mark.parametrize("name", ["nan", "infinite", "zero", "short", "long", "matrix"])
+async def test_a_vector_that_sqlite_vec_would_take_and_rank_wrongly_is_refused(
+    provider: SqliteVecMemoryProvider, name: str
+) -> None:
+    """With its save, and with every other vector of its call."""
+    with pytest.raises(InvalidVectorError):
+        await provider.append([Append(assertion=said(LANGUAGES, "Latein"), vector=_bad(name))])
+    assert await provider.version() == 0
+    await provider.append([Append(assertion=said(LANGUAGES, item)) for item in ("Deutsch", "Rumantsch")])
+    with pytest.raises(InvalidVectorError):
+        await provider.put_vectors({1: GOOD, 2: _bad(name)})
+    assert list((await provider.vectors(None))[0]) == []
+    with pytest.raises(InvalidVectorError):
+        await provider.nearest(_bad(name), 3, tenant=None)
+
+
+async def test_a_vector_before_any_embedder_is_refused(tmp_path: Path) -> None:
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        with pytest.raises(InvalidVectorError, match="use_embedder"):
+            await provider.append([Append(assertion=said(LANGUAGES, "Latein"), vector=GOOD)])
+        assert await provider.nearest(GOOD, 3, tenant=None) == []
+
+
+async def test_more_dimensions_than_sqlite_vec_takes_are_refused(tmp_path: Path) -> None:
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        with pytest.raises(CapabilityError, match="8192"):
+            await provider.use_embedder(EmbedderIdentity(name="huge", dimension=8193))
+
+
+async def test_the_embedder_of_a_store_is_remembered_and_another_one_refused(tmp_path: Path) -> None:
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        assert await provider.embedder() is None
+        await provider.use_embedder(ONE)
+        await provider.append([Append(assertion=said(LANGUAGES, "Latein"), vector=GOOD)])
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        assert await provider.embedder() == ONE
+        with pytest.raises(EmbedderMismatchError, match="factmem reembed"):
+            await provider.use_embedder(TWO)
+        assert list((await provider.vectors(None))[0]) == [1]
+        await provider.use_embedder(TWO, replace=True)
+        assert await provider.embedder() == TWO
+        assert (await provider.vectors(None))[1].shape == (0, DIMENSION)
+
+
+async def test_vectors_of_a_process_that_missed_a_new_embedder_are_refused(tmp_path: Path) -> None:
+    """Vectors of two embedders never mix, even where their dimensions are the same."""
+    async with (
+        SqliteVecMemoryProvider(tmp_path / "facts.db") as late,
+        SqliteVecMemoryProvider(tmp_path / "facts.db") as early,
+    ):
+        await late.use_embedder(ONE)
+        await early.use_embedder(TWO, replace=True)
+        with pytest.raises(EmbedderMismatchError):
+            await late.append([Append(assertion=said(LANGUAGES, "Latein"), vector=GOOD)])
+        assert await late.version() == 0
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7, 100])
+@pytest.mark.parametrize("most", [4096, 3])
+async def test_neighbours_are_those_of_the_reference(
+    provider: SqliteVecMemoryProvider, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
+) -> None:
+    """Of one tenant only, also where sqlite-vec cannot give as many as asked for."""
+    monkeypatch.setattr(reading, "_MOST_NEIGHBOURS", most)
+    reference = InMemoryProvider()
+    await reference.use_embedder(ONE)
+    rows = np.random.default_rng(7).standard_normal((40, DIMENSION)).astype(np.float32)
+    statements = [
+        Append(
+            assertion=said(LANGUAGES, f"language {number}", scope=PLANNER.within([None, "acme"][number % 3 == 0])),
+            vector=row,
+        )
+        for number, row in enumerate(rows)
+    ]
+    for store in (provider, reference):
+        await store.append(statements)
+    for tenant in (None, "acme", "nobody"):
+        for query in rows[:5]:
+            ours = await provider.nearest(query * 3, limit, tenant=tenant)
+            theirs = await reference.nearest(query * 3, limit, tenant=tenant)
+            assert [seq for seq, _ in ours] == [seq for seq, _ in theirs]
+            assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1e-6)
+
+
+async def test_vectors_come_back_as_the_reference_gives_them(provider: SqliteVecMemoryProvider) -> None:
+    reference = InMemoryProvider()
+    await reference.use_embedder(ONE)
+    rows = np.random.default_rng(3).standard_normal((9, DIMENSION)).astype(np.float32)
+    for store in (provider, reference):
+        await store.append([Append(assertion=said(LANGUAGES, f"language {number}")) for number in range(9)])
+        await store.put_vectors({seq: rows[seq - 1] for seq in (9, 2, 4)} | {77: rows[0]})
+        await store.put_vectors({4: rows[0]})
+    for since in (0, 2, 9, 2**80):
+        seqs, matrix = await provider.vectors(None, since)
+        expected_seqs, expected = await reference.vectors(None, since)
+        assert list(seqs) == list(expected_seqs)
+        assert matrix.dtype == np.float32
+        np.testing.assert_array_equal(matrix, expected)
+    assert list((await provider.vectors("acme"))[0]) == []
+
+
+async def test_many_vectors_are_read_whole(provider: SqliteVecMemoryProvider, big: bool) -> None:
+    """More than a chunk of sqlite-vec's, and after some were erased."""
+    count = 100_000 if big else 700
+    rows = np.random.default_rng(3).standard_normal((count, DIMENSION)).astype(np.float32)
+    receipts = await provider.append(
+        [Append(assertion=said(LANGUAGES, f"language {number}"), vector=row) for number, row in enumerate(rows)]
+    )
+    gone = {300, 301, count}
+    await provider.erase([receipts[seq - 1].recorded.record_id for seq in gone], tenant=None)
+    seqs, matrix = await provider.vectors(None)
+    kept = [seq for seq in range(1, count + 1) if seq not in gone]
+    assert list(seqs) == kept
+    expected = rows[[seq - 1 for seq in kept]]
+    expected /= np.linalg.norm(expected, axis=1)[:, None]
+    np.testing.assert_allclose(matrix, expected, rtol=1e-5, atol=1e-6)
