@@ -9,7 +9,7 @@ from typing import Final
 from factmem.detection.redaction import without_placeholders
 from factmem.detection.secret_tokens import Span
 
-__all__ = ["says_something", "statement_spans"]
+__all__ = ["MAX_WORD", "says_something", "statement_spans"]
 
 MAX_WORD: Final = 1_000
 """A run of characters without a space that is longer than this is no word, and may be cut."""

@@ -7,7 +7,7 @@ import datetime as dt
 import functools
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -42,15 +42,15 @@ class BlockingReader:
             raise ProviderClosedError("the memory is not open: use it inside its `with` block")
         return self._portal
 
-    load = _blocking(MemoryReader.load)
-    recall = _blocking(MemoryReader.recall)
-    get = _blocking(MemoryReader.get)
-    history = _blocking(MemoryReader.history)
-    list_records = _blocking(MemoryReader.list_records)
-    list_scopes = _blocking(MemoryReader.list_scopes)
-    list_categories = _blocking(MemoryReader.list_categories)
-    info = _blocking(MemoryReader.info)
-    tree = _blocking(MemoryReader.tree)
+    load: Final = _blocking(MemoryReader.load)
+    recall: Final = _blocking(MemoryReader.recall)
+    get: Final = _blocking(MemoryReader.get)
+    history: Final = _blocking(MemoryReader.history)
+    list_records: Final = _blocking(MemoryReader.list_records)
+    list_scopes: Final = _blocking(MemoryReader.list_scopes)
+    list_categories: Final = _blocking(MemoryReader.list_categories)
+    info: Final = _blocking(MemoryReader.info)
+    tree: Final = _blocking(MemoryReader.tree)
 
 
 class BlockingMemory(BlockingReader):
@@ -96,13 +96,13 @@ class BlockingMemory(BlockingReader):
         """See `Memory.known_at`."""
         return BlockingReader(self._memory.known_at(when), self._portal_in_use())
 
-    save = _blocking(Memory.save)
-    remember = _blocking(Memory.remember)
-    update = _blocking(Memory.update)
-    retract = _blocking(Memory.retract)
-    restore = _blocking(Memory.restore)
-    forget = _blocking(Memory.forget)
-    would_forget = _blocking(Memory.would_forget)
-    reembed = _blocking(Memory.reembed)
-    export = _blocking(Memory.export)
-    import_ = _blocking(Memory.import_)
+    save: Final = _blocking(Memory.save)
+    remember: Final = _blocking(Memory.remember)
+    update: Final = _blocking(Memory.update)
+    retract: Final = _blocking(Memory.retract)
+    restore: Final = _blocking(Memory.restore)
+    forget: Final = _blocking(Memory.forget)
+    would_forget: Final = _blocking(Memory.would_forget)
+    reembed: Final = _blocking(Memory.reembed)
+    export: Final = _blocking(Memory.export)
+    import_: Final = _blocking(Memory.import_)

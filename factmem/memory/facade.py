@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -124,8 +125,7 @@ class Memory(MemoryWriter):
         """Return this memory as another viewer sees it, over the same store and the same mirror."""
         if viewer is not None:
             checked_name(viewer, what="a viewer")
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         other._reading = attrs.evolve(self._reading, viewer=viewer)
         other._owned = False
         return other

@@ -62,7 +62,7 @@ class _Unset(enum.Enum):
     UNSET = "unset"
 
 
-UNSET: Final = _Unset.UNSET
+_UNSET: Final = _Unset.UNSET
 
 
 @attrs.frozen(kw_only=True)
@@ -188,7 +188,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         self,
         record_id: str,
         *,
-        value: Any = UNSET,
+        value: Any = _UNSET,
         importance: float | None = None,
         categories: Sequence[str] | None = None,
         topics: Sequence[str] | None = None,
@@ -222,7 +222,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         }
         details = attrs.evolve(previous.details, **{name: item for name, item in given.items() if item is not None})
         said = await self._stored(previous)
-        if value is not UNSET:
+        if value is not _UNSET:
             fact = previous.concept.fact([value], timestamp=self._reading.clock())
             said = attrs.evolve(
                 said,

@@ -58,12 +58,12 @@ class Corpus:
     owner_numbers: Mapping[str | None, int]
     timestamps: NDArray[np.float64]
     importance: NDArray[np.float64]
-    _vectors: NDArray[np.float32]
-    _postings: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
-    _session: NDArray[np.int64]
-    _starts: NDArray[np.int64]
-    _follows: NDArray[np.bool_]
-    _lengths: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+    _vectors: NDArray[np.float32] = attrs.field(alias="vectors")
+    _postings: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] = attrs.field(alias="postings")
+    _session: NDArray[np.int64] = attrs.field(alias="session")
+    _starts: NDArray[np.int64] = attrs.field(alias="starts")
+    _follows: NDArray[np.bool_] = attrs.field(alias="follows")
+    _lengths: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] = attrs.field(alias="lengths")
     _visible: dict[str | None, _Visible] = attrs.field(factory=dict, init=False)
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 
 import attrs
 
-__all__ = ["Answer", "LoopbackOpenAIServer"]
+__all__ = ["Answer", "LoopbackOpenAIServer", "Responder"]
 
 
 @attrs.frozen
