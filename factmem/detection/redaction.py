@@ -23,7 +23,7 @@ _MOST_REPEATED: Final = 50
 _PLACEHOLDER: Final = re.compile(r"\[redacted: [a-z ]{1,40}\]")
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Finding:
     """That a secret was found, and nothing of the secret.
 
@@ -139,7 +139,7 @@ def _replaced(text: str, hits: list[_Hit]) -> Redacted:
     for hit in _merged(sorted(hits, key=lambda hit: (hit.start, hit.rank))):
         before, stand_in = text[at : hit.start], placeholder(_RULES[hit.rank].kind)
         start = length + len(before)
-        findings.append(Finding(_RULES[hit.rank].kind, start, start + len(stand_in)))
+        findings.append(Finding(kind=_RULES[hit.rank].kind, start=start, end=start + len(stand_in)))
         parts += (before, stand_in)
         length, at = start + len(stand_in), hit.end
     return Redacted("".join((*parts, text[at:])), tuple(findings))

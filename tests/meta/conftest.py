@@ -1,0 +1,68 @@
+"""The source tree as the meta-tests see it: parsed, never imported."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = [ROOT / "factmem", *sorted(ROOT.glob("providers/factmem_*"))]
+
+
+# pyright takes the environment of the first `python` on the path for the one to look at.
+SEARCH_PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+
+def _module_name(path: Path) -> str:
+    package_root = ROOT / "providers" if path.is_relative_to(ROOT / "providers") else ROOT
+    return ".".join(path.relative_to(package_root).with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def module_paths() -> Mapping[str, Path]:
+    """Where each shipped module lies, by its dotted name."""
+    return {_module_name(path): path for package in PACKAGES for path in sorted(package.rglob("*.py"))}
+
+
+@pytest.fixture(scope="session")
+def modules(module_paths: Mapping[str, Path]) -> Mapping[str, ast.Module]:
+    """Every shipped module, parsed, by its dotted name."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in module_paths.items()}
+
+
+@pytest.fixture(scope="session")
+def exports(modules: Mapping[str, ast.Module]) -> Mapping[str, list[str]]:
+    """What each module lists in its ``__all__``; modules without one are left out."""
+    return {name: listed for name, tree in modules.items() if (listed := _listed(tree)) is not None}
+
+
+@pytest.fixture
+def pyright(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The type checker's command, with this interpreter first on the path; skips where there is none."""
+    monkeypatch.setenv("PATH", SEARCH_PATH)
+    found = shutil.which("pyright")
+    if found is None and "CI" in os.environ:
+        pytest.fail("pyright is not installed: install the dependency group 'lint'")
+    if found is None:
+        pytest.skip("pyright is not installed, so the types were NOT checked")
+    return found
+
+
+def _listed(tree: ast.Module) -> list[str] | None:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                return [str(name) for name in ast.literal_eval(value)]
+    return None

@@ -1,0 +1,122 @@
+"""What a module lists in ``__all__`` is what it has to offer: all of it, in order, and it is there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import factmem
+
+
+def test_every_public_module_has_an_all(modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]) -> None:
+    """A module that defines or collects public names lists them."""
+    assert [name for name, tree in modules.items() if name not in exports and [*_defined(tree)]] == []
+
+
+def test_every_all_is_sorted(exports: Mapping[str, list[str]]) -> None:
+    """Constants first, then classes, then functions; each in natural order."""
+    assert [name for name, listed in exports.items() if listed != sorted(listed, key=_export_order)] == []
+
+
+def test_every_all_is_complete(modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]) -> None:
+    """A class, function or constant of a module is listed, or its name starts with an underscore.
+
+    The commands of the command line are public in the shell, not in Python.
+    """
+    missing = [
+        f"{module}.{name}"
+        for module, listed in exports.items()
+        if not module.startswith("factmem.cli.")
+        for name in _defined(modules[module])
+        if name not in listed
+    ]
+    assert missing == []
+
+
+def test_every_package_lists_what_it_collects(
+    modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]], module_paths: Mapping[str, Path]
+) -> None:
+    """What an ``__init__`` imports from its own package and does not itself use, it hands on."""
+    missing = [
+        f"{package}.{name}"
+        for package, path in module_paths.items()
+        if path.name == "__init__.py" and package in exports
+        for name in _collected(modules[package], package)
+        if name not in exports[package]
+    ]
+    assert missing == []
+
+
+def test_every_listed_name_is_there(exports: Mapping[str, list[str]]) -> None:
+    """No module promises a name that cannot be imported from it."""
+    missing = [
+        f"{module}.{name}"
+        for module, listed in exports.items()
+        for name in listed
+        if not hasattr(importlib.import_module(module), name)
+    ]
+    assert missing == []
+
+
+def test_the_lazy_names_are_the_ones_that_type_checkers_see(
+    modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]
+) -> None:
+    """The table, the ``TYPE_CHECKING`` block and ``__all__`` of `factmem` name the same things in the same places."""
+    checked: dict[str, str] = {}
+    for node in ast.walk(modules["factmem"]):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("factmem."):
+            checked.update({alias.name: node.module for alias in node.names})
+    table = next(
+        ast.literal_eval(node.value)
+        for node in modules["factmem"].body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOME"
+    )
+    lazy = {name: f"factmem.{module}" for module, names in table.items() for name in names}
+    assert lazy == checked
+    assert sorted(lazy) == sorted(exports["factmem"])
+
+
+def test_every_error_can_be_caught_by_the_root_from_the_front_door() -> None:
+    """`factmem.FactMemError` is the class that everything raised descends from, not a copy of it."""
+    errors = importlib.import_module("factmem.errors")
+    assert factmem.FactMemError is errors.FactMemError
+    assert [name for name in errors.__all__ if not issubclass(getattr(errors, name), factmem.FactMemError)] == []
+
+
+def test_the_version_is_the_installed_one() -> None:
+    """`factmem.__version__` is the distribution's, read when it is asked for."""
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", factmem.__version__)
+
+
+def _export_order(name: str) -> tuple[int, list[tuple[int, str]]]:
+    kind = 0 if name.isupper() else 1 if name[0].isupper() else 2
+    return kind, [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _defined(tree: ast.Module) -> Iterator[str]:
+    """The public names that a module itself defines; type variables are no one's to import."""
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names = [name]
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not _is_type_variable(value):
+                names = [name]
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names = [name]
+            case _:
+                names = []
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def _is_type_variable(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and ast.unparse(value.func) in ("TypeVar", "ParamSpec", "TypeVarTuple")
+
+
+def _collected(tree: ast.Module, package: str) -> Iterator[str]:
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}."):
+            yield from {alias.asname or alias.name for alias in node.names} - used

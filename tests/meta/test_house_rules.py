@@ -1,0 +1,147 @@
+"""Rules of the house that a reviewer would otherwise have to repeat."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+import pytest
+
+from factmem import errors
+
+DUMPING_GROUNDS = {"base", "common", "core", "helpers", "misc", "util", "utils"}
+LONGEST_FILE = 400
+FRONT_DOORS = {"factmem", "factmem.abc", "factmem.memory", "factmem.recall", "factmem.detection", "factmem.testing"}
+
+
+@pytest.fixture(scope="module")
+def held(exports: Mapping[str, list[str]]) -> list[type]:
+    """The attrs classes that a program can get hold of through the vocabulary and the packages' front doors."""
+    doors = [module for module in exports if module in FRONT_DOORS or _is_vocabulary(module)]
+    found = {getattr(importlib.import_module(module), name) for module in doors for name in exports[module]}
+    return sorted((cls for cls in found if inspect.isclass(cls) and attrs.has(cls)), key=str)
+
+
+def test_what_people_hold_is_frozen(held: list[type], modules: Mapping[str, ast.Module]) -> None:
+    """Data never changes. A class that does change keeps state of its own, which it is not given."""
+    wrong = [
+        f"{cls.__module__}.{cls.__qualname__}"
+        for cls in held
+        if "frozen" not in _decorators(modules[cls.__module__], cls)
+        and all(field.init and not field.name.startswith("_") for field in attrs.fields(cls))
+    ]
+    assert wrong == []
+
+
+def test_what_people_hold_is_keyword_only_after_the_first_two_fields(
+    held: list[type], modules: Mapping[str, ast.Module]
+) -> None:
+    """Nobody has to count positions to know what an argument means."""
+    wrong = [
+        f"{cls.__module__}.{cls.__qualname__}"
+        for cls in held
+        if "frozen" in _decorators(modules[cls.__module__], cls)
+        and sum(field.init and not field.kw_only for field in attrs.fields(cls)) > 2
+    ]
+    assert wrong == []
+
+
+def test_data_classes_are_attrs_classes(modules: Mapping[str, ast.Module]) -> None:
+    """One way to write data down, not two."""
+    wrong = [
+        f"{module}.{node.name}"
+        for module, tree in modules.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(item) for item in node.decorator_list)
+    ]
+    assert wrong == []
+
+
+def test_everything_public_has_a_docstring(modules: Mapping[str, ast.Module]) -> None:
+    """Modules, classes, functions, methods and properties say what they are for."""
+    wrong = [
+        f"{module}.{where}"
+        for module, tree in modules.items()
+        if not any(part.startswith("_") and part != "__main__" for part in module.split("."))
+        for where, node in [("", tree), *_public_definitions(tree)]
+        if not ast.get_docstring(node)
+    ]
+    assert wrong == []
+
+
+def test_no_module_is_a_dumping_ground(module_paths: Mapping[str, Path]) -> None:
+    """A module's name says what it holds."""
+    assert [module for module in module_paths if module.rpartition(".")[2].strip("_") in DUMPING_GROUNDS] == []
+
+
+def test_no_file_is_too_long_to_read_in_one_go(module_paths: Mapping[str, Path]) -> None:
+    """A file that grows past the limit holds two concepts: part them."""
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in module_paths.items()}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+    """The docstring of `factmem.errors` shows every error below its base, with the built-in it also is."""
+    drawn = {name: (parent, builtin) for name, parent, builtin in _drawn_tree(inspect.getdoc(errors) or "")}
+    actual = {}
+    for name in errors.__all__:
+        bases = list(_public_bases(getattr(errors, name)))
+        ours = [base.__name__ for base in bases if base.__module__ == errors.__name__]
+        builtins = [base.__name__ for base in bases if base.__module__ == "builtins" and base is not Exception]
+        actual[name] = (next(iter(ours), None), next(iter(builtins), None))
+    assert drawn == actual
+
+
+def test_every_package_says_that_it_is_typed(root: Path, module_paths: Mapping[str, Path]) -> None:
+    """Type checkers read the annotations of an installed package only where it has a marker."""
+    packages = {path.parent for name, path in module_paths.items() if "." not in name and path.name == "__init__.py"}
+    assert [str(package.relative_to(root)) for package in packages if not (package / "py.typed").exists()] == []
+
+
+def _is_vocabulary(module: str) -> bool:
+    return module.startswith("factmem.") and module.count(".") == 1
+
+
+def _decorators(tree: ast.Module, cls: type) -> str:
+    return " ".join(
+        ast.unparse(decorator)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+        for decorator in node.decorator_list
+    )
+
+
+def _public_definitions(
+    node: ast.Module | ast.ClassDef, prefix: str = ""
+) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for child in node.body:
+        if not isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if child.name.startswith(("_", "test_")) or "overload" in map(ast.unparse, child.decorator_list):
+            continue
+        yield prefix + child.name, child
+        if isinstance(child, ast.ClassDef):
+            yield from _public_definitions(child, f"{prefix}{child.name}.")
+
+
+def _drawn_tree(docstring: str) -> Iterator[tuple[str, str | None, str | None]]:
+    above: dict[int, str] = {}
+    for line in docstring.splitlines():
+        stem = line.lstrip(" │├└─")
+        name = stem.split(" ")[0]
+        if not name.endswith("Error") or not line.startswith("    "):
+            continue
+        depth = (len(line) - len(stem)) // 4 - 1
+        above[depth] = name
+        _, bracket, rest = stem.partition(f"{name} (")
+        yield name, above[depth - 1] if depth else None, rest.partition(")")[0] if bracket else None
+
+
+def _public_bases(cls: type[BaseException]) -> Iterator[type]:
+    """The bases of a class, where a private one counts as what it is made of."""
+    for base in cls.__bases__:
+        yield from _public_bases(base) if base.__name__.startswith("_") else (base,)

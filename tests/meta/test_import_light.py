@@ -1,0 +1,30 @@
+"""Importing factmem costs next to nothing; what is heavy is imported when it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["apsw", "cattrs", "httpx", "instructor", "numpy", "onnxruntime", "openai", "pydantic", "rich", "sqlite3"]
+HEAVY += ["sqlite_vec", "textual", "typer", "wordllama"]
+# A store and a memory may be built in a module's body; the models and clients behind them may not be loaded there.
+HEAVY_FOR_A_MEMORY = ["instructor", "onnxruntime", "openai", "pydantic", "rich", "textual", "typer", "wordllama"]
+
+
+def _loaded(statement: str) -> set[str]:
+    program = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["import factmem", "from factmem import Concept, MemorySubject, SingleFact"])
+def test_importing_the_package_and_its_words_loads_nothing_heavy(statement: str) -> None:
+    """A module that only declares its concepts stays as quick to import as attrs."""
+    assert _loaded(statement) & set(HEAVY) == set()
+
+
+def test_opening_a_memory_loads_no_model_and_no_client() -> None:
+    """The embedder is loaded by the first fact or the first question, not by the import or the constructor."""
+    assert _loaded("from factmem import Memory; Memory('memory:')") & set(HEAVY_FOR_A_MEMORY) == set()

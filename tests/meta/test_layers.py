@@ -1,0 +1,116 @@
+"""Imports point one way: from the interfaces down to the vocabulary."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+VOCABULARY = {
+    "codec",
+    "details",
+    "errors",
+    "facts",
+    "fold",
+    "names",
+    "records",
+    "scopes",
+    "shapes",
+    "subjects",
+    "validators",
+    "values",
+    "vectors",
+}
+MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
+INTERFACES = {"integrations", "cli", "tui", "mcp"}
+LAYERS = [VOCABULARY, {"abc"}, MIDDLE, {"memory"}, {"agent"}, {"testing"}, INTERFACES, {"__main__"}]
+RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
+
+
+def test_every_part_of_the_package_has_a_layer(modules: Mapping[str, ast.Module]) -> None:
+    """A new part must be given its place in the order before it can be merged."""
+    parts = {_part(name) for name in modules if name.startswith("factmem.")}
+    assert parts - RANK.keys() == set()
+
+
+def test_a_module_imports_only_from_its_own_part_and_the_layers_below(modules: Mapping[str, ast.Module]) -> None:
+    """The arrow of imports is that of the design; parts of one layer do not know each other."""
+    wrong = [
+        f"{name} imports {target}"
+        for name, tree in modules.items()
+        if name.startswith("factmem.")
+        for target, _ in _imports(tree)
+        if target.startswith("factmem.") and not _may_import(_part(name), _part(target))
+    ]
+    assert wrong == []
+
+
+def test_no_layer_below_the_interfaces_imports_the_package_itself(modules: Mapping[str, ast.Module]) -> None:
+    """`factmem/__init__.py` collects the public names; what it collects must not need it."""
+    wrong = [
+        name
+        for name, tree in modules.items()
+        if name.startswith("factmem.") and RANK.get(_part(name), 0) < RANK["cli"]
+        for target, _ in _imports(tree)
+        if target == "factmem"
+    ]
+    assert wrong == []
+
+
+def test_the_core_never_imports_a_provider(modules: Mapping[str, ast.Module]) -> None:
+    """Providers are found by their entry points, ours like anybody's."""
+    wrong = [
+        f"{name} imports {target}"
+        for name, tree in modules.items()
+        if name.split(".")[0] == "factmem"
+        for target, _ in _imports(tree)
+        if target.startswith("factmem_")
+    ]
+    assert wrong == []
+
+
+def test_providers_examples_and_benchmarks_use_only_public_names(
+    modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]], root: Path
+) -> None:
+    """Whatever a provider of ours can do, a third party's can do as well."""
+    outside = {name: tree for name, tree in modules.items() if name.startswith("factmem_")}
+    for path in [*root.glob("examples/**/*.py"), *root.glob("benchmarks/*.py")]:
+        outside[str(path.relative_to(root))] = ast.parse(path.read_text(encoding="utf-8"))
+    wrong = [
+        f"{user} imports {target}: {name or 'underscored module'}"
+        for user, tree in outside.items()
+        for target, names in _imports(tree)
+        if target.split(".")[0] == "factmem" or (target.startswith("factmem_") and not user.startswith("factmem_"))
+        for name in _private(target, names, modules, exports)
+    ]
+    assert wrong == []
+
+
+def _part(module: str) -> str:
+    return module.split(".")[1]
+
+
+def _may_import(importer: str, imported: str) -> bool:
+    return importer == imported or RANK[imported] < RANK[importer] or RANK[importer] == RANK[imported] == 0
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every import anywhere in a module: the module it names, and the names it takes from it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                yield from ((alias.name, ()) for alias in aliases)
+            case ast.ImportFrom(module=str(module), level=0, names=aliases):
+                yield module, tuple(alias.name for alias in aliases)
+            case ast.ImportFrom():
+                yield "factmem_relative_import", ()
+
+
+def _private(
+    target: str, names: Iterable[str], modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]
+) -> list[str]:
+    if any(segment.startswith("_") for segment in target.split(".")):
+        return [""]
+    submodules = {name for name in modules if name.rpartition(".")[0] == target}
+    public = exports.get(target, ())
+    return [name for name in names if name not in public and f"{target}.{name}" not in submodules]
