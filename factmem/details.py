@@ -69,7 +69,9 @@ def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str 
 
 
 def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    encoded = encode_value(dict(value), dict[str, Any])
+    if not (plain := dict(value)):
+        return plain  # most facts have none, and details are built for every assertion read or written
+    encoded = encode_value(plain, dict[str, Any])
     assert isinstance(encoded, dict)
     return encoded
 
