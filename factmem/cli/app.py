@@ -1,0 +1,60 @@
+"""The app: its global options and its commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from factmem.cli import demo, exchanging, exploring, ingesting, reading, removing, saving
+from factmem.cli.session import Session
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="factmem",
+    help="A typed fact store for AI agents: keep what was said, and get it back with its source.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"factmem {version('factmem')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    ctx: typer.Context,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FACTMEM_STORE",
+            metavar="ADDRESS",
+            help="Where the facts are: a path, or NAME:LOCATION. Else a file in your data folder.",
+        ),
+    ] = None,
+    organization: Annotated[
+        str | None,
+        typer.Option(envvar="FACTMEM_ORGANIZATION", metavar="NAME", help="Whose facts they are: the tenant."),
+    ] = None,
+    viewer: Annotated[
+        str | None,
+        typer.Option(envvar="FACTMEM_VIEWER", metavar="NAME", help="Who reads; sees and owns private facts."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout and nothing else.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version.")
+    ] = False,
+) -> None:
+    ctx.obj = Session(store=store, organization=organization, viewer=viewer, as_json=as_json)
+
+
+for _part in (demo, ingesting, reading, saving, removing, exploring, exchanging):
+    _part.add_to(app)

@@ -1,0 +1,261 @@
+"""The command that shows the main job: conversations in, and out of a new process the right facts with their source."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote
+
+import anyio
+import attrs
+import typer
+from anyio import to_thread
+
+from factmem.abc import Conversation
+from factmem.cli.command import FAILED, command
+from factmem.cli.ingesting import Ingestion, Taking
+from factmem.cli.session import Session
+from factmem.errors import InvalidDataError, StoreUnavailableError
+from factmem.facts import STATEMENT, Concept, SingleConcept
+from factmem.records import Evidence, FactDetails
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from factmem.memory import Memory
+
+__all__ = ["add_to"]
+
+_MAYA: Final = MemorySubject("user", "The person who talks to the agent", priority_level=1).individual("Maya")
+_CAFE: Final = MemoryScope.product("repair-café")
+_SEATS: Final = Concept.single("seats", "How many people fit in", int)
+_GRANT: Final = Concept.single("grant_euros", "How much money the town gives, in euros", int)
+_OPENS: Final = Concept.single("opening_day", "Opening day", dt.date)
+_INTRUDER: Final = "Grand Palace"
+"""What only a tool said: it tried to give orders."""
+
+_QUESTIONS: Final = (
+    ("Where does the repair café take place?", "old tram depot"),
+    ("How many people fit in?", "120"),
+    ("How much money does the town give?", "850"),
+    ("What is Maya allergic to?", "hazelnuts"),
+    ("When do the leaflets have to be printed?", "by 3 October"),
+    (f"Did we move the repair café to the {_INTRUDER} hotel?", "old tram depot"),
+)
+"""What is asked, and what the right fact says."""
+
+_SECRET: Final = b"Rust-4nd-Resin!77"
+_RESULTS: Final = 3
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to the app."""
+    command(app, "demo")(demo)
+
+
+@attrs.frozen(kw_only=True)
+class _Answer:
+    """What a new process said to a question.
+
+    Attributes:
+        question: what was asked.
+        expected: what the right fact says.
+        matches: the results of recall, as JSON.
+        rank: which of them is the right one, from 1; None if none is.
+    """
+
+    question: str
+    expected: str
+    matches: Sequence[Any]
+    rank: int | None
+
+
+async def demo(
+    session: Session,
+    keep: Annotated[Path | None, typer.Option(metavar="PATH", help="Keep the store in this new file.")] = None,
+) -> None:
+    """Take in two conversations, and let a new process answer questions about them."""
+    with _store(keep) as file:
+        inside = attrs.evolve(session, store=f"sqlite-vec:{quote(str(file))}")
+        taken = await _fill(inside)
+        answers = await _ask(inside)
+        leaks = await to_thread.run_sync(_leaks, file, answers)
+    data: dict[str, Json] = {
+        "taken_in": taken.to_json(),
+        "answers": [_answer_json(answer) for answer in answers],
+        "leaks": list(leaks),
+        "store": str(keep) if keep else None,
+    }
+    session.show(data, lambda out: _print_demo(out, taken, answers, leaks, keep))
+    if leaks or any(answer.rank != 1 for answer in answers):
+        raise typer.Exit(FAILED)
+
+
+@contextlib.contextmanager
+def _store(keep: Path | None) -> Iterator[Path]:
+    """Name a file for a fresh store; without ``keep`` it is removed at the end."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="factmem-demo-") as folder:
+            yield Path(folder) / "facts.db"
+    elif keep.exists():
+        raise InvalidDataError(f"{keep} is there already: name a new file to keep the demo's store in")
+    else:
+        yield keep
+
+
+async def _fill(session: Session) -> Ingestion:
+    """Take in the conversations that come with factmem, and a few typed facts."""
+    from factmem.detection import read_conversations
+    from factmem.providers import open_provider
+
+    with resources.as_file(resources.files("factmem.cli") / "demo.json") as file:
+        conversations = await to_thread.run_sync(lambda: list(read_conversations(file)))
+    async with (
+        open_provider(session.address) as provider,
+        session.memory(provider=provider, read_only=False) as memory,
+    ):
+        taking = Taking(memory=memory, provider=provider, subject=_MAYA, scope=_CAFE)
+        taken = sum([await taking.take(conversation) for conversation in conversations], Ingestion())
+        await _save_typed(memory, conversations)
+    return taken
+
+
+def _typed() -> Sequence[tuple[SingleConcept[Any], Any, str]]:
+    """What is saved with a type besides: concept, value, and the message that says so."""
+    return (
+        (_SEATS, 40, "first-plan-5"),
+        (_GRANT, 600, "first-plan-11"),
+        (_OPENS, dt.date(2025, 10, 18), "first-plan-3"),
+        (_SEATS, 120, "three-weeks-left-3"),
+        (_GRANT, 850, "three-weeks-left-12"),
+    )
+
+
+async def _save_typed(memory: Memory, conversations: Sequence[Conversation]) -> None:
+    said = {message.id: (message, whole.id) for whole in conversations for message in whole.messages}
+    for concept, value, message_id in _typed():
+        message, conversation_id = said[message_id]
+        assert message.timestamp is not None
+        evidence = Evidence(
+            quote=message.content,
+            message_id=message_id,
+            role=message.role,
+            speaker=message.name,
+            conversation_id=conversation_id,
+        )
+        fact = concept.fact([value], timestamp=message.timestamp)
+        await memory.save(fact, subject=_MAYA, scope=_CAFE, details=FactDetails(evidence=(evidence,)))
+
+
+async def _ask(session: Session) -> list[_Answer]:
+    """Ask every question in a process of its own."""
+    answers: dict[str, CompletedProcess[bytes]] = {}
+    limiter = anyio.CapacityLimiter(os.cpu_count() or 1)
+
+    async def ask(question: str) -> None:
+        async with limiter:
+            answers[question] = await _recall_elsewhere(session, question)
+
+    async with anyio.create_task_group() as tasks:
+        for question, _ in _QUESTIONS:
+            tasks.start_soon(ask, question)
+    return [_judged(question, expected, _matches(answers[question])) for question, expected in _QUESTIONS]
+
+
+async def _recall_elsewhere(session: Session, question: str) -> CompletedProcess[bytes]:
+    """Run ``factmem recall`` in a new process."""
+    told = [("--organization", session.organization), ("--viewer", session.viewer)]
+    options = [word for name, value in told if value for word in (name, value)]
+    words = [sys.executable, "-m", "factmem", "--store", session.address, *options, "--json"]
+    return await anyio.run_process([*words, "recall", question, "--limit", str(_RESULTS)], check=False)
+
+
+def _matches(answer: CompletedProcess[bytes]) -> Sequence[Any]:
+    if answer.returncode:
+        told = answer.stderr.decode(errors="replace").strip()
+        raise StoreUnavailableError(f"the process that was asked failed: {told}")
+    matches: Sequence[Any] = json.loads(answer.stdout)
+    return matches
+
+
+def _judged(question: str, expected: str, matches: Sequence[Any]) -> _Answer:
+    ranks = [rank for rank, match in enumerate(matches, 1) if expected in str(match["record"]["value"])]
+    return _Answer(question=question, expected=expected, matches=matches, rank=ranks[0] if ranks else None)
+
+
+def _leaks(file: Path, answers: Sequence[_Answer]) -> list[str]:
+    """Say what of the secret and of the intruder can be seen; nothing should."""
+    stored = [path for path in sorted(file.parent.glob(f"{file.name}*")) if _SECRET in path.read_bytes()]
+    told = [answer for answer in answers if _INTRUDER in json.dumps(answer.matches)]
+    return [f"the password is in {path.name}" for path in stored] + [
+        f"a tool's words were taken for a fact: {answer.question}" for answer in told
+    ]
+
+
+def _answer_json(answer: _Answer) -> dict[str, Json]:
+    return {
+        "question": answer.question,
+        "expected": answer.expected,
+        "rank": answer.rank,
+        "first": answer.matches[0] if answer.matches else None,
+    }
+
+
+def _print_demo(
+    out: Console, taken: Ingestion, answers: Sequence[_Answer], leaks: Sequence[str], keep: Path | None
+) -> None:
+    out.print("Two conversations of a fictitious user, three weeks apart, were taken in:", style="bold")
+    out.print(f"  {taken}, {len(_typed())} typed facts beside them.\n")
+    out.print("Then a new process was asked:", style="bold")
+    for answer in answers:
+        _print_answer(out, answer)
+    for leak in leaks:
+        out.print(f"✗ {leak}", style="bold red")
+    right = sum(answer.rank == 1 for answer in answers)
+    style = "bold green" if right == len(answers) and not leaks else "bold red"
+    out.print(f"{right} of {len(answers)} right facts came first. ", style=style, end="")
+    if not leaks:
+        out.print("The password is in no file of the store, and nobody believed the web page.", end="")
+    out.print(f"\nThe store is kept: factmem --store {keep} recall …" if keep else "")
+
+
+def _print_answer(out: Console, answer: _Answer) -> None:
+    from rich.text import Text
+
+    from factmem.cli.output import print_block
+
+    lines = [Text(answer.question, style="italic")]
+    if answer.rank != 1:
+        place = f"came as number {answer.rank}" if answer.rank else f"is not among the first {_RESULTS}"
+        lines.append(Text(f"wrong: the right fact ({answer.expected}) {place}", style="red"))
+    if answer.matches:
+        lines += _first_lines(answer.matches[0]["record"])
+    print_block(out, "✓" if answer.rank == 1 else "✗", [*lines, Text("")])
+
+
+def _first_lines(record: Any) -> list[Text]:
+    """Show the first result, as the other process told it: what it says and where that comes from."""
+    from rich.text import Text
+
+    from factmem.cli.output import shown, value_text
+
+    verbatim = record["keyword"] == STATEMENT.keyword
+    says = value_text(record["value"]) if verbatim else f"{record['keyword']} = {value_text(record['value'])}"
+    source, *_ = record["evidence"]
+    quoted = "" if verbatim else f"“{source['quote']}” "
+    who = f"{source['speaker']} ({source['role']})" if source["speaker"] else source["role"]
+    told = f"{quoted}— {who}, {record['timestamp'][:10]}, conversation {source['conversation_id']}"
+    return [Text(shown(says), style="bold"), Text(shown(told), style="dim")]

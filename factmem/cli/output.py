@@ -1,0 +1,166 @@
+"""How records look: as JSON, and to people."""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from factmem.facts import STATEMENT
+from factmem.records import AssertionState, Evidence, FactRecord, Origin
+from factmem.subjects import MemorySubject
+from factmem.values import Json, encode_value
+
+if TYPE_CHECKING:
+    from factmem.recall import RecallMatch
+
+__all__ = [
+    "console",
+    "match_block",
+    "match_json",
+    "print_block",
+    "record_block",
+    "record_json",
+    "shown",
+    "value_json",
+    "value_text",
+]
+
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class _Console(Console):
+    """A console that leaves it to the command what to do when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console for what is written now; lines are cut by a terminal only, colours left out by NO_COLOR."""
+    stream = sys.stderr if stderr else sys.stdout
+    return _Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty())
+
+
+def shown(text: str) -> str:
+    """Return a text that no terminal obeys: one line, its control and direction characters made visible."""
+    return "".join(
+        "\ufffd" if char in _DIRECTIONS or unicodedata.category(char) in ("Cc", "Cs") else char
+        for char in " ".join(text.split())
+    )
+
+
+def value_json(record: FactRecord[Any]) -> Json:
+    """Return a record's value as JSON."""
+    return encode_value(record.value, record.concept.value_type)
+
+
+def value_text(value: Json) -> str:
+    """Return a value for people: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def record_json(record: FactRecord[Any]) -> dict[str, Json]:
+    """Return a record as JSON."""
+    details = record.details
+    return {
+        "id": record.id,
+        "keyword": record.concept.keyword,
+        "value": value_json(record),
+        "subject": str(record.subject),
+        "scope": str(record.scope),
+        "timestamp": record.timestamp.isoformat(),
+        "revision": record.revision,
+        "state": record.state.value,
+        "importance": details.importance,
+        "categories": list(details.categories),
+        "source": details.source,
+        "private": record.private,
+        "origin": details.origin.value,
+        "evidence": [attrs.asdict(item) for item in details.evidence],
+    }
+
+
+def match_json(match: RecallMatch) -> dict[str, Json]:
+    """Return a result of recall as JSON."""
+    return {
+        "score": match.score,
+        "parts": attrs.asdict(match.parts),
+        "reasons": list(match.reasons),
+        "record": record_json(match.record),
+    }
+
+
+def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]:
+    """Return a record as lines: what it says, where it stands, and what it came from."""
+    lines = [_headline(record), Text(" · ".join(_where(record)), style="dim")]
+    value = value_json(record)
+    lines += [_source(item, said=value) for item in record.evidence[:3]]
+    if len(record.evidence) > 3:
+        lines.append(Text(f"… and said {len(record.evidence) - 3} times more", style="dim"))
+    if with_id:
+        lines.append(Text(f"id {record.id}", style="dim"))
+    return lines
+
+
+def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
+    """Return a result of recall as lines."""
+    lines = record_block(match.record, with_id=False)
+    lines.append(Text(" · ".join([*match.reasons, f"id {match.record.id}"]), style="dim"))
+    if explain:
+        parts = attrs.asdict(match.parts)
+        lines.append(Text("  ".join(f"{name} {part:.3f}" for name, part in parts.items()), style="cyan"))
+    return lines
+
+
+def print_block(out: Console, label: str, lines: Sequence[Text]) -> None:
+    """Print lines behind a label, indented below it."""
+    first, *others = lines
+    out.print(Text.assemble((f"{label}  ", "bold green"), first))
+    for line in others:
+        if out.is_terminal:
+            out.print(Padding(line, (0, 0, 0, len(label) + 2)))
+        else:
+            out.print(Text(" " * (len(label) + 2)) + line)
+
+
+def _headline(record: FactRecord[Any]) -> Text:
+    value = shown(value_text(value_json(record)))
+    if record.concept.keyword == STATEMENT.keyword:
+        line = Text(value, style="bold")
+    else:
+        line = Text.assemble((f"{shown(record.concept.keyword)} = ", "bold"), (value, "bold"))
+    if record.details.origin is Origin.ASSISTANT:
+        line = Text("the assistant said: ", style="italic") + line
+    if record.state is not AssertionState.ACTIVE:
+        line.append(f"  ({record.state.value})", style="yellow")
+    return line
+
+
+def _where(record: FactRecord[Any]) -> list[str]:
+    details = record.details
+    return [
+        f"{record.timestamp:%Y-%m-%d %H:%M}",
+        *([shown(f"about {record.subject}")] if record.subject != MemorySubject.EVERYTHING else []),
+        shown(f"in {record.scope}"),
+        *(["private"] if record.private else []),
+        *([shown(f"from {details.source}")] if details.source else []),
+        *([shown(", ".join(details.categories))] if details.categories else []),
+    ]
+
+
+def _source(evidence: Evidence, *, said: Json) -> Text:
+    """Who said it, where; the quote only where it says more than the value does."""
+    named = [item for item in (evidence.speaker, evidence.role) if item]
+    who = f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named) or "someone"
+    where = [f"conversation {evidence.conversation_id}"] if evidence.conversation_id else []
+    where += [f"message {evidence.message_id}"] if evidence.message_id else []
+    line = Text(shown(", ".join([f"— {who}", *where])), style="dim")
+    return line if evidence.quote == said else Text.assemble((f"“{shown(evidence.quote)}” ", "italic"), line)

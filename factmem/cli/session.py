@@ -1,0 +1,148 @@
+"""One run of a command: which store it works on, and how it reports."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import attrs
+import typer
+
+from factmem.errors import StoreUnavailableError
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from factmem.abc import AgentMemoryProvider
+    from factmem.memory import Memory
+
+__all__ = ["Session", "default_store", "dumped", "known_subject"]
+
+
+def default_store() -> str:
+    """Return the address of the user's own store; its folder is created if need be.
+
+    Raises:
+        StoreUnavailableError: the folder cannot be created.
+    """
+    if sys.platform in ("win32", "darwin"):
+        folder = Path(typer.get_app_dir("factmem"))
+    else:
+        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "factmem"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{folder} cannot be created ({error.strerror}): name a store with --store"
+        ) from None
+    return f"sqlite-vec:{quote(str(folder / 'facts.db'))}"
+
+
+def dumped(data: Json) -> str:
+    """Write JSON, in ASCII where the terminal or pipe cannot carry every script."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+    return json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """One run of a command.
+
+    Attributes:
+        store: the store's address, if one was given.
+        organization: the tenant.
+        viewer: who reads and owns private facts.
+        as_json: whether stdout takes JSON and nothing else.
+    """
+
+    store: str | None = None
+    organization: str | None = None
+    viewer: str | None = None
+    as_json: bool = False
+
+    @property
+    def address(self) -> str:
+        """Where the facts are: the store that was given, else the user's own."""
+        return self.store or default_store()
+
+    @contextlib.asynccontextmanager
+    async def memory(
+        self,
+        *,
+        provider: AgentMemoryProvider | None = None,
+        subject: MemorySubject | None = None,
+        scope: str | None = None,
+        read_only: bool = True,
+    ) -> AsyncIterator[Memory]:
+        """Open the store.
+
+        Args:
+            provider: the store, if it is open already.
+            subject: where a provider with the four verbs only is to look as well.
+            scope: the scope of that.
+            read_only: refuse every write.
+        """
+        from factmem.memory import Memory
+
+        scopes: list[MemoryScope | str] = [MemoryScope.CROSS_PRODUCT]
+        async with Memory(
+            provider or self.address,
+            organization=self.organization,
+            viewer=self.viewer,
+            subjects=[MemorySubject.EVERYTHING, *([subject] if subject else [])],
+            scopes=[*scopes, *([scope] if scope else [])],
+            read_only=read_only,
+        ) as memory:
+            yield memory
+
+    def check_private(self, private: bool) -> None:
+        """Refuse what is private and has no owner, before anything is read.
+
+        Raises:
+            typer.BadParameter: there is no viewer to own it.
+        """
+        if private and self.viewer is None:
+            raise typer.BadParameter("--private needs an owner: say who with --viewer NAME")
+
+    def show(self, data: Json, render: Callable[[Console], None]) -> None:
+        """Write a result to stdout: as JSON if that was asked for, else for people."""
+        if self.as_json:
+            print(dumped(data))
+            return
+        from factmem.cli.output import console
+
+        render(console())
+
+    def note(self, text: str) -> None:
+        """Tell people something on stderr; nothing if JSON was asked for."""
+        if not self.as_json:
+            print(text, file=sys.stderr)
+
+    async def note_if_empty(self, memory: Memory) -> None:
+        """Tell people which store this is if there is nothing in it."""
+        if not self.as_json and not (await memory.info()).records:
+            self.note(
+                f"{self.address} holds nothing{self._seen_by()}: take in a conversation with `factmem ingest FILE`, "
+                "or name another store with --store."
+            )
+
+    def _seen_by(self) -> str:
+        names = [("of the organization", self.organization), ("that the viewer may see:", self.viewer)]
+        return "".join(f" {what} {name}" for what, name in names if name)
+
+
+async def known_subject(memory: Memory, subject: MemorySubject | None) -> MemorySubject:
+    """Return a subject as the store knows it, with its description and priority; EVERYTHING for None."""
+    if subject is None or subject.key == MemorySubject.EVERYTHING.key:
+        return MemorySubject.EVERYTHING
+    known = await memory.list_records(subject=subject, limit=1)
+    return known[0].subject if known else subject

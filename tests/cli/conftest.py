@@ -1,0 +1,111 @@
+"""A command line over a fresh store, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from typer.testing import CliRunner
+
+from factmem.cli.app import app
+from factmem.testing import HashEmbedder
+
+Talk = Callable[..., Path]
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """What a run of factmem did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@attrs.frozen
+class CommandLine:
+    """Runs factmem on one store."""
+
+    store: Path
+
+    def run(self, *words: str, input: str | None = None) -> Result:
+        """Run a command in this process."""
+        done = CliRunner().invoke(app, ["--store", str(self.store), *words], input=input)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Result(code=done.exit_code, out=done.stdout, err=done.stderr)
+
+    def data(self, *words: str) -> Any:
+        """Run a command that must succeed, and return what it says as JSON."""
+        done = self.run("--json", *words)
+        assert done.code == 0, done.err
+        assert done.err == ""
+        return json.loads(done.out)
+
+    def error(self, *words: str) -> dict[str, str]:
+        """Run a command that must fail, and return the error that it tells as JSON."""
+        done = self.run("--json", *words)
+        assert done.code == 1
+        told: dict[str, str] = json.loads(done.err)["error"]
+        return told
+
+    def spawn(self, *words: str, env: dict[str, str] | None = None) -> Result:
+        """Run a command in a process of its own."""
+        command = [sys.executable, "-m", "factmem", "--store", str(self.store), *words]
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", env=os.environ | (env or {}), check=False, timeout=100
+        )
+        return Result(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+@pytest.fixture(autouse=True)
+def _nobodys_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("STORE", "ORGANIZATION", "VIEWER"):
+        monkeypatch.delenv(f"FACTMEM_{name}", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the commands of this process the loading of the real embedder."""
+    monkeypatch.setattr("factmem.memory.facade.default_embedder", HashEmbedder)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, quick: None) -> CommandLine:
+    """Factmem on a store that is not there yet, with a quick embedder in this process."""
+    return CommandLine(tmp_path / "facts.db")
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> CommandLine:
+    """Factmem on a store that is not there yet, to be run as processes."""
+    return CommandLine(tmp_path / "facts.db")
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    """Write a conversation of a user called Maya to a file."""
+
+    def write(*said: str, id: str = "talk", roles: Sequence[str] = (), name: str = "talk.json") -> Path:
+        messages = [
+            {
+                "role": roles[turn] if roles else "user",
+                "name": "Maya",
+                "content": text,
+                "timestamp": f"2026-03-02T09:{turn:02}:00Z",
+            }
+            for turn, text in enumerate(said)
+        ]
+        path = tmp_path / name
+        path.write_text(json.dumps({"id": id, "messages": messages}), encoding="utf-8")
+        return path
+
+    return write

@@ -1,0 +1,130 @@
+"""Saving, forgetting, retracting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from factmem import BlockingMemory, Concept, Memory, MemorySubject, SingleFact
+from factmem.testing import HashEmbedder
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+
+def test_save_keeps_everything_that_was_said_about_the_fact(cli: CommandLine) -> None:
+    words = ["--scope", "/product/fair", "--subject", "user:maya", "--importance", "0.9", "--category", "venue"]
+    (record,) = cli.data(
+        "save", "seats", "120", "--type", "int", *words, "--source", "mail", "--timestamp", "2026-01-05"
+    )
+    assert (record["scope"], record["subject"], record["importance"]) == ("/product/fair", "user:maya", 0.9)
+    assert (record["categories"], record["source"]) == (["venue"], "mail")
+    assert record["timestamp"] == "2026-01-05T00:00:00+00:00"
+
+
+def test_a_second_save_goes_by_the_type_that_is_there(cli: CommandLine) -> None:
+    cli.data("save", "seats", "80", "--type", "int", "--description", "Seats at the venue")
+    cli.data("save", "seats", "120")
+    loaded = cli.data("load", "seats")
+    assert (loaded["value"], loaded["description"]) == (120, "Seats at the venue")
+
+
+def test_a_value_that_is_not_of_its_type_is_refused_without_being_told(cli: CommandLine) -> None:
+    error = cli.error("save", "seats", "plenty", "--type", "int")
+    assert error["type"] == "InvalidDataError"
+    assert "plenty" not in error["message"]
+    assert "--type" in error["message"]
+
+
+def test_another_type_than_the_one_there_is_refused(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--type", "int")
+    assert cli.error("save", "seats", "many", "--type", "str")["type"] == "ConceptConflictError"
+
+
+def test_a_negative_value_goes_behind_two_dashes(cli: CommandLine) -> None:
+    cli.data("save", "offset", "--type", "int", "--", "-5")
+    assert cli.data("load", "offset")["value"] == -5
+
+
+def test_private_facts_are_their_viewers(cli: CommandLine) -> None:
+    (record,) = cli.data("save", "pet", "cat", "--private", "--viewer", "maya")
+    assert record["private"]
+    assert cli.data("load", "pet", "--viewer", "maya")["value"] == "cat"
+    assert cli.error("load", "pet")["type"] == "RecordNotFoundError"
+
+
+def test_a_subject_keeps_the_priority_it_is_known_with(cli: CommandLine) -> None:
+    """Else the value saved here would lose against a weaker subject's."""
+    maya = MemorySubject("user", "Who talks to the agent", priority_level=1).individual("maya")
+    seats = Concept.single("seats", "Seats", int)
+    with BlockingMemory(Memory(str(cli.store), embedder=HashEmbedder())) as memory:
+        memory.save(SingleFact(seats, 80), subject=maya, scope="/product/fair")
+        memory.save(SingleFact(seats, 3), subject=MemorySubject("guest", priority_level=2), scope="/product/fair")
+    cli.data("save", "seats", "150", "--subject", "user:maya", "--scope", "/product/fair")
+    assert cli.data("load", "seats")["value"] == 150
+
+
+@pytest.mark.parametrize("words", [["--concept", "seats"], ["--scope", "/product/fair"], ["--before", "2026-02-01"]])
+def test_forget_erases_what_fits_and_nothing_else(cli: CommandLine, words: list[str]) -> None:
+    cli.data("save", "seats", "80", "--scope", "/product/fair", "--timestamp", "2026-01-01")
+    cli.data("save", "pet", "cat", "--timestamp", "2026-03-01")
+    assert cli.data("forget", "--yes", *words)["records"] == 1
+    assert cli.data("info")["keywords"] == ["pet"]
+    assert cli.run("forget", "--yes", *words).out.startswith("Nothing fits")
+
+
+def test_forget_by_id_takes_retracted_records_and_every_revision(cli: CommandLine) -> None:
+    cli.data("save", "seats", "80", "--type", "int")
+    (record,) = cli.data("save", "seats", "120")
+    cli.data("retract", record["id"])
+    assert cli.data("forget", record["id"], "--yes") == {
+        "records": 1,
+        "erased": 2,
+        "pending": False,
+        "ids": [record["id"]],
+    }
+
+
+def test_forget_shows_what_it_will_erase_and_asks(cli: CommandLine) -> None:
+    cli.data("save", "seats", "80")
+    done = cli.run("forget", "--concept", "seats", input="n\n")
+    assert done.code == 1
+    assert "seats = 80" in done.err
+    assert "Nothing was erased" in done.err
+    assert cli.data("load", "seats")["value"] == "80"
+    assert cli.run("forget", "--concept", "seats", input="y\n").code == 0
+    assert cli.data("info")["records"] == 0
+
+
+def test_forget_without_an_answer_erases_nothing(cli: CommandLine) -> None:
+    cli.data("save", "seats", "80")
+    done = cli.run("forget", "--concept", "seats", input="")
+    assert done.code == 1
+    assert "--yes" in done.err
+    assert cli.data("load", "seats")["value"] == "80"
+
+
+def test_an_empty_filter_is_refused(cli: CommandLine) -> None:
+    assert cli.error("forget", "--yes")["type"] == "InvalidDataError"
+
+
+def test_what_another_viewer_keeps_is_not_forgotten(cli: CommandLine) -> None:
+    cli.data("save", "pet", "cat", "--private", "--viewer", "maya")
+    assert cli.data("forget", "--concept", "pet", "--yes")["records"] == 0
+    assert cli.data("load", "pet", "--viewer", "maya")["value"] == "cat"
+
+
+def test_what_was_retracted_can_be_restored(cli: CommandLine) -> None:
+    (record,) = cli.data("save", "seats", "80")
+    (change,) = cli.data("retract", record["id"], "--reason", "a typo")
+    assert (change["kind"], change["record"]["id"]) == ("deleted", record["id"])
+    assert cli.error("load", "seats")["type"] == "RecordNotFoundError"
+    assert [item["state"] for item in cli.data("history", "seats")] == ["retracted"]
+    cli.data("restore", record["id"])
+    assert cli.data("load", "seats")["value"] == "80"
+
+
+def test_an_unknown_id_is_an_error(cli: CommandLine) -> None:
+    assert cli.error("retract", "nothing")["type"] == "RecordNotFoundError"
+    assert cli.error("restore", "nothing")["type"] == "RecordNotFoundError"

@@ -1,0 +1,114 @@
+"""What is where, which stores there are, and carrying a memory elsewhere."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+
+def test_tree_counts_the_records_of_each_scope(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--scope", "/product/fair")
+    cli.data("save", "stage", "big", "--scope", "/product/fair/tech")
+    root = cli.data("tree")
+    (product,) = root["children"]
+    (fair,) = product["children"]
+    assert (root["records"], product["name"], fair["scope"], fair["records"]) == (2, "product", "/product/fair", 2)
+    assert [child["scope"] for child in fair["children"]] == ["/product/fair/tech"]
+    assert "fair  2" in cli.run("tree").out
+
+
+def test_info_sums_up_a_scope_with_what_lies_below(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--scope", "/product/fair", "--timestamp", "2026-01-01")
+    cli.data("save", "stage", "big", "--scope", "/product/fair/tech", "--subject", "user:maya", "--category", "tech")
+    cli.data("save", "pet", "cat")
+    info = cli.data("info", "/product/fair")
+    assert (info["scope"], info["records"], info["keywords"]) == ("/product/fair", 2, ["seats", "stage"])
+    assert (info["subjects"], info["categories"]) == (["everything", "user:maya"], ["tech"])
+    assert (info["oldest"], info["scopes"]) == ("2026-01-01T00:00:00+00:00", ["/product/fair/tech"])
+    assert cli.data("info", "/product/fair", "--exact")["records"] == 1
+    assert cli.data("info")["records"] == 3
+    assert str(cli.store) in cli.run("info").out
+
+
+def test_providers_tells_what_each_can_do(cli: CommandLine) -> None:
+    found = {provider["name"]: provider for provider in cli.data("providers")}
+    assert {"file", "memory", "none", "sqlite-vec"} <= set(found)
+    assert all(provider["importable"] and provider["package"] == "factmem" for provider in found.values())
+    assert "Erases" in found["sqlite-vec"]["capabilities"]
+    assert found["none"]["capabilities"] == []
+    shown = cli.run("providers").out
+    assert "KeepsHistory" in shown
+    assert "the four verbs" in shown
+
+
+def test_a_provider_that_cannot_be_imported_tells_what_to_install(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = {
+        name: EntryPoint(name, value, "factmem.providers")
+        for name, value in {"away": "factmem_away:Away", "broken": "json:NoSuchClass"}.items()
+    }
+    monkeypatch.setattr("factmem.providers.provider_entry_points", lambda: points)
+    away, broken = cli.data("providers")
+    assert not away["importable"]
+    assert "pip install 'factmem[away]'" in away["problem"]
+    assert "AttributeError" in broken["problem"]
+    assert "pip install" in cli.run("providers").out
+
+
+def test_an_export_can_be_imported_elsewhere(cli: CommandLine, tmp_path: Path) -> None:
+    cli.data("save", "seats", "80", "--type", "int")
+    cli.data("save", "seats", "120")
+    file, other = tmp_path / "facts.jsonl", str(tmp_path / "other.db")
+    assert cli.data("export", str(file)) == {"exported": 2, "file": str(file)}
+    assert cli.data("import", str(file), "--store", other)["imported"] == 2
+    assert cli.data("import", str(file), "--store", other)["imported"] == 0
+    assert [record["value"] for record in cli.data("history", "seats", "--store", other)] == [80, 120]
+
+
+def test_an_export_replaces_nothing_unless_told_to(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120")
+    before = cli.store.read_bytes()
+    assert "--force" in cli.error("export", str(cli.store))["message"]
+    assert cli.store.read_bytes() == before
+
+
+def test_an_export_may_go_through_a_pipe(cli: CommandLine, tmp_path: Path) -> None:
+    cli.data("save", "seats", "120")
+    exported = cli.run("export", "-", "--json")
+    assert json.loads(exported.out.splitlines()[0])["kind"] == "factmem-export"
+    taken = cli.run("import", "-", "--store", str(tmp_path / "other.db"), "--json", input=exported.out)
+    assert json.loads(taken.out)["imported"] == 1
+
+
+def test_importing_something_else_is_an_error(cli: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "no.jsonl"
+    file.write_text("[]\n")
+    assert cli.error("import", str(file))["type"] == "CodecError"
+    assert cli.error("import", str(tmp_path / "missing"))["type"] == "StoreUnavailableError"
+
+
+def test_reembed_tells_how_many_records_it_embedded(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120")
+    assert cli.data("reembed") == {"reembedded": 1}
+
+
+def test_a_store_of_another_embedder_is_an_error_until_reembedded(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.data("save", "seats", "120")
+    from factmem.testing import HashEmbedder
+
+    monkeypatch.setattr("factmem.memory.facade.default_embedder", lambda: HashEmbedder(dimension=8))
+    error = cli.error("recall", "seats")
+    assert error["type"] == "EmbedderMismatchError"
+    assert "factmem reembed" in error["message"]
+    cli.data("reembed")
+    assert len(cli.data("recall", "seats")) == 1

@@ -1,0 +1,101 @@
+"""Taking in conversations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, Talk
+
+
+def test_a_conversation_is_kept_with_speaker_date_and_conversation(cli: CommandLine, talk: Talk) -> None:
+    cli.data("ingest", str(talk("The venue has 120 seats.")), "--scope", "/product/fair", "--source", "mail")
+    (match,) = cli.data("recall", "venue seats")
+    record = match["record"]
+    assert (record["value"], record["scope"], record["source"]) == ("The venue has 120 seats.", "/product/fair", "mail")
+    assert record["timestamp"] == "2026-03-02T09:00:00+00:00"
+    (evidence,) = record["evidence"]
+    assert (evidence["speaker"], evidence["role"], evidence["conversation_id"]) == ("Maya", "user", "talk")
+
+
+def test_what_is_taken_in_twice_is_there_once(cli: CommandLine, talk: Talk) -> None:
+    file = str(talk("The venue has 120 seats.", "Doors open at ten."))
+    assert cli.data("ingest", file)["new"] == 2
+    again = cli.data("ingest", file)
+    assert (again["statements"], again["new"]) == (2, 0)
+    assert cli.data("info")["records"] == 2
+
+
+def test_a_conversation_without_any_time_is_there_once_as_well(cli: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "timeless.json"
+    file.write_text(json.dumps([{"role": "user", "content": "The venue has 120 seats."}]))
+    assert cli.data("ingest", str(file))["new"] == 1
+    assert cli.data("ingest", str(file))["new"] == 0
+
+
+def test_secrets_are_counted_by_kind_and_kept_nowhere(cli: CommandLine, talk: Talk) -> None:
+    summary = cli.data("ingest", str(talk("The password is Rust-4nd-Resin!77", "We meet at noon.")))
+    assert summary["redacted"] == {"password": 1}
+    assert b"Rust-4nd-Resin" not in b"".join(path.read_bytes() for path in cli.store.parent.glob("facts.db*"))
+
+
+def test_words_of_a_tool_are_quarantined(cli: CommandLine, talk: Talk) -> None:
+    file = talk("What does the page say?", "The venue moved to the palace.", roles=["user", "tool"])
+    assert cli.data("ingest", str(file))["quarantined"] == 1
+    assert [match["record"]["origin"] for match in cli.data("recall", "venue palace")] == ["user"]
+
+
+def test_the_subject_may_be_one_individual(cli: CommandLine, talk: Talk) -> None:
+    cli.data("ingest", str(talk("I like tea.")), "--subject", "user:maya")
+    assert [match["record"]["subject"] for match in cli.data("recall", "tea", "--subject", "user:maya")] == [
+        "user:maya"
+    ]
+    assert cli.data("recall", "tea", "--subject", "user") == []
+
+
+def test_private_conversations_are_seen_by_their_viewer_alone(cli: CommandLine, talk: Talk) -> None:
+    cli.data("--viewer", "maya", "ingest", str(talk("I like tea.")), "--private")
+    assert len(cli.data("recall", "tea", "--viewer", "maya")) == 1
+    assert cli.data("recall", "tea") == []
+    assert cli.data("recall", "tea", "--viewer", "bob") == []
+
+
+def test_a_private_conversation_needs_a_viewer(cli: CommandLine, talk: Talk) -> None:
+    done = cli.run("ingest", str(talk("I like tea.")), "--private")
+    assert done.code == 2
+    assert "--viewer" in done.err
+
+
+def test_a_bad_file_is_told_and_the_others_are_taken_in(cli: CommandLine, talk: Talk, tmp_path: Path) -> None:
+    bad, missing = tmp_path / "bad.json", tmp_path / "missing.json"
+    bad.write_text('{"neither": "this nor that"}')
+    done = cli.run("--json", "ingest", str(bad), str(missing), str(talk("I like tea.")))
+    assert done.code == 1
+    summary = json.loads(done.out)
+    assert summary["new"] == 1
+    assert [file["failed"] for file in summary["files"]] == [True, True, False]
+    errors = [json.loads(line)["error"] for line in done.err.splitlines()]
+    assert [error["type"] for error in errors] == ["ConversationFormatError"] * 2
+    assert "bad.json" in errors[0]["message"]
+    assert "missing.json" in errors[1]["message"]
+
+
+def test_a_conversation_that_breaks_off_leaves_nothing_of_itself(cli: CommandLine, tmp_path: Path) -> None:
+    whole = {"id": "whole", "messages": [{"role": "user", "content": "I like tea."}]}
+    broken = {
+        "id": "broken",
+        "messages": [{"role": "user", "content": "I like coffee."}, {"role": "user", "content": 7}],
+    }
+    file = tmp_path / "half.jsonl"
+    file.write_text(f"{json.dumps(whole)}\n{json.dumps(broken)}\n")
+    assert cli.run("ingest", str(file)).code == 1
+    assert [match["record"]["value"] for match in cli.data("recall", "I like")] == ["I like tea."]
+
+
+def test_people_get_a_summary_that_names_the_store(cli: CommandLine, talk: Talk) -> None:
+    done = cli.run("ingest", str(talk("I like tea.")))
+    assert done.code == 0
+    assert "1 conversation, 1 statement, 1 new, 0 quarantined, secrets redacted: none" in done.out
+    assert str(cli.store) in done.out

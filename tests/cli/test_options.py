@@ -1,0 +1,135 @@
+"""What all commands share: options, exit codes, errors, output."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from factmem.cli.app import app
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, Talk
+
+COMMANDS = (
+    *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
+    *("providers", "export", "import", "reembed"),
+)
+
+
+def test_help_mentions_every_command(cli: CommandLine) -> None:
+    done = cli.run("--help")
+    assert done.code == 0
+    assert [name for name in COMMANDS if f" {name} " not in done.out] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_takes_the_global_options(cli: CommandLine, name: str) -> None:
+    done = cli.run(name, "--help")
+    assert done.code == 0
+    assert [option for option in ("--store", "--organization", "--viewer", "--json") if option not in done.out] == []
+
+
+def test_no_command_shows_the_help(cli: CommandLine) -> None:
+    done = CliRunner().invoke(app, [])
+    assert done.exit_code == 2
+    assert "Usage" in done.output
+
+
+def test_the_version_is_told(cli: CommandLine) -> None:
+    done = cli.run("--version")
+    assert done.code == 0
+    assert done.out.startswith("factmem ")
+
+
+def test_json_may_stand_before_and_behind_the_command(cli: CommandLine) -> None:
+    cli.run("save", "seats", "120")
+    before, behind = cli.run("--json", "recall", "seats"), cli.run("recall", "seats", "--json")
+    assert [match["record"]["value"] for match in json.loads(before.out)] == ["120"]
+    assert [match["record"]["id"] for match in json.loads(behind.out)] == [json.loads(before.out)[0]["record"]["id"]]
+
+
+def test_the_store_may_be_named_behind_the_command(cli: CommandLine, tmp_path: Path) -> None:
+    other = str(tmp_path / "other.db")
+    cli.data("save", "seats", "7", "--store", other)
+    assert cli.data("load", "seats", "--store", other)["value"] == "7"
+    assert cli.error("load", "seats")["type"] == "RecordNotFoundError"
+
+
+def test_store_organization_and_viewer_may_come_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None
+) -> None:
+    monkeypatch.setenv("FACTMEM_STORE", str(tmp_path / "env.db"))
+    monkeypatch.setenv("FACTMEM_ORGANIZATION", "acme")
+    monkeypatch.setenv("FACTMEM_VIEWER", "maya")
+    runner = CliRunner()
+    assert runner.invoke(app, ["save", "pet", "cat", "--private"]).exit_code == 0
+    info = json.loads(runner.invoke(app, ["info", "--json"]).stdout)
+    assert (info["store"], info["organization"], info["viewer"]) == (str(tmp_path / "env.db"), "acme", "maya")
+    assert info["records"] == 1
+
+
+@pytest.mark.skipif("sys.platform in ('win32', 'darwin')", reason="the user's data folder lies elsewhere there")
+def test_without_a_store_it_is_a_file_in_the_users_data_folder(tmp_path: Path, quick: None) -> None:
+    runner = CliRunner()
+    assert runner.invoke(app, ["save", "seats", "120"]).exit_code == 0
+    assert (tmp_path / "data" / "factmem" / "facts.db").is_file()
+    assert json.loads(runner.invoke(app, ["--json", "load", "seats"]).stdout)["value"] == "120"
+
+
+def test_an_organization_sees_nothing_of_another(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--organization", "acme")
+    assert cli.data("recall", "seats", "--organization", "acme")
+    assert cli.data("recall", "seats", "--organization", "other") == []
+    assert cli.data("recall", "seats") == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["recall"],
+        ["recall", "seats", "--limit", "0"],
+        ["recall", "seats", "--since", "soon"],
+        ["recall", "seats", "--subject", "user:"],
+        ["save", "seats", "120", "--type", "complex"],
+        ["save", "seats", "120", "--importance", "2"],
+        ["save", "seats", "120", "--private"],
+    ],
+)
+def test_wrong_usage_exits_with_2(cli: CommandLine, words: list[str]) -> None:
+    done = cli.run(*words)
+    assert done.code == 2
+    assert done.out == ""
+
+
+def test_an_error_is_told_on_stderr_with_the_next_step(cli: CommandLine) -> None:
+    done = cli.run("recall", " ")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "factmem: the query is blank: say what to look for\n"
+
+
+def test_with_json_an_error_is_an_object_on_stderr(cli: CommandLine) -> None:
+    done = cli.run("recall", " ", "--json")
+    assert (done.code, done.out) == (1, "")
+    assert json.loads(done.err) == {
+        "error": {"type": "InvalidDataError", "message": "the query is blank: say what to look for"}
+    }
+
+
+@pytest.mark.parametrize(("address", "type"), [("nowhere:x", "UnknownProviderError"), ("none:", "CapabilityError")])
+def test_a_store_that_cannot_do_it_is_an_error(cli: CommandLine, talk: Talk, address: str, type: str) -> None:
+    assert cli.error("ingest", str(talk("I like tea.")), "--store", address)["type"] == type
+
+
+def test_a_scope_that_climbs_is_an_error(cli: CommandLine) -> None:
+    assert cli.error("recall", "seats", "--scope", "/product/../x")["type"] == "InvalidNameError"
+
+
+def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) -> None:
+    store = f"file:{tmp_path / 'folder'}"
+    cli.data("save", "seats", "120", "--type", "int", "--store", store)
+    assert cli.data("load", "seats", "--store", store)["value"] == 120

@@ -1,0 +1,115 @@
+"""Factmem as people run it: in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from factmem import BlockingMemory, Memory
+from factmem.testing import FakeClock
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, Talk
+
+
+def test_what_one_process_takes_in_another_recalls(processes: CommandLine, talk: Talk) -> None:
+    file = talk("The venue is the old tram depot.", "It has room for 120 people.", "I am allergic to hazelnuts.")
+    assert processes.spawn("ingest", str(file)).code == 0
+    done = processes.spawn("recall", "What is Maya allergic to?", "--json", "--limit", "1")
+    assert done.err == ""
+    (match,) = json.loads(done.out)
+    assert match["record"]["value"] == "I am allergic to hazelnuts."
+    assert match["record"]["evidence"][0]["speaker"] == "Maya"
+
+
+def test_the_demo_is_right_now_and_will_be_in_many_years(processes: CommandLine) -> None:
+    """Recency must not be what the demo's answers hang on."""
+    done = processes.spawn("--json", "demo", "--keep", str(processes.store))
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert [answer["rank"] for answer in told["answers"]] == [1] * len(told["answers"])
+    assert told["leaks"] == []
+    assert told["taken_in"]["redacted"] == {"password": 1}
+    assert told["taken_in"]["quarantined"] == 1
+    clock = FakeClock()
+    clock.advance(clock().replace(year=2040) - clock())
+    with BlockingMemory(Memory(str(processes.store), clock=clock)) as memory:
+        for answer in told["answers"]:
+            (match,) = memory.recall(answer["question"], limit=1)
+            assert answer["expected"] in str(match.record.value)
+
+
+def test_the_demo_shows_facts_with_their_sources_and_cleans_up(processes: CommandLine) -> None:
+    done = processes.spawn("demo")
+    assert done.code == 0, done.err
+    assert "— Maya (user), 2025-09-27, conversation three-weeks-left" in done.out
+    assert "right facts came first" in done.out
+    assert "✗" not in done.out
+    assert not processes.store.exists()
+
+
+def test_the_demo_overwrites_nothing(processes: CommandLine) -> None:
+    processes.store.write_text("mine")
+    done = processes.spawn("demo", "--keep", str(processes.store))
+    assert done.code == 1
+    assert "already" in done.err
+    assert processes.store.read_text() == "mine"
+
+
+def test_starting_imports_nothing_heavy(processes: CommandLine) -> None:
+    code = (
+        "import sys; import factmem.cli, factmem.cli.app; "
+        "print([name for name in ('numpy', 'apsw', 'wordllama', 'openai', 'rich.progress') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.skipif("sys.platform == 'win32'", reason="there are no such pipes and signals")
+def test_a_reader_that_goes_away_is_no_matter(processes: CommandLine, talk: Talk) -> None:
+    processes.run("ingest", str(talk(*(f"Stall {number} sells tea. {'x' * 900}" for number in range(50)))))
+    for words in (["recall", "tea", "--limit", "50"], ["--json", "recall", "tea", "--limit", "50"], ["export", "-"]):
+        command = [sys.executable, "-m", "factmem", "--store", str(processes.store), *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            assert running.stderr is not None
+            running.stdout.close()
+            assert b"Traceback" not in running.stderr.read()
+            assert running.wait() == 141, words
+
+
+@pytest.mark.skipif("sys.platform == 'win32'", reason="there are no such pipes and signals")
+def test_an_interrupt_is_clean(processes: CommandLine) -> None:
+    processes.run("save", "seats", "120")
+    command = [sys.executable, "-m", "factmem", "--store", str(processes.store), "forget", "--concept", "seats"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stderr is not None
+        asked = b""
+        while b"[y/N]" not in asked:
+            part = os.read(running.stderr.fileno(), 4096)
+            assert part, asked
+            asked += part
+        running.send_signal(signal.SIGINT)
+        assert b"Traceback" not in running.stderr.read()
+        assert running.wait() == 130
+    assert processes.run("load", "seats").out == "120\n"
+
+
+def test_a_narrow_encoding_breaks_nothing(processes: CommandLine) -> None:
+    processes.run("save", "café", "crème brûlée ☕")
+    narrow = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    assert processes.spawn("recall", "café", env=narrow).code == 0
+    assert json.loads(processes.spawn("load", "café", "--json", env=narrow).out)["value"] == "crème brûlée ☕"
+
+
+def test_no_color_is_honoured(processes: CommandLine) -> None:
+    processes.run("save", "seats", "120")
+    done = processes.spawn("recall", "seats", env={"FORCE_COLOR": "1", "NO_COLOR": "1"})
+    assert "\x1b[32m" not in done.out
+    assert "\x1b[1;32m" not in done.out

@@ -1,0 +1,150 @@
+"""Asking: recall, load, history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, Talk
+
+
+def test_recall_tells_people_what_where_when_and_who(cli: CommandLine, talk: Talk) -> None:
+    cli.run("ingest", str(talk("The venue has 120 seats.")), "--scope", "/product/fair")
+    done = cli.run("recall", "venue seats")
+    assert done.code == 0
+    for part in (
+        "The venue has 120 seats.",
+        "2026-03-02",
+        "Maya (user)",
+        "conversation talk",
+        "/product/fair",
+        "lexical",
+    ):
+        assert part in done.out
+
+
+def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
+    cli.run("save", "seats", "120", "--type", "int", "--description", "Seats at the venue")
+    (match,) = cli.data("recall", "seats", "--limit", "3")
+    assert set(match) == {"score", "parts", "reasons", "record"}
+    assert 0 < match["score"] <= 1
+    assert "lexical" in match["reasons"]
+    assert set(match["record"]) == {
+        *("id", "keyword", "value", "subject", "scope", "timestamp", "revision", "state", "importance"),
+        *("categories", "source", "private", "origin", "evidence"),
+    }
+    assert match["record"]["value"] == 120
+
+
+def test_explain_shows_what_a_score_is_made_of(cli: CommandLine) -> None:
+    cli.run("save", "seats", "120")
+    assert "similarity" not in cli.run("recall", "seats").out
+    assert "similarity 0." in cli.run("recall", "seats", "--explain").out
+
+
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        (["--scope", "/product/fair"], ["hall", "stage"]),
+        (["--scope", "/product/fair", "--exact"], ["hall"]),
+        (["--concept", "stage"], ["stage"]),
+        (["--category", "tech"], ["stage"]),
+        (["--source", "mail"], ["tent"]),
+        (["--subject", "user:maya"], ["tent"]),
+        (["--since", "2026-02-01"], ["stage", "tent"]),
+        (["--until", "2026-02-01"], ["hall", "stage"]),
+        (["--until", "2026-01-31"], ["hall"]),
+        (["--as-of", "2026-02-01"], ["hall", "stage"]),
+        (["--limit", "1", "--concept", "hall"], ["hall"]),
+    ],
+)
+def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -> None:
+    day = "--timestamp"
+    cli.run("save", "hall", "size big", "--scope", "/product/fair", day, "2026-01-01")
+    cli.run("save", "stage", "size big", "--scope", "/product/fair/tech", "--category", "tech", day, "2026-02-01T12:00")
+    cli.run("save", "tent", "size big", "--subject", "user:maya", "--source", "mail", day, "2026-03-01")
+    matches = cli.data("recall", "size big", *option)
+    assert sorted(match["record"]["keyword"] for match in matches) == found
+
+
+def test_an_empty_store_is_named(cli: CommandLine) -> None:
+    done = cli.run("recall", "anything")
+    assert done.code == 0
+    assert str(cli.store) in done.err
+    assert "ingest" in done.err
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "value"),
+    [
+        ("str", "Porto", "Porto"),
+        ("int", "120", 120),
+        ("float", "2.5", 2.5),
+        ("bool", "yes", True),
+        ("date", "2026-05-01", "2026-05-01"),
+        ("datetime", "2026-05-01T09:30:00+00:00", "2026-05-01T09:30:00+00:00"),
+        ("json", '{"rooms": [1, 2]}', {"rooms": [1, 2]}),
+    ],
+)
+def test_load_reads_what_was_saved_whatever_its_type(cli: CommandLine, type: str, text: str, value: object) -> None:
+    cli.data("save", "thing", text, "--type", type)
+    loaded = cli.data("load", "thing")
+    assert (loaded["value"], loaded["type"]) == (value, type)
+
+
+def test_load_prints_the_bare_value_for_scripts(cli: CommandLine) -> None:
+    cli.run("save", "seats", "120", "--type", "int")
+    assert cli.run("load", "seats").out == "120\n"
+
+
+def test_load_prints_the_values_of_a_set_one_a_line(cli: CommandLine) -> None:
+    cli.run("save", "diet", "no nuts", "--multiple")
+    cli.run("save", "diet", "no meat")
+    assert cli.run("load", "diet").out == "no nuts\nno meat\n"
+    assert cli.data("load", "diet")["values"] == ["no nuts", "no meat"]
+
+
+def test_load_as_of_a_day_counts_the_whole_day(cli: CommandLine) -> None:
+    cli.run("save", "seats", "80", "--type", "int", "--timestamp", "2026-01-01T10:00")
+    cli.run("save", "seats", "120", "--timestamp", "2026-01-02T18:00")
+    assert cli.data("load", "seats", "--as-of", "2026-01-01")["value"] == 80
+    assert cli.data("load", "seats", "--as-of", "2026-01-02")["value"] == 120
+
+
+def test_load_reads_a_keyword_that_has_another_type_elsewhere(cli: CommandLine) -> None:
+    cli.run("save", "seats", "many", "--scope", "/product/a", "--timestamp", "2026-01-01")
+    cli.run("save", "seats", "7", "--type", "int", "--scope", "/agent/b", "--timestamp", "2026-01-01")
+    assert cli.data("load", "seats", "--scope", "/product/a")["value"] == "many"
+    assert cli.data("load", "seats")["value"] == 7
+
+
+def test_load_of_what_is_nowhere_suggests_what_is_similar(cli: CommandLine) -> None:
+    cli.run("save", "seats", "120")
+    error = cli.error("load", "seat")
+    assert error["type"] == "RecordNotFoundError"
+    assert "seats" in error["message"]
+    assert "factmem info" in cli.error("load", "zzz")["message"]
+
+
+def test_history_shows_every_revision_and_what_became_of_it(cli: CommandLine) -> None:
+    cli.run("save", "seats", "80", "--type", "int")
+    cli.run("save", "seats", "120")
+    records = cli.data("history", "seats")
+    assert [(record["value"], record["state"]) for record in records] == [(80, "superseded"), (120, "active")]
+    shown = cli.run("history", "seats").out
+    assert shown.index("80") < shown.index("120")
+    assert "superseded" in shown
+
+
+def test_history_of_what_is_nowhere_is_an_error(cli: CommandLine) -> None:
+    assert cli.error("history", "seats")["type"] == "RecordNotFoundError"
+
+
+def test_values_cannot_command_the_terminal(cli: CommandLine) -> None:
+    cli.run("save", "note", "red \x1b[31malert\u202e")
+    out = cli.run("recall", "alert").out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert cli.data("load", "note")["value"] == "red \x1b[31malert\u202e"
