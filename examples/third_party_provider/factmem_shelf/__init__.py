@@ -1,0 +1,5 @@
+"""A provider of a third party: the four verbs, and the standard library."""
+
+from factmem_shelf.provider import ShelfProvider
+
+__all__ = ["ShelfProvider"]

@@ -1,0 +1,16 @@
+"""The shelf keeps the promises of the four verbs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from factmem_shelf import ShelfProvider
+
+from factmem.testing.conformance import WaistConformance
+
+
+class TestShelfProvider(WaistConformance):
+    durable = True
+
+    async def open_provider(self, directory: Path) -> ShelfProvider:
+        return ShelfProvider(directory / "shelf")

@@ -1,0 +1,39 @@
+"""A provider of a third party, in a distribution of its own, runs the kit with what factmem publishes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+SHELF = Path(__file__).parents[2] / "examples" / "third_party_provider"
+
+
+def test_a_provider_of_four_verbs_passes_the_specs_of_the_waist() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-rs"]
+    result = subprocess.run(command, cwd=SHELF, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "passed" in result.stdout
+
+
+def test_it_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    """Installing it is all there is to do: its address then opens it."""
+    project = tomllib.loads((SHELF / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installed = tmp_path / "factmem_shelf-0.1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: factmem-shelf\nVersion: 0.1.0\n")
+    points = project["entry-points"]["factmem.providers"].items()
+    lines = [f"{name} = {target}" for name, target in points]
+    (installed / "entry_points.txt").write_text("\n".join(["[factmem.providers]", *lines]))
+    code = (
+        f"import sys; sys.path[:0] = [{str(SHELF)!r}, {str(tmp_path)!r}]\n"
+        "from factmem.providers import open_provider, provider_entry_points\n"
+        "from factmem.testing import capabilities_of\n"
+        f"shelf = open_provider('shelf:{tmp_path}/facts')\n"
+        "print(type(shelf).__module__, sorted(provider_entry_points()), capabilities_of(shelf))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("factmem_shelf.provider ")
+    assert "'shelf'" in result.stdout
+    assert result.stdout.rstrip().endswith("[]")
