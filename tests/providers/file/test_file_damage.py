@@ -204,6 +204,16 @@ async def test_a_counter_lost_under_an_open_provider_is_found_again(tmp_path: Pa
         assert await provider.version() == 2
 
 
+async def test_a_counter_set_back_under_an_open_provider_gives_no_number_twice(tmp_path: Path) -> None:
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
+        old = (tmp_path / "sequence.note").read_bytes()
+        await provider.save(SEATS.fact([5], timestamp=NOON), USER, SCOPE)
+        (tmp_path / "sequence.note").write_bytes(old)
+        await provider.save(SEATS.fact([6], timestamp=NOON), USER, SCOPE)
+        assert [entry.seq for entry in await provider.changes(None)] == [1, 2, 3]
+
+
 async def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(StoreUnavailableError, match="other files"):

@@ -108,6 +108,20 @@ async def test_a_refused_transaction_writes_none_of_its_places(tmp_path: Path) -
         assert _logs(tmp_path) == before
 
 
+async def test_a_transaction_that_contradicts_itself_writes_nothing(tmp_path: Path) -> None:
+    text = Concept.single("seats", "seats", value_type=str)
+    statements = [
+        Append(assertion=assertion)
+        for fact in (SEATS.fact([4], timestamp=NOON), text.fact(["four"], timestamp=NOON))
+        for assertion in assertions_of(fact, Place(USER, SCOPE))
+    ]
+    async with LocalFileMemoryProvider(tmp_path) as provider:
+        with pytest.raises(ConceptConflictError):
+            await provider.append(statements)
+        assert _logs(tmp_path) == {}
+        assert await provider.version() == 0
+
+
 async def test_saves_that_wait_together_are_flushed_together_and_fail_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

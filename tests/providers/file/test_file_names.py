@@ -87,6 +87,7 @@ def _check(one: LogName, other: LogName) -> None:
     assert not PurePosixPath(*first).is_absolute()
 
 
+@pytest.mark.timeout(1_800)
 def test_names_never_collide_nor_escape(big: bool) -> None:
     @settings(max_examples=100_000 if big else 1_000, deadline=None, suppress_health_check=SLOW, database=None)
     @given(LOGS, LOGS)

@@ -52,6 +52,7 @@ async def test_four_processes_lose_nothing_to_each_other(tmp_path: Path, big: bo
     assert await _kept(tmp_path / "store") == said
 
 
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, big: bool) -> None:
     """Killed after ever more saves; the last one may be there or not, but never in part."""

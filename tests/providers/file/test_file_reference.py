@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
+import pytest
 from factmem_file import LocalFileMemoryProvider
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -143,6 +144,7 @@ def _shape(log: Sequence[LogEntry]) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.timeout(1_800)
 def test_it_answers_as_the_store_in_memory_does(big: bool) -> None:
     @settings(max_examples=2_000 if big else 60, deadline=None, database=None)
     @given(STEPS)
