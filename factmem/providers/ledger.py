@@ -37,6 +37,8 @@ class LedgerProvider(AgentMemoryProvider):
     """
 
     def __init__(self, *, clock: Clock = system_clock) -> None:
+        if not callable(clock):  # an address can bring any text as an option
+            raise InvalidDataError("clock must be a function that gives the present", path="$.clock")
         self._clock = clock
 
     @abc.abstractmethod

@@ -33,7 +33,23 @@ from factmem.testing.conformance.types import TypeSpecs
 from factmem.testing.conformance.values import ValueSpecs
 from factmem.testing.conformance.walls import WallSpecs
 
-__all__ = ["CapabilityConformance", "ProviderCase", "ProviderConformance", "WaistConformance"]
+__all__ = [
+    "CapabilityConformance",
+    "DetailSpecs",
+    "ErasureSpecs",
+    "FeedSpecs",
+    "HistorySpecs",
+    "LifecycleSpecs",
+    "ProviderCase",
+    "ProviderConformance",
+    "ReadingSpecs",
+    "SetSpecs",
+    "TypeSpecs",
+    "ValueSpecs",
+    "VectorSpecs",
+    "WaistConformance",
+    "WallSpecs",
+]
 
 
 class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, TypeSpecs, LifecycleSpecs):

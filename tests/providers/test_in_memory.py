@@ -1,0 +1,95 @@
+"""What `InMemoryProvider` does beyond the kit: its clock, its closing, and what its own kin are built on."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from factmem.abc import Append, EmbedderIdentity, StateRequest
+from factmem.errors import InvalidVectorError, ProviderClosedError, RecordNotFoundError
+from factmem.facts import Concept
+from factmem.providers import InMemoryProvider
+from factmem.records import Assertion, AssertionState, FactDetails, Place, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing import FakeClock, HashEmbedder, capabilities_of
+
+CITY = Concept.single("city", "Where the person lives")
+USER, AGENT = MemorySubject("user"), MemoryScope.agent("a")
+NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+HOUR = dt.timedelta(hours=1)
+
+
+def said(value: str, details: FactDetails | None = None) -> Assertion:
+    (assertion,) = assertions_of(CITY.fact([value], timestamp=NOON), Place(USER, AGENT), details)
+    return assertion
+
+
+async def test_the_clock_gives_the_time_of_recording() -> None:
+    provider = InMemoryProvider(clock=FakeClock(NOON, step=HOUR))
+    receipts = await provider.append([Append(assertion=said("Oslo")), Append(assertion=said("Rome"))])
+    times = [receipt.recorded.recorded_at for receipt in receipts]
+    assert times[1] > times[0] >= NOON
+
+
+async def test_the_clock_decides_what_has_expired() -> None:
+    clock = FakeClock(NOON)
+    provider = InMemoryProvider(clock=clock)
+    await provider.append([Append(assertion=said("Oslo", FactDetails(expires_at=NOON + HOUR)))])
+    assert await provider.load(CITY, USER, AGENT) is not None
+    clock.advance(HOUR)
+    assert await provider.load(CITY, USER, AGENT) is None
+    clock.set(NOON)
+    assert await provider.load(CITY, USER, AGENT) is not None
+
+
+async def test_every_capability_is_closed_with_it() -> None:
+    provider = InMemoryProvider()
+    assert capabilities_of(provider) == ["KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases"]
+    await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
+    await provider.aclose()
+    row = np.ones(2, dtype=np.float32)
+    for call in (
+        lambda: provider.append([]),
+        lambda: provider.entries(Place(USER, AGENT)),
+        lambda: provider.version(),
+        lambda: provider.changes(None),
+        lambda: provider.embedder(),
+        lambda: provider.use_embedder(EmbedderIdentity(name="one", dimension=2)),
+        lambda: provider.put_vectors({1: row}),
+        lambda: provider.vectors(None),
+        lambda: provider.nearest(row, 1, tenant=None),
+        lambda: provider.erase([], tenant=None),
+    ):
+        with pytest.raises(ProviderClosedError):
+            await call()
+
+
+async def test_a_transaction_that_fails_late_writes_nothing_early() -> None:
+    provider = InMemoryProvider()
+    await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
+    before = await provider.version()
+    late: list[tuple[Append | StateRequest, type[Exception]]] = [
+        (Append(assertion=said("Rome"), vector=np.zeros(2, dtype=np.float32)), InvalidVectorError),
+        (StateRequest(assertion_id="nothing", state=AssertionState.RETRACTED), RecordNotFoundError),
+    ]
+    for statement, error in late:
+        with pytest.raises(error):
+            await provider.append([Append(assertion=said("Oslo")), statement])
+        assert await provider.version() == before
+        assert list(await provider.changes(None)) == []
+
+
+async def test_the_hash_embedder_is_the_same_everywhere() -> None:
+    """Its vectors may stand in a store, so that they must never change."""
+    embedder = HashEmbedder(16)
+    assert await embedder.identity() == EmbedderIdentity(name="factmem-hash-1", dimension=16)
+    rows = await embedder.embed(["The cat sat", "the CAT  sat!", "a dog", "…"])
+    assert rows.dtype == np.float32
+    assert rows.shape == (4, 16)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(rows[0], rows[1])
+    assert rows[0] @ rows[2] < 0.9
+    assert np.flatnonzero(rows[2]).tolist() == [15]

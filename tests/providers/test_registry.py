@@ -1,0 +1,142 @@
+"""Providers are opened by address, found by entry point, and imported only when asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factmem_file import LocalFileMemoryProvider
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem.errors import FactMemError, MissingPackageError, UnknownProviderError
+from factmem.facts import Concept, SingleFact
+from factmem.providers import InMemoryProvider, NoMemory, open_provider, provider_entry_points, registry
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+CITY = Concept.single("city", "d")
+USER, AGENT = MemorySubject("user"), MemoryScope.agent("a")
+
+
+class Recording(InMemoryProvider):
+    """Remembers what it was opened with."""
+
+    def __init__(self, where: str = "nowhere", *, mode: str = "none") -> None:
+        super().__init__()
+        self.opened = (where, mode)
+
+
+@pytest.fixture
+def recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a provider under the name ``rec``."""
+    points: dict[str, Any] = {"rec": _Point(Recording)}
+    monkeypatch.setattr(registry, "provider_entry_points", lambda: points)
+
+
+class _Point:
+    def __init__(self, factory: object) -> None:
+        self._factory = factory
+
+    def load(self) -> object:
+        if isinstance(self._factory, Exception):
+            raise self._factory
+        return self._factory
+
+
+def test_the_providers_of_this_repository_are_installed() -> None:
+    points = provider_entry_points()
+    assert list(points) == sorted(points)
+    assert {"none", "memory", "file", "sqlite-vec"} <= points.keys()
+    assert all(isinstance(point, EntryPoint) for point in points.values())
+
+
+@pytest.mark.parametrize(
+    ("address", "provider"),
+    [
+        ("none:", NoMemory),
+        ("memory:", InMemoryProvider),
+        ("file:{}", LocalFileMemoryProvider),
+        ("file://{}", LocalFileMemoryProvider),
+        ("sqlite-vec:{}", SqliteVecMemoryProvider),
+        ("sqlite-vec://{}", SqliteVecMemoryProvider),
+        ("{}", SqliteVecMemoryProvider),
+        ("facts.db", SqliteVecMemoryProvider),
+        ("./facts", SqliteVecMemoryProvider),
+    ],
+)
+async def test_an_address_opens_its_provider(address: str, provider: type, tmp_path: Path) -> None:
+    async with open_provider(address.format(tmp_path / "facts")) as opened:
+        assert type(opened) is provider
+
+
+@pytest.mark.parametrize("address", ["file:{}", "sqlite-vec:{}"])
+async def test_the_store_is_where_the_address_says(address: str, tmp_path: Path) -> None:
+    place = tmp_path / "some where" / "facts"
+    async with open_provider(address.format(place)) as provider:
+        assert not _exists(place)
+        await provider.save(SingleFact(CITY, "Oslo"), USER, AGENT)
+    assert _exists(place)
+
+
+def _exists(path: Path) -> bool:
+    return path.exists()
+
+
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize(
+    ("address", "opened"),
+    [
+        ("rec:", ("nowhere", "none")),
+        ("rec:relative/path", ("relative/path", "none")),
+        ("rec:/absolute/path", ("/absolute/path", "none")),
+        ("rec:///absolute/path", ("/absolute/path", "none")),
+        ("rec:a%20b%3Fc", ("a b?c", "none")),
+        ("rec:x?mode=fast", ("x", "fast")),
+        ("rec:?mode=a%26b", ("nowhere", "a&b")),
+        ("rec:C:/facts", ("C:/facts", "none")),
+    ],
+)
+def test_an_address_is_name_location_and_options(address: str, opened: tuple[str, str]) -> None:
+    provider = open_provider(address)
+    assert isinstance(provider, Recording)
+    assert provider.opened == opened
+
+
+@pytest.mark.parametrize("address", ["nosuch:x", "nosuch:", ":", "sqlite:x"])
+def test_an_unknown_name_is_told_with_the_known_ones(address: str) -> None:
+    with pytest.raises(UnknownProviderError, match="sqlite-vec"):
+        open_provider(address)
+
+
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize("address", ["rec:x?colour=red", "rec:x?mode=a&where=b"])
+def test_options_that_a_provider_does_not_take_are_refused(address: str) -> None:
+    with pytest.raises(UnknownProviderError, match="rec"):
+        open_provider(address)
+
+
+@pytest.mark.parametrize("address", ["none:somewhere", "memory:somewhere", "memory:?clock=now"])
+def test_a_provider_without_a_place_takes_none(address: str) -> None:
+    with pytest.raises(FactMemError):
+        open_provider(address)
+
+
+def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = _Point(ModuleNotFoundError("No module named 'psycopg'", name="psycopg"))
+    monkeypatch.setattr(registry, "provider_entry_points", lambda: {"postgres": missing})
+    with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[postgres\]'") as error:
+        open_provider("postgres:db")
+    assert error.value.package == "psycopg"
+
+
+def test_naming_the_providers_imports_none() -> None:
+    code = (
+        "import sys; from factmem.providers import provider_entry_points; provider_entry_points()\n"
+        "print([name for name in ('factmem_file', 'factmem_sqlite_vec', 'apsw', 'numpy') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
