@@ -11,7 +11,13 @@ from typing import Final, TypeVar
 
 import apsw
 
-from factmem.errors import CorruptStoreError, ProviderClosedError, ReadOnlyError, StoreUnavailableError
+from factmem.errors import (
+    CorruptStoreError,
+    MissingPackageError,
+    ProviderClosedError,
+    ReadOnlyError,
+    StoreUnavailableError,
+)
 from factmem_sqlite_vec.faults import own_errors
 from factmem_sqlite_vec.schema import check_header, found_version, migrate
 
@@ -224,8 +230,10 @@ def _connected(filename: str, flags: int, busy_timeout: float) -> apsw.Connectio
 
 
 def _load_vectors(connection: apsw.Connection) -> None:
-    import sqlite_vec
-
+    try:
+        import sqlite_vec
+    except ModuleNotFoundError:
+        raise MissingPackageError("sqlite-vec", extra="sqlite-vec") from None
     connection.enable_load_extension(True)
     try:
         connection.load_extension(sqlite_vec.loadable_path())

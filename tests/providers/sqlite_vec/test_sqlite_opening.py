@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,13 @@ from blockbuster import blockbuster_ctx
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.abc import EmbedderIdentity
-from factmem.errors import InvalidDataError, ProviderClosedError, ReadOnlyError, StoreUnavailableError
+from factmem.errors import (
+    InvalidDataError,
+    MissingPackageError,
+    ProviderClosedError,
+    ReadOnlyError,
+    StoreUnavailableError,
+)
 from factmem.providers import open_provider
 from factmem.testing import capabilities_of
 from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, USER, loaded_value, multiple, single
@@ -120,6 +128,21 @@ async def test_read_only_reads_and_refuses_to_write(tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path / "none.db", read_only=True) as reader:
         with pytest.raises(StoreUnavailableError, match=r"none\.db"):
             await reader.load(CITY, USER, PLANNER)
+
+
+async def test_a_missing_extension_is_told_of_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package is not installed, or its library does not load on this machine."""
+    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+        monkeypatch.setitem(sys.modules, "sqlite_vec", None)
+        with pytest.raises(MissingPackageError, match="pip install"):
+            await provider.load(CITY, USER, PLANNER)
+        broken = types.SimpleNamespace(loadable_path=lambda: str(tmp_path / "none.so"))
+        monkeypatch.setitem(sys.modules, "sqlite_vec", broken)
+        with pytest.raises(StoreUnavailableError, match="pip install"):
+            await provider.load(CITY, USER, PLANNER)
+    assert _names(tmp_path) == []
 
 
 @pytest.mark.parametrize("options", [{"busy_timeout": "soon"}, {"busy_timeout": -1}, {"read_only": "perhaps"}])
