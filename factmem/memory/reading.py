@@ -30,7 +30,7 @@ from factmem.recall import (
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json
+from factmem.values import Json, check_text
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
@@ -152,8 +152,8 @@ class MemoryReader(abc.ABC):
             settings: weights other than this memory's.
 
         Raises:
-            InvalidDataError: the query is blank, the limit is no positive number, or both kinds of
-                evidence are switched off.
+            InvalidDataError: the query is blank or holds lone surrogates, the limit is no positive number,
+                or both kinds of evidence are switched off.
             EmbedderError: the embedder failed.
             EmbedderMismatchError: the store's vectors come from another embedder.
         """
@@ -298,6 +298,7 @@ class MemoryReader(abc.ABC):
 def _check_query(query: str, limit: int) -> None:
     if not isinstance(query, str) or not query.strip():
         raise InvalidDataError("the query is blank: say what to look for")
+    check_text(query, path="$.query")
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise InvalidDataError("limit must be a whole number from 1 on")
 
