@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -11,7 +11,7 @@ from factmem.cli.session import Session
 
 __all__ = ["app"]
 
-app = typer.Typer(
+app: Final = typer.Typer(
     name="factmem",
     help="A typed fact store for AI agents: keep what was said, and get it back with its source.",
     add_completion=False,

@@ -144,6 +144,13 @@ def _typed() -> Sequence[tuple[SingleConcept[Any], Any, str]]:
     )
 
 
+def _values_by_keyword() -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for concept, value, _ in _typed():
+        values.setdefault(concept.keyword, []).append(str(value))
+    return values
+
+
 async def _save_typed(memory: Memory, conversations: Sequence[Conversation]) -> None:
     said = {message.id: (message, whole.id) for whole in conversations for message in whole.messages}
     for concept, value, message_id in _typed():
@@ -218,7 +225,9 @@ def _print_demo(
     out: Console, taken: Ingestion, answers: Sequence[_Answer], leaks: Sequence[str], keep: Path | None
 ) -> None:
     out.print("Two conversations of a fictitious user, three weeks apart, were taken in:", style="bold")
-    out.print(f"  {taken}, {len(_typed())} typed facts beside them.\n")
+    typed = "; ".join(f"{name} {' then '.join(values)}" for name, values in _values_by_keyword().items())
+    out.print(f"  {taken}")
+    out.print(f"  typed facts saved beside them: {typed}\n")
     out.print("Then a new process was asked:", style="bold")
     for answer in answers:
         _print_answer(out, answer)

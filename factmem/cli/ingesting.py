@@ -119,7 +119,7 @@ class Taking:
 
 async def ingest(
     session: Session,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Conversations: JSON or JSON Lines.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Conversations: JSON or JSON Lines.")],
     scope: ScopeOption = None,
     subject: SubjectOption = None,
     source: Annotated[str | None, typer.Option(metavar="NAME", help="Where they come from, to filter by.")] = None,

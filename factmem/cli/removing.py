@@ -31,12 +31,12 @@ def add_to(app: typer.Typer) -> None:
     command(app, "restore")(restore)
 
 
-IdsArgument = Annotated[list[str], typer.Argument(metavar="ID...", help="Records, by the ids that recall shows.")]
+IdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Records, by the ids that recall shows.")]
 
 
 async def forget(
     session: Session,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="These records.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="These records.")] = None,
     scope: ScopeOption = None,
     exact: ExactOption = False,
     subject: SubjectOption = None,

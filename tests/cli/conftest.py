@@ -67,8 +67,8 @@ class CommandLine:
 
 @pytest.fixture(autouse=True)
 def _nobodys_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("STORE", "ORGANIZATION", "VIEWER"):
-        monkeypatch.delenv(f"FACTMEM_{name}", raising=False)
+    for name in ("FACTMEM_STORE", "FACTMEM_ORGANIZATION", "FACTMEM_VIEWER", "FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 

@@ -65,7 +65,7 @@ def test_private_conversations_are_seen_by_their_viewer_alone(cli: CommandLine, 
 def test_a_private_conversation_needs_a_viewer(cli: CommandLine, talk: Talk) -> None:
     done = cli.run("ingest", str(talk("I like tea.")), "--private")
     assert done.code == 2
-    assert "--viewer" in done.err
+    assert "owner" in done.err
 
 
 def test_a_bad_file_is_told_and_the_others_are_taken_in(cli: CommandLine, talk: Talk, tmp_path: Path) -> None:

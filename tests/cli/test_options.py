@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,17 +21,22 @@ COMMANDS = (
 )
 
 
-def test_help_mentions_every_command(cli: CommandLine) -> None:
-    done = cli.run("--help")
+def help_of(cli: CommandLine, *words: str) -> str:
+    """Return a help page without colours, which some CI systems force upon it."""
+    done = cli.run(*words, "--help")
     assert done.code == 0
-    assert [name for name in COMMANDS if f" {name} " not in done.out] == []
+    return re.sub(r"\x1b\[[\d;]*m", "", done.out)
+
+
+def test_help_mentions_every_command(cli: CommandLine) -> None:
+    page = help_of(cli)
+    assert [name for name in COMMANDS if f" {name} " not in page] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_and_takes_the_global_options(cli: CommandLine, name: str) -> None:
-    done = cli.run(name, "--help")
-    assert done.code == 0
-    assert [option for option in ("--store", "--organization", "--viewer", "--json") if option not in done.out] == []
+    page = help_of(cli, name)
+    assert [option for option in ("--store", "--organization", "--viewer", "--json") if option not in page] == []
 
 
 def test_no_command_shows_the_help(cli: CommandLine) -> None:
@@ -123,6 +129,12 @@ def test_with_json_an_error_is_an_object_on_stderr(cli: CommandLine) -> None:
 @pytest.mark.parametrize(("address", "type"), [("nowhere:x", "UnknownProviderError"), ("none:", "CapabilityError")])
 def test_a_store_that_cannot_do_it_is_an_error(cli: CommandLine, talk: Talk, address: str, type: str) -> None:
     assert cli.error("ingest", str(talk("I like tea.")), "--store", address)["type"] == type
+
+
+def test_words_that_are_no_text_are_an_error(cli: CommandLine) -> None:
+    """Python reads arguments that are not UTF-8 as lone surrogates, which no embedder takes."""
+    for words in (["recall", "caf\udce9"], ["load", "caf\udce9"], ["save", "seats", "caf\udce9"]):
+        assert cli.error(*words)["type"] in ("InvalidDataError", "RecordNotFoundError")
 
 
 def test_a_scope_that_climbs_is_an_error(cli: CommandLine) -> None:
