@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["unit_rows", "unit_vector"]
+__all__ = ["storable_vector", "unit_rows", "unit_vector"]
 
 
 def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.float32]:
@@ -24,6 +24,21 @@ def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.floa
         raise InvalidVectorError(f"an embedding must have one axis, not {row.ndim}")
     unit: NDArray[np.float32] = unit_rows(row[None, :], dimension=dimension)[0]
     return unit
+
+
+def storable_vector(vector: Any, *, dimension: int | None) -> NDArray[np.float32]:
+    """Return a vector as a store keeps it: see `unit_vector`.
+
+    Args:
+        vector: the vector as it came in.
+        dimension: of the embedder that the store is bound to; None if it is bound to none.
+
+    Raises:
+        InvalidVectorError: see `unit_vector`; or the store is bound to no embedder yet.
+    """
+    if dimension is None:
+        raise InvalidVectorError("the store has no embedder yet: call use_embedder before handing in vectors")
+    return unit_vector(vector, dimension=dimension)
 
 
 def unit_rows(matrix: Any, *, dimension: int | None = None) -> NDArray[np.float32]:

@@ -114,7 +114,8 @@ class KeepsHistory(Protocol):
 
         Raises:
             ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written.
-            InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension; nothing was written.
+            InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
+                bound to no embedder; nothing was written.
             RecordNotFoundError: a change of state names no assertion of this store.
             StoreUnavailableError: nothing was written.
         """
@@ -167,7 +168,8 @@ class KeepsVectors(Protocol):
         """Keep vectors of assertions that have none yet, by sequence number; unknown numbers are passed over.
 
         Raises:
-            InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension; none was kept.
+            InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
+                bound to no embedder; none was kept.
         """
         ...
 

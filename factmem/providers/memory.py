@@ -9,7 +9,7 @@ from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, Receipt, 
 from factmem.errors import EmbedderMismatchError, ProviderClosedError, RecordNotFoundError
 from factmem.providers.ledger import LedgerProvider, TrackIndex
 from factmem.records import Assertion, LogEntry, Place, Recorded, StateChange, Tombstone
-from factmem.vectors import unit_vector
+from factmem.vectors import storable_vector, unit_vector
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ class InMemoryProvider(LedgerProvider):
                     if self._index.known(assertion) is None and trial.known(assertion) is None:
                         trial.record(assertion, 0, self._clock)
                     if vector is not None:
-                        vectors[id(statement)] = unit_vector(vector, dimension=self._dimension)
+                        vectors[id(statement)] = storable_vector(vector, dimension=self._dimension)
                 case StateRequest(assertion_id=assertion_id) if assertion_id not in self._alive:
                     raise RecordNotFoundError("no assertion of this store has the id whose state should change")
                 case _:
@@ -129,7 +129,7 @@ class InMemoryProvider(LedgerProvider):
     async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """See `factmem.abc.KeepsVectors.put_vectors`."""
         self._check_open()
-        checked = {seq: unit_vector(vector, dimension=self._dimension) for seq, vector in vectors.items()}
+        checked = {seq: storable_vector(vector, dimension=self._dimension) for seq, vector in vectors.items()}
         known = {entry.seq for entry in self._log if isinstance(entry, Recorded)}
         self._vectors.update({seq: vector for seq, vector in checked.items() if seq in known})
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
 from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError
 from factmem.records import LogEntry, Place, Recorded, Tombstone
-from factmem.vectors import unit_vector
+from factmem.vectors import storable_vector
 from factmem_file.counter import Counter
 from factmem_file.logs import assertion_id, erased_log, payload_of, place_log
 from factmem_file.mirrors import Mirror, Mirrors
@@ -190,7 +190,7 @@ class Ledger:
         """See `factmem.abc.KeepsVectors.put_vectors`."""
         identity = self.embedder()
         dimension = identity.dimension if identity else None
-        checked = {seq: unit_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
+        checked = {seq: storable_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
         if identity is None or not checked:
             return
         with self._storage.lock(self._lock_timeout), self._guard:

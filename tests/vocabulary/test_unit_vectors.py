@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import InvalidVectorError
-from factmem.vectors import unit_rows, unit_vector
+from factmem.vectors import storable_vector, unit_rows, unit_vector
 
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -76,3 +76,9 @@ def test_the_path_names_the_bad_row() -> None:
 def test_what_is_no_matrix_is_refused(matrix: Any) -> None:
     with pytest.raises(InvalidVectorError):
         unit_rows(matrix)
+
+
+def test_a_store_without_an_embedder_takes_no_vector() -> None:
+    with pytest.raises(InvalidVectorError, match="use_embedder"):
+        storable_vector([1, 2], dimension=None)
+    np.testing.assert_allclose(storable_vector([0, 2], dimension=2), [0, 1])

@@ -102,6 +102,16 @@ class VectorSpecs(ProviderCase):
             await vectors.put_vectors({first.recorded.seq: _vector(1, 0, 0, 0), second.recorded.seq: _vector(*wrong)})
         assert list((await vectors.vectors(None))[0]) == []
 
+    async def test_a_vector_before_any_embedder_is_refused(self, history: KeepsHistory, vectors: KeepsVectors) -> None:
+        """Nobody could say whose it is; it is not let fall either."""
+        known = await only(history, said(LANGUAGES, "Thai"))
+        with pytest.raises(InvalidVectorError):
+            await vectors.put_vectors({known.seq: _vector(1, 0, 0, 0)})
+        with pytest.raises(InvalidVectorError):
+            await history.append([Append(assertion=said(LANGUAGES, "Ewe"), vector=_vector(1, 0, 0, 0))])
+        assert list(await history.entries(Place(USER, PLANNER))) == [known]
+        assert list((await vectors.vectors(None))[0]) == []
+
     async def test_vectors_of_unknown_numbers_are_passed_over(
         self, history: KeepsHistory, vectors: KeepsVectors
     ) -> None:

@@ -1,0 +1,24 @@
+"""The kit finds what it is there to find: each provider that breaks one promise fails it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+BROKEN = Path(__file__).with_name("broken_providers.py")
+
+
+def test_every_broken_provider_fails_the_kit() -> None:
+    """And only some of the specs: the kit says what is broken."""
+    quick = ["-q", "--tb=no", "-k", "not hostile and not limit", "-o", "python_files=broken_providers.py"]
+    command = [sys.executable, "-m", "pytest", *quick, str(BROKEN)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BROKEN.parents[2]).stdout
+    broken = set(re.findall(r"^class (\w+)\(InMemoryProvider\)", BROKEN.read_text(encoding="utf-8"), re.MULTILINE))
+    failures = re.findall(r"^FAILED .*::Test(\w+)::(\w+)", told, re.MULTILINE)
+    assert len(broken) > 10
+    assert broken - {provider for provider, _ in failures} == set()
+    for provider in broken:
+        specs = {spec for name, spec in failures if name == provider}
+        assert len(specs) < 60, (provider, len(specs))
