@@ -11,6 +11,7 @@ import datetime as dt
 import enum
 import functools
 import hashlib
+import json
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -19,7 +20,7 @@ from factmem.details import Evidence, FactDetails, Origin
 from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json, canonical_bytes, decode_value, encode_value, type_of
+from factmem.values import canonical_bytes, decode_value, encode_value, type_of
 
 __all__ = [
     "Assertion",
@@ -134,20 +135,21 @@ class Assertion:
     def fingerprint(self) -> bytes:
         """The same assertion handed in twice has the same fingerprint: place, owner, value, time and message."""
         scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence
-        identity: Json = [
+        # Names are the same only if they are equal; values are if their canonical bytes are.
+        identity = [
             scope.tenant,
             list(scope.segments),
             list(subject.key),
             self.details.owner,
             self.keyword,
-            self.data,
+            _digest(canonical_bytes(self.data)).hex(),
             self.removed,
             self.timestamp.isoformat(),
             [[item.conversation_id, item.message_id] for item in evidence[:1]],
             self.revises,
             self.revised,
         ]
-        return _digest(canonical_bytes(identity))
+        return _digest(json.dumps(identity).encode())
 
 
 def _digest(data: bytes) -> bytes:

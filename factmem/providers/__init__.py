@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from factmem.providers.group import GroupCommit, Waiting
 from factmem.providers.ledger import (
     LedgerProvider,
     TrackIndex,
@@ -16,10 +17,12 @@ from factmem.providers.registry import ENTRY_POINT_GROUP, open_provider, provide
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "GroupCommit",
     "InMemoryProvider",
     "LedgerProvider",
     "NoMemory",
     "TrackIndex",
+    "Waiting",
     "check_readable",
     "check_writable",
     "fact_of",

@@ -190,8 +190,8 @@ class TrackIndex:
         key = (*said.track, said.slot)
         self._recorded[said.fingerprint] = recorded
         before = self._slots.get(recorded.record_id)
-        if before is not None and before != key:
-            self._record_ids.pop(before, None)
+        if before is not None and before != key and self._record_ids.get(before) == recorded.record_id:
+            del self._record_ids[before]
         self._slots[recorded.record_id] = key
         self._record_ids[key] = recorded.record_id
         _, shapes = self._types.setdefault(said.track, (said.fact_type, []))

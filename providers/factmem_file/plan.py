@@ -11,7 +11,7 @@ from factmem.abc import Append, Clock, LogName, Position, Receipt, Statement, St
 from factmem.errors import FactMemError, RecordNotFoundError
 from factmem.providers import TrackIndex
 from factmem.records import Assertion, LogEntry, StateChange
-from factmem.vectors import unit_vector
+from factmem.vectors import storable_vector
 from factmem_file.logs import place_log
 from factmem_file.mirrors import Mirror
 
@@ -30,23 +30,21 @@ class Request:
         statements: what to do.
         receipts: what became of the assertions.
         error: why it was refused, or could not be written.
-        settled: whether the above is final.
+        done: whether the above is final; see `factmem.providers.Waiting`.
         logs: the logs it hangs on.
-        withdrawn: nobody waits for it any more; if it was not begun, it shall not be.
     """
 
     statements: Sequence[Statement]
     receipts: list[Receipt] = attrs.field(factory=list)
     error: FactMemError | None = None
-    settled: bool = False
+    done: bool = False
     logs: set[LogName] = attrs.field(factory=set)
-    withdrawn: bool = False
 
     def settle(self, error: FactMemError | None) -> None:
         """Make it final; an earlier error stands."""
-        if not self.settled:
+        if not self.done:
             self.error = self.error or error
-            self.settled = True
+            self.done = True
 
 
 @attrs.define(eq=False)
@@ -75,7 +73,7 @@ class Plan:
         mirror_of: gives the copy of a log, caught up.
         locate: gives the log of an assertion's id, or None.
         clock: gives the time of recording.
-        dimension: of the store's vectors, if that is settled.
+        dimension: of the store's vectors, once it has an embedder.
         logs: what each log gets.
     """
 
@@ -111,7 +109,7 @@ class Plan:
                     index = self._planned(log).mirror.indexed()
                     if index.known(assertion) is None and trial.known(assertion) is None:
                         trial.record(assertion, 0, self.clock)
-                    unit = None if vector is None else unit_vector(vector, dimension=self.dimension)
+                    unit = None if vector is None else storable_vector(vector, dimension=self.dimension)
                     steps.append((log, statement, unit))
                 case StateRequest(assertion_id=assertion_id):
                     found = self.locate(assertion_id)

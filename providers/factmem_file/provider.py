@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,7 +12,7 @@ import anyio.to_thread
 
 from factmem.abc import Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, Storage, system_clock
 from factmem.errors import InvalidDataError, ProviderClosedError
-from factmem.providers import LedgerProvider
+from factmem.providers import GroupCommit, LedgerProvider
 from factmem.records import LogEntry, Place
 from factmem.vectors import unit_vector
 from factmem_file.ledger import Ledger
@@ -61,8 +60,7 @@ class LocalFileMemoryProvider(LedgerProvider):
         super().__init__(clock=clock)
         seconds = _seconds(lock_timeout)
         self._ledger = Ledger(storage or LocalStorage(root), clock=clock, lock_timeout=seconds)
-        self._pending: deque[Request] = deque()
-        self._turn = anyio.Lock()
+        self._group: GroupCommit[Request] = GroupCommit(self._ledger.commit, anyio.CapacityLimiter(1))
         self._closed = False
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
@@ -71,21 +69,10 @@ class LocalFileMemoryProvider(LedgerProvider):
         if not statements:
             return ()
         request = Request(tuple(statements))
-        self._pending.append(request)
-        try:
-            async with self._turn:
-                if not request.settled:
-                    await anyio.to_thread.run_sync(self._commit_pending)
-        finally:
-            request.withdrawn = True
+        await self._group.submit(request)
         if request.error is not None:
             raise request.error
         return request.receipts
-
-    def _commit_pending(self) -> None:
-        """Take all who wait now; from here on they are settled, whoever is cancelled."""
-        waiting = [self._pending.popleft() for _ in range(len(self._pending))]
-        self._ledger.commit([request for request in waiting if not request.withdrawn])
 
     async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
         """See `factmem.abc.KeepsHistory.entries`."""
@@ -108,7 +95,7 @@ class LocalFileMemoryProvider(LedgerProvider):
         await self._write(lambda: self._ledger.use_embedder(identity, replace=replace))
 
     async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """See `factmem.abc.KeepsVectors.put_vectors`. Before an embedder is bound, none is kept."""
+        """See `factmem.abc.KeepsVectors.put_vectors`."""
         await self._write(lambda: self._ledger.put_vectors(vectors))
 
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
@@ -146,8 +133,8 @@ class LocalFileMemoryProvider(LedgerProvider):
     async def aclose(self) -> None:
         """See `AgentMemoryProvider.aclose`."""
         self._closed = True
-        async with self._turn:
-            self._ledger.close()
+        with anyio.CancelScope(shield=True):
+            await self._group.alone(self._ledger.close)
 
     async def _run(self, work: Callable[[], T]) -> T:
         self._check_open()
@@ -155,8 +142,7 @@ class LocalFileMemoryProvider(LedgerProvider):
 
     async def _write(self, work: Callable[[], T]) -> T:
         self._check_open()
-        async with self._turn:
-            return await anyio.to_thread.run_sync(work)
+        return await self._group.alone(work)
 
     def _check_open(self) -> None:
         if self._closed:

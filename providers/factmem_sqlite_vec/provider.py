@@ -16,12 +16,11 @@ import attrs
 
 from factmem.abc import Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, StateRequest, system_clock
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ProviderClosedError
-from factmem.providers import LedgerProvider
+from factmem.providers import GroupCommit, LedgerProvider
 from factmem.records import LogEntry, Place
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec import reading
 from factmem_sqlite_vec.erasing import delete_records, scrub, scrub_is_due
-from factmem_sqlite_vec.group import GroupCommit, Request
 from factmem_sqlite_vec.rows import NewRow, prepared
 from factmem_sqlite_vec.store import Store
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
@@ -39,12 +38,29 @@ _MOST_DIMENSIONS: Final = 8192
 _VECTORS_PER_CHUNK: Final = 256
 
 
+@attrs.define(eq=False)
+class Request:
+    """One call of `append` on its way.
+
+    Attributes:
+        statements: what to write.
+        receipts: what became of it, once it is done.
+        error: why nothing of it was written, if it was not.
+        done: see `factmem.providers.Waiting`.
+    """
+
+    statements: Sequence[Statement]
+    receipts: Sequence[Receipt] = ()
+    error: BaseException | None = None
+    done: bool = False
+
+
 @attrs.frozen(eq=False)
 class _Live:
     """What is open, and in which process."""
 
     store: Store
-    group: GroupCommit
+    group: GroupCommit[Request]
     readers: anyio.CapacityLimiter
     process: int = attrs.field(factory=os.getpid)
 
@@ -94,7 +110,11 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """See `factmem.abc.KeepsHistory.append`."""
-        return await self._live().group.submit(statements)
+        request = Request(statements)
+        await self._live().group.submit(request)
+        if request.error is not None:
+            raise request.error
+        return request.receipts
 
     async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
         """See `factmem.abc.KeepsHistory.entries`."""
@@ -202,7 +222,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
     def _start(self) -> _Live:
         store = Store(self._path, read_only=self._read_only, busy_timeout=self._busy_timeout)
-        group = GroupCommit(partial(self._commit, store), anyio.CapacityLimiter(1))
+        group: GroupCommit[Request] = GroupCommit(partial(self._commit, store), anyio.CapacityLimiter(1))
         return _Live(store, group, anyio.CapacityLimiter(_READERS))
 
     def _commit(self, store: Store, requests: Sequence[Request]) -> None:

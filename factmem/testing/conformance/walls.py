@@ -19,7 +19,7 @@ from factmem.testing.conformance.samples import CITY, PLANNER, USER, multiple, s
 
 __all__ = ["WallSpecs"]
 
-__HOSTILE_NAMES: Final = (
+_HOSTILE_NAMES: Final = (
     ".", "..", "...", "../..", "..\\..", "/", "//", "a/b", "a\\b", "/etc/passwd", "C:\\x", "~", "$HOME", "`id`",
     "%", "%2F", "%2e%2e", "%00", "100%", "_", "a_b", "axb", "*", "?", "'", "''", '"', "';--", "a b", " a", "a ", "a.",
     "a", "A", "ab", "CON", "con", "nul.txt", "-rf", "#x", "a:b", "a|b", "a@b", "a&b", "a=b", "[a]", "{a}", "<a>",
@@ -107,23 +107,35 @@ class WallSpecs(ProviderCase):
         assert await provider.load(CITY, USER, PLANNER) == single(CITY, "Oslo")
         assert await provider.load(other, USER, PLANNER / "child") == multiple(other, 1, 2)
 
+    async def test_the_same_fact_at_names_that_look_alike_is_kept_in_each(self, provider: AgentMemoryProvider) -> None:
+        """Two names are the same only if they are equal; normal forms fold values, never names."""
+        for composed, decomposed in [("é", "e\u0301"), ("\ufb01", "fi"), ("한", "\u1112\u1161\u11ab")]:
+            for name in (composed, decomposed):
+                await provider.save(single(CITY, "Oslo"), MemorySubject(name), PLANNER)
+                await provider.save(single(CITY, "Oslo"), USER, MemoryScope.product(name))
+                await provider.save(single(Concept.single(name, "d"), "Oslo"), USER, PLANNER)
+            for name in (composed, decomposed):
+                assert await provider.load(CITY, MemorySubject(name), PLANNER) == single(CITY, "Oslo")
+                assert await provider.load(CITY, USER, MemoryScope.product(name)) == single(CITY, "Oslo")
+                assert await provider.load(Concept.single(name, "d"), USER, PLANNER) is not None
+
     async def test_hostile_scope_names_are_names(self, provider: AgentMemoryProvider) -> None:
-        await _assert_walled(provider, [(USER, MemoryScope.product(name)) for name in __HOSTILE_NAMES])
+        await _assert_walled(provider, [(USER, MemoryScope.product(name)) for name in _HOSTILE_NAMES])
 
     async def test_hostile_child_scope_names_are_names(self, provider: AgentMemoryProvider) -> None:
-        await _assert_walled(provider, [(USER, _ROOT / "x" / name) for name in __HOSTILE_NAMES])
+        await _assert_walled(provider, [(USER, _ROOT / "x" / name) for name in _HOSTILE_NAMES])
 
     async def test_hostile_subject_names_are_names(self, provider: AgentMemoryProvider) -> None:
-        await _assert_walled(provider, [(MemorySubject(name), PLANNER) for name in __HOSTILE_NAMES])
+        await _assert_walled(provider, [(MemorySubject(name), PLANNER) for name in _HOSTILE_NAMES])
 
     async def test_hostile_individual_names_are_names(self, provider: AgentMemoryProvider) -> None:
-        await _assert_walled(provider, [(USER.individual(name), PLANNER) for name in __HOSTILE_NAMES])
+        await _assert_walled(provider, [(USER.individual(name), PLANNER) for name in _HOSTILE_NAMES])
 
     async def test_hostile_tenant_names_are_names(self, provider: AgentMemoryProvider) -> None:
-        await _assert_walled(provider, [(USER, PLANNER.within(name)) for name in __HOSTILE_NAMES])
+        await _assert_walled(provider, [(USER, PLANNER.within(name)) for name in _HOSTILE_NAMES])
 
     async def test_hostile_keywords_are_keys_of_their_own(self, provider: AgentMemoryProvider) -> None:
-        facts = [single(Concept.single(name, "d", int), number, number) for number, name in enumerate(__HOSTILE_NAMES)]
+        facts = [single(Concept.single(name, "d", int), number, number) for number, name in enumerate(_HOSTILE_NAMES)]
         for fact in facts:
             await provider.save(fact, USER, PLANNER)
         assert list(await provider.load_all(USER, PLANNER)) == facts
