@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import datetime as dt
+import functools
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -174,7 +175,8 @@ class MemoryReader(abc.ABC):
         )
         weights = settings or self._reading.settings
         corpus = await self._corpus()
-        return await ranked(
+        rank = functools.partial(
+            ranked,
             corpus,
             self._mirror.terms(query) if lexical else (),
             await embed_query(self._embedder, query) if semantic else None,
@@ -185,6 +187,7 @@ class MemoryReader(abc.ABC):
             settings=weights if lexical else attrs.evolve(weights, lexical_weight=0.0),
             concepts=self._reading.concepts,
         )
+        return await to_thread.run_sync(rank)
 
     async def get(self, record_id: str) -> FactRecord[Any]:
         """Return the current record with an id.

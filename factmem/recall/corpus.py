@@ -161,7 +161,8 @@ class Corpus:
 
     def _posting(self, term: int | None, seen: _Visible) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         starts, rows, counts = self._postings
-        if term is None:
+        # A term may have got its number after this corpus was laid out.
+        if term is None or term + 1 >= len(starts):
             return rows[:0], counts[:0]
         posting = slice(starts[term], starts[term + 1])
         if seen.everything:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from anyio import to_thread
 
 from factmem.abc import Embedder
 from factmem.errors import InvalidDataError
@@ -164,7 +163,7 @@ async def embed_query(embedder: Embedder, query: str) -> NDArray[np.float32] | N
     return vector
 
 
-async def ranked(
+def ranked(
     corpus: Corpus,
     terms: Sequence[int | None],
     vector: NDArray[np.float32] | None,
@@ -179,24 +178,19 @@ async def ranked(
     """Return the true best of all records that the viewer sees and the filter keeps, best first.
 
     Equal scores are ordered by timestamp, newest first, then by a digest of what is said, so that the order
-    is the same in every store. Runs in a worker thread.
+    is the same in every store.
+
+    Args:
+        corpus: everything current.
+        terms: the numbers of the query's distinct terms; None for one that no record holds.
+        vector: the query's embedding of length 1, or None to go by words alone.
+        wanted: which records count.
+        viewer: who asks.
+        limit: how many results at the most.
+        now: what ages are counted from.
+        settings: what weighs.
+        concepts: the declared concepts by keyword.
     """
-    return await to_thread.run_sync(
-        lambda: _ranked(corpus, terms, vector, wanted, viewer, limit, now, settings, concepts)
-    )
-
-
-def _ranked(
-    corpus: Corpus,
-    terms: Sequence[int | None],
-    vector: NDArray[np.float32] | None,
-    wanted: RecallFilter,
-    viewer: str | None,
-    limit: int,
-    now: dt.datetime,
-    settings: RecallSettings,
-    concepts: Mapping[str, Concept[Any, Any]],
-) -> list[RecallMatch]:
     import numpy as np
 
     candidates = np.flatnonzero(corpus.visible(viewer) & wanted.mask(corpus.rows))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
@@ -127,3 +128,17 @@ async def test_four_verbs_without_places_to_look_in_say_so() -> None:
     memory = Memory(FourVerbs(), subjects=[], embedder=HashEmbedder())
     with pytest.raises(CapabilityError, match="subjects="):
         await memory.recall("anything")
+
+
+async def test_recall_beside_saves_that_bring_new_words_never_fails() -> None:
+    memory = await filled(InMemoryProvider())
+
+    async def say(number: int) -> None:
+        words = f"word{number} and{number} more{number}"
+        await memory.save(MultipleFacts(LIKES, (words,), timestamp=NOW), subject=USER, scope=ALPHA)
+        assert await memory.recall(words, limit=1)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(30):
+            tasks.start_soon(say, number)
+    assert len(await memory.list_records()) == 34
