@@ -68,10 +68,11 @@ class GroupCommit(Generic[W]):
         await self._in_thread(partial(self._commit, batch))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
+        done: list[T] = []
         # A batch that was taken must be decided: others wait for it.
         with anyio.CancelScope(shield=True):
-            done = await anyio.to_thread.run_sync(self._one_at_a_time, work, limiter=self._limiter)
-        return done  # noqa: RET504 - to a type checker a scope may swallow, and nothing be returned
+            done.append(await anyio.to_thread.run_sync(self._one_at_a_time, work, limiter=self._limiter))
+        return done[0]
 
     def _one_at_a_time(self, work: Callable[[], T]) -> T:
         # asyncio's own Task.cancel() leaves the thread running and frees the turn; the next one waits here.
