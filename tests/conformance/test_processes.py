@@ -93,6 +93,7 @@ async def saved(address: str) -> set[int]:
     return halves[0]
 
 
+@pytest.mark.timeout(1800)
 @durable_providers
 def test_no_acknowledged_save_is_lost_to_a_kill(name: str, savers: Savers, tmp_path: Path, big: bool) -> None:
     """At any moment: while opening, while saving four facts at once, and again on what a kill left behind."""
