@@ -39,7 +39,7 @@ _VECTORS_PER_CHUNK: Final = 256
 
 
 @attrs.define(eq=False)
-class Request:
+class _Request:
     """One call of `append` on its way.
 
     Attributes:
@@ -60,7 +60,7 @@ class _Live:
     """What is open, and in which process."""
 
     store: Store
-    group: GroupCommit[Request]
+    group: GroupCommit[_Request]
     readers: anyio.CapacityLimiter
     process: int = attrs.field(factory=os.getpid)
 
@@ -110,7 +110,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """See `factmem.abc.KeepsHistory.append`."""
-        request = Request(statements)
+        request = _Request(statements)
         await self._live().group.submit(request)
         if request.error is not None:
             raise request.error
@@ -222,10 +222,10 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
     def _start(self) -> _Live:
         store = Store(self._path, read_only=self._read_only, busy_timeout=self._busy_timeout)
-        group: GroupCommit[Request] = GroupCommit(partial(self._commit, store), anyio.CapacityLimiter(1))
+        group: GroupCommit[_Request] = GroupCommit(partial(self._commit, store), anyio.CapacityLimiter(1))
         return _Live(store, group, anyio.CapacityLimiter(_READERS))
 
-    def _commit(self, store: Store, requests: Sequence[Request]) -> None:
+    def _commit(self, store: Store, requests: Sequence[_Request]) -> None:
         """Decide requests, in one transaction and in a worker thread."""
         ready = [(request, rows) for request in requests if (rows := _prepared(request)) is not None]
 
@@ -247,7 +247,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
                 request.done = True
 
 
-def _prepared(request: Request) -> list[NewRow | StateRequest] | None:
+def _prepared(request: _Request) -> list[NewRow | StateRequest] | None:
     try:
         return prepared(request.statements)
     except Exception as error:
