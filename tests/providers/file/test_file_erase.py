@@ -38,13 +38,13 @@ async def _secret(provider: LocalFileMemoryProvider, place: Place = PLACE) -> Re
     fact = SECRET.fact(["classified"], timestamp=NOON)
     details = FactDetails(metadata={"note": "classified"})
     (assertion,) = assertions_of(fact, place, details)
+    await provider.use_embedder(EMBEDDER)
     (receipt,) = await provider.append([Append(assertion=assertion, vector=VECTOR)])
     return receipt.recorded
 
 
 async def test_no_file_holds_a_word_of_it(tmp_path: Path) -> None:
     async with LocalFileMemoryProvider(tmp_path) as provider:
-        await provider.use_embedder(EMBEDDER)
         await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
         secret = await _secret(provider)
         await provider.append(
