@@ -103,3 +103,22 @@ async def test_another_viewers_private_fact_cannot_be_forgotten(memory: Memory) 
     (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER, private=True)
     assert (await memory.as_viewer("bob").forget(record.id)).erased == 0
     assert await city(memory) == "Porto"
+
+
+async def test_what_would_be_forgotten_is_what_is_forgotten_whatever_its_state(memory: Memory) -> None:
+    (kept,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
+    (taken_back,) = await memory.remember("We meet at the harbour.")
+    await memory.retract(taken_back.id)
+    doomed = await memory.would_forget(concepts=["statement"])
+    assert [(record.id, record.state.value) for record in doomed] == [(taken_back.id, "retracted")]
+    assert (await memory.forget(concepts=["statement"])).erased == 1
+    assert await memory.would_forget(concepts=["statement"]) == []
+    assert [record.id for record in await memory.list_records()] == [kept.id]
+
+
+async def test_the_history_of_a_concept_over_all_its_places(memory: Memory) -> None:
+    await memory.save(SingleFact(CITY, "Lisbon", timestamp=MARCH), subject=USER, scope="/product/a")
+    await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER, scope="/product/b")
+    everywhere = [(record.value, record.state.value) for record in await memory.history("city")]
+    assert everywhere == [("Lisbon", "active"), ("Porto", "active")]
+    assert [record.value for record in await memory.history(CITY, scope="/product/a")] == ["Lisbon"]
