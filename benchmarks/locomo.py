@@ -22,9 +22,7 @@ from rich.progress import track
 
 from factmem import Embedder, Memory
 from factmem.detection import read_conversations
-from factmem.recall import MiniLMEmbedder, WordLlamaEmbedder
-
-EMBEDDERS: dict[str, type[Embedder]] = {"wordllama": WordLlamaEmbedder, "minilm": MiniLMEmbedder}
+from factmem.recall import embedder_named
 
 
 def gold_turns(question: dict[str, Any], turns: set[str]) -> set[str]:
@@ -77,11 +75,11 @@ async def measure(path: Path, store: str, embedder: Embedder) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path, help="the LoCoMo file")
-    parser.add_argument("--embedder", choices=EMBEDDERS, default="wordllama")
+    parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm or openai:MODEL@DIMENSION")
     parser.add_argument("--store", choices=("sqlite-vec", "file"), default="sqlite-vec")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    result = anyio.run(measure, options.path, options.store, EMBEDDERS[options.embedder]())
+    result = anyio.run(measure, options.path, options.store, embedder_named(options.embedder))
     if options.json:
         print(json.dumps(result, indent=2))
         return

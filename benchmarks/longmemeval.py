@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from locomo import EMBEDDERS
 from retrieval_metrics import Scores, ndcg_longmemeval, sessions_of
 from rich.progress import track
 
 from factmem import Conversation, Embedder, Memory
 from factmem.detection import conversations_in
+from factmem.recall import embedder_named
 
 
 def questions_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -83,12 +83,12 @@ async def measure(path: Path, store: str, embedder: Embedder, limit: int | None)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path, help="the LongMemEval file")
-    parser.add_argument("--embedder", choices=EMBEDDERS, default="wordllama")
+    parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm or openai:MODEL@DIMENSION")
     parser.add_argument("--store", choices=("sqlite-vec", "file"), default="sqlite-vec")
     parser.add_argument("--limit", type=int, help="only the first so many questions")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    result = anyio.run(measure, options.path, options.store, EMBEDDERS[options.embedder](), options.limit)
+    result = anyio.run(measure, options.path, options.store, embedder_named(options.embedder), options.limit)
     if options.json:
         print(json.dumps(result, indent=2))
         return

@@ -48,12 +48,20 @@ def _global_options(
         str | None,
         typer.Option(envvar="FACTMEM_VIEWER", metavar="NAME", help="Who reads; sees and owns private facts."),
     ] = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FACTMEM_EMBEDDER",
+            metavar="NAME",
+            help="What makes the vectors: wordllama (the default), minilm or openai:MODEL@DIMENSION.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout and nothing else.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version.")
     ] = False,
 ) -> None:
-    ctx.obj = Session(store=store, organization=organization, viewer=viewer, as_json=as_json)
+    ctx.obj = Session(store=store, organization=organization, viewer=viewer, embedder=embedder, as_json=as_json)
 
 
 for _part in (demo, ingesting, reading, saving, removing, exploring, exchanging):

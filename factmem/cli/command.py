@@ -41,6 +41,7 @@ _GLOBAL: Final[dict[str, tuple[Any, Any]]] = {
     "store": (_text_option("store", "ADDRESS", "Where the facts are: a path, or NAME:LOCATION."), None),
     "organization": (_text_option("organization", "NAME", "Whose facts they are: the tenant."), None),
     "viewer": (_text_option("viewer", "NAME", "Who reads; sees and owns private facts."), None),
+    "embedder": (_text_option("embedder", "NAME", "What makes the vectors: wordllama, minilm, openai:…"), None),
     "as_json": (Annotated[bool, _JSON], False),
 }
 

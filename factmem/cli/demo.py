@@ -184,7 +184,11 @@ async def _ask(session: Session) -> list[_Answer]:
 
 async def _recall_elsewhere(session: Session, question: str) -> CompletedProcess[bytes]:
     """Run ``factmem recall`` in a new process."""
-    told = [("--organization", session.organization), ("--viewer", session.viewer)]
+    told = [
+        ("--organization", session.organization),
+        ("--viewer", session.viewer),
+        ("--embedder", session.embedder),
+    ]
     options = [word for name, value in told if value for word in (name, value)]
     words = [sys.executable, "-m", "factmem", "--store", session.address, *options, "--json"]
     return await anyio.run_process([*words, "recall", question, "--limit", str(_RESULTS)], check=False)

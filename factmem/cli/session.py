@@ -61,12 +61,14 @@ class Session:
         store: the store's address, if one was given.
         organization: the tenant.
         viewer: who reads and owns private facts.
+        embedder: the name of what makes the vectors; the default if None.
         as_json: whether stdout takes JSON and nothing else.
     """
 
     store: str | None = None
     organization: str | None = None
     viewer: str | None = None
+    embedder: str | None = None
     as_json: bool = False
 
     @property
@@ -92,6 +94,7 @@ class Session:
             read_only: refuse every write.
         """
         from factmem.memory import Memory
+        from factmem.recall import embedder_named
 
         scopes: list[MemoryScope | str] = [MemoryScope.CROSS_PRODUCT]
         async with Memory(
@@ -100,6 +103,7 @@ class Session:
             viewer=self.viewer,
             subjects=[MemorySubject.EVERYTHING, *([subject] if subject else [])],
             scopes=[*scopes, *([scope] if scope else [])],
+            embedder=embedder_named(self.embedder) if self.embedder else None,
             read_only=read_only,
         ) as memory:
             yield memory

@@ -11,6 +11,7 @@ from factmem.recall.embedders import (
     OpenAIEmbedder,
     WordLlamaEmbedder,
     default_embedder,
+    embedder_named,
 )
 from factmem.recall.engine import RecallFilter, RecallMatch, ScoreParts, embed_query, hydrate, ranked
 from factmem.recall.mirror import Mirror, embedded, log_source
@@ -35,6 +36,7 @@ __all__ = [
     "default_embedder",
     "embed_query",
     "embedded",
+    "embedder_named",
     "hydrate",
     "indexed_text",
     "log_source",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from anyio import Lock, to_thread
 
 from factmem.abc import Embedder, EmbedderIdentity
-from factmem.errors import EmbedderError, MissingPackageError
+from factmem.errors import EmbedderError, InvalidDataError, MissingPackageError
 from factmem.vectors import unit_rows
 
 if TYPE_CHECKING:
@@ -27,12 +27,36 @@ __all__ = [
     "WordLlamaEmbedder",
     "default_embedder",
     "embed_checked",
+    "embedder_named",
 ]
 
 
 def default_embedder() -> Embedder:
     """Return the embedder of a `Memory` that was given none: `WordLlamaEmbedder`."""
     return WordLlamaEmbedder()
+
+
+def embedder_named(name: str) -> Embedder:
+    """Return the embedder that a name stands for, as the terminal takes it.
+
+    Args:
+        name: ``wordllama``, ``minilm``, or ``openai:MODEL@DIMENSION`` for an endpoint that the environment
+            variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` tell.
+
+    Raises:
+        InvalidDataError: the name stands for none.
+    """
+    kind, _, model = name.partition(":")
+    model, _, dimension = model.rpartition("@")
+    match kind:
+        case "wordllama" if name == kind:
+            return WordLlamaEmbedder()
+        case "minilm" if name == kind:
+            return MiniLMEmbedder()
+        case "openai" if model and dimension.isascii() and dimension.isdigit() and int(dimension):
+            return OpenAIEmbedder(model, dimension=int(dimension))
+        case _:
+            raise InvalidDataError(f"no embedder is called {name!r}: use wordllama, minilm or openai:MODEL@DIMENSION")
 
 
 class _LocalModel(abc.ABC):

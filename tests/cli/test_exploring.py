@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -100,15 +102,25 @@ def test_reembed_tells_how_many_records_it_embedded(cli: CommandLine) -> None:
     assert cli.data("reembed") == {"reembedded": 1}
 
 
-def test_a_store_of_another_embedder_is_an_error_until_reembedded(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cli.data("save", "seats", "120")
-    from factmem.testing import HashEmbedder
+def test_a_store_of_another_embedder_is_an_error_until_reembedded(cli: CommandLine) -> None:
+    def embeddings(path: str, request: dict[str, Any]) -> Answer:
+        data = [{"index": row, "embedding": [1.0, 2.0, len(text)]} for row, text in enumerate(request["input"])]
+        return Answer({"object": "list", "model": request["model"], "data": data})
 
-    monkeypatch.setattr("factmem.memory.facade.default_embedder", lambda: HashEmbedder(dimension=8))
-    error = cli.error("recall", "seats")
-    assert error["type"] == "EmbedderMismatchError"
-    assert "factmem reembed" in error["message"]
-    cli.data("reembed")
-    assert len(cli.data("recall", "seats")) == 1
+    cli.data("save", "seats", "120")
+    with LoopbackOpenAIServer(embeddings) as server, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OPENAI_BASE_URL", server.base_url)
+        environment.setenv("OPENAI_API_KEY", "none")
+        other = ("--embedder", "openai:tiny@3")
+        error = cli.error("recall", "seats", *other)
+        assert error["type"] == "EmbedderMismatchError"
+        assert "factmem reembed" in error["message"]
+        cli.data("reembed", *other)
+        assert len(cli.data("recall", "seats", *other)) == 1
+
+
+def test_an_embedder_that_nobody_knows_is_an_error_that_names_those_there_are(cli: CommandLine) -> None:
+    for name in ("magic", "openai:tiny", "openai:@3", "openai:tiny@0", "wordllama:large"):
+        error = cli.error("recall", "seats", "--embedder", name)
+        assert error["type"] == "InvalidDataError"
+        assert "minilm" in error["message"]
