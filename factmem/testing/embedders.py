@@ -51,8 +51,7 @@ class HashEmbedder:
             for column in self._columns(text):
                 rows[row, column] += 1
         lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-        unit: NDArray[np.float32] = rows / lengths
-        return unit
+        return (rows / lengths).astype(np.float32, copy=False)
 
     def _columns(self, text: str) -> list[int]:
         normal = unicodedata.normalize("NFKC", text).casefold()
