@@ -51,7 +51,8 @@ class HashEmbedder:
             for column in self._columns(text):
                 rows[row, column] += 1
         lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-        return (rows / lengths).astype(np.float32, copy=False)
+        rows /= lengths
+        return rows
 
     def _columns(self, text: str) -> list[int]:
         normal = unicodedata.normalize("NFKC", text).casefold()
