@@ -80,6 +80,7 @@ def _check_assertion(assertion: Assertion) -> None:
     try:
         check_json(assertion.data, path="$.assertion.data")
         check_json(assertion.shape, path="$.assertion.shape")
+        check_json(assertion.errand, path="$.assertion.errand")
         type_of(assertion.shape)
     except FactMemError as error:
         raise CodecError(f"the document is malformed: {error}") from None

@@ -84,6 +84,12 @@ def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
     return tuple(items)
 
 
+def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    for label in (item for pair in labels.items() for item in pair):
+        checked_name(label, what="a revision's label")
+    return dict(labels)
+
+
 def _labels(labels: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(labels, str):
         raise InvalidDataError("categories and topics are lists of strings, not one string")
@@ -104,6 +110,7 @@ class FactDetails:
         evidence: the words it came from.
         origin: whose words those are.
         expires_at: from when on it is neither loaded nor recalled, in UTC.
+        labels: of this revision, such as which run made it; they are not handed on to the next one.
 
     Raises:
         InvalidDataError: a number is out of range, a name is not legal, or the metadata is no JSON.
@@ -118,3 +125,4 @@ class FactDetails:
     evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
     origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))
     expires_at: dt.datetime | None = attrs.field(default=None, converter=_optional_utc)
+    labels: Mapping[str, str] = attrs.field(factory=dict, converter=_revision_labels)

@@ -13,7 +13,12 @@
     ├── RecordNotFoundError (LookupError)  no visible record has this id
     ├── ReadOnlyError (PermissionError)    a write through something opened for reading
     ├── CapabilityError                    the provider cannot represent what was asked
+    ├── StateConflictError                 what should change had changed meanwhile; nothing was written
     ├── EmbedderError                      the embedder failed or answered rubbish
+    ├── ModelError                         a language model
+    │   ├── ModelUnavailableError          not reached, overloaded, out of quota or too slow; later it may do
+    │   ├── ModelRefusedError              it refused, or its answer was filtered
+    │   └── ModelAnswerError               its answer is not what was asked for, or was cut off
     ├── MissingPackageError (ImportError)  an optional package is not installed; the text says how
     └── ProviderError
         ├── UnknownProviderError           no provider goes by this name or address
@@ -40,11 +45,16 @@ __all__ = [
     "InvalidNameError",
     "InvalidVectorError",
     "MissingPackageError",
+    "ModelAnswerError",
+    "ModelError",
+    "ModelRefusedError",
+    "ModelUnavailableError",
     "NewerVersionError",
     "ProviderClosedError",
     "ProviderError",
     "ReadOnlyError",
     "RecordNotFoundError",
+    "StateConflictError",
     "StoreUnavailableError",
     "UnknownProviderError",
 ]
@@ -108,6 +118,26 @@ class CapabilityError(FactMemError):
 
 class EmbedderError(FactMemError):
     """Raised when an embedder fails or answers something that is no batch of vectors."""
+
+
+class StateConflictError(FactMemError):
+    """Raised when what should change was changed by somebody else meanwhile. Nothing was written: read again."""
+
+
+class ModelError(FactMemError):
+    """The root of what goes wrong with a language model. No message holds what it was asked or answered."""
+
+
+class ModelUnavailableError(ModelError):
+    """Raised when a language model cannot be reached, is overloaded, out of quota or too slow."""
+
+
+class ModelRefusedError(ModelError):
+    """Raised when a language model refuses to answer, or its answer is filtered."""
+
+
+class ModelAnswerError(ModelError):
+    """Raised when a language model's answer is not what was asked for, also after the tries allowed, or cut off."""
 
 
 class MissingPackageError(FactMemError, ImportError):

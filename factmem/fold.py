@@ -96,7 +96,7 @@ def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, A
 
     def became(recorded: Recorded) -> AssertionState:
         state = states[recorded.id]
-        return AssertionState.SUPERSEDED if state is AssertionState.ACTIVE and recorded.id not in current else state
+        return AssertionState.SUPERSEDED if recorded.assertion.counts(state) and recorded.id not in current else state
 
     return [(recorded, became(recorded)) for recorded in sorted(known, key=_order)]
 
@@ -126,8 +126,10 @@ def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -
 def _counts(recorded: Recorded, states: Mapping[str, AssertionState], moment: Moment) -> bool:
     said = recorded.assertion
     expires_at = said.details.expires_at
+    state = states.get(recorded.id)
     return (
-        states.get(recorded.id) is AssertionState.ACTIVE
+        state is not None
+        and said.counts(state)
         and (moment.as_of is None or said.timestamp <= moment.as_of)
         and (expires_at is None or expires_at > (moment.as_of or moment.known_at or moment.now))
     )

@@ -12,6 +12,7 @@ import enum
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -44,9 +45,15 @@ T = TypeVar("T")
 
 
 class AssertionState(enum.Enum):
-    """What became of an assertion. A store keeps the first three; SUPERSEDED follows from the fold."""
+    """What became of an assertion. A store keeps them all but SUPERSEDED, which follows from the fold.
+
+    ACTIVE counts, QUARANTINED and RETRACTED do not. PENDING words were handed over and wait for a model,
+    FAILED ones could not be read by it; meanwhile both count as they stand if their origin is trusted.
+    """
 
     ACTIVE = "active"
+    PENDING = "pending"
+    FAILED = "failed"
     QUARANTINED = "quarantined"
     RETRACTED = "retracted"
     SUPERSEDED = "superseded"
@@ -82,6 +89,8 @@ class Place:
 
 
 def _state_by_origin(assertion: Assertion) -> AssertionState:
+    if assertion.errand is not None:
+        return AssertionState.PENDING
     return AssertionState.ACTIVE if assertion.details.origin.trusted else AssertionState.QUARANTINED
 
 
@@ -103,7 +112,8 @@ class Assertion:
         details: importance, owner, evidence and so on.
         revises: the id of the record that this updates, for an update by id.
         revised: the revision (sequence number) of that record that was updated.
-        state: ACTIVE, or QUARANTINED for words of an untrusted origin.
+        errand: what words that were handed over wait for, as JSON, for whoever takes it up.
+        state: ACTIVE, or QUARANTINED for words of an untrusted origin; PENDING for an errand.
     """
 
     place: Place
@@ -119,7 +129,18 @@ class Assertion:
     details: FactDetails = attrs.field(factory=FactDetails)
     revises: str | None = None
     revised: int | None = None
+    errand: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     state: AssertionState = attrs.Factory(_state_by_origin, takes_self=True)
+
+    def counts(self, state: AssertionState) -> bool:
+        """Whether this counts in a fold while it is in a state."""
+        match state:
+            case AssertionState.ACTIVE:
+                return True
+            case AssertionState.PENDING | AssertionState.FAILED:
+                return self.details.origin.trusted
+            case _:
+                return False
 
     @functools.cached_property
     def track(self) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
 from factmem.abc.capabilities import (
     Append,
     EmbedderIdentity,
@@ -16,19 +17,51 @@ from factmem.abc.capabilities import (
     StateRequest,
 )
 from factmem.abc.clock import Clock, system_clock
-from factmem.abc.detector import MEMORY_ROLE, Candidate, Conversation, Detector, Message
+from factmem.abc.consolidator import Action, Consolidator, Known, Novelty, Verdict, Verdicts
+from factmem.abc.detector import (
+    EXPLICIT_INSTRUCTIONS,
+    KEY_CONVERSATION_DETAILS,
+    MANAGED_TOPICS,
+    MEMORY_ROLE,
+    PERSONAL_INFORMATION,
+    PREFERENCES,
+    Candidate,
+    Conversation,
+    Detection,
+    DetectionExample,
+    DetectionRequest,
+    Detector,
+    DropReason,
+    Message,
+    Topic,
+)
 from factmem.abc.embedder import Embedder
+from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.storage import LogName, Position, Scan, Storage
 
 __all__ = [
+    "EXPLICIT_INSTRUCTIONS",
+    "KEY_CONVERSATION_DETAILS",
+    "MANAGED_TOPICS",
     "MEMORY_ROLE",
+    "PERSONAL_INFORMATION",
+    "PREFERENCES",
+    "Action",
     "AgentMemoryProvider",
+    "Analysis",
+    "AnalysisRequest",
+    "Analyst",
     "Append",
     "Candidate",
     "Clock",
+    "Consolidator",
     "Conversation",
+    "Detection",
+    "DetectionExample",
+    "DetectionRequest",
     "Detector",
+    "DropReason",
     "Embedder",
     "EmbedderIdentity",
     "EraseReceipt",
@@ -36,14 +69,22 @@ __all__ = [
     "FeedsChanges",
     "KeepsHistory",
     "KeepsVectors",
+    "Known",
+    "LanguageModel",
     "LogName",
     "Message",
+    "Novelty",
     "Position",
+    "Prompt",
     "Receipt",
     "Scan",
     "SearchesVectors",
     "StateRequest",
     "Statement",
     "Storage",
+    "Topic",
+    "Verdict",
+    "Verdicts",
+    "WorkedExample",
     "system_clock",
 ]

@@ -51,13 +51,15 @@ class StateRequest:
 
     Attributes:
         assertion_id: whose state.
-        state: ACTIVE, QUARANTINED or RETRACTED.
+        state: any but SUPERSEDED.
         reason: why, for the audit trail.
+        expected: the state that it must be in when this is written; None for any.
     """
 
     assertion_id: str
     state: AssertionState
     reason: str | None = None
+    expected: AssertionState | None = None
 
 
 Statement: TypeAlias = Append | StateRequest
@@ -113,7 +115,9 @@ class KeepsHistory(Protocol):
         Ids, sequence numbers and the time of recording are given inside the transaction.
 
         Raises:
-            ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written.
+            ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written. What is quarantined
+                neither sets the type of its track nor is held to it, until a change of state lets it in.
+            StateConflictError: an assertion is not in the state expected; nothing was written.
             InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
                 bound to no embedder; nothing was written.
             RecordNotFoundError: a change of state names no assertion of this store.

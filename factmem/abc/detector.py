@@ -1,18 +1,36 @@
-"""The contract of detectors: what turns messages into candidate facts."""
+"""The contract of detectors: what turns messages into candidate facts, asked for by a request."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+import enum
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.facts import Fact, utc
+from factmem.facts import Concept, Fact, utc
 from factmem.records import FactDetails, Origin
+from factmem.subjects import MemorySubject
 
-__all__ = ["MEMORY_ROLE", "Candidate", "Conversation", "Detector", "Message"]
+__all__ = [
+    "EXPLICIT_INSTRUCTIONS",
+    "KEY_CONVERSATION_DETAILS",
+    "MANAGED_TOPICS",
+    "MEMORY_ROLE",
+    "PERSONAL_INFORMATION",
+    "PREFERENCES",
+    "Candidate",
+    "Conversation",
+    "Detection",
+    "DetectionExample",
+    "DetectionRequest",
+    "Detector",
+    "DropReason",
+    "Message",
+    "Topic",
+]
 
 MEMORY_ROLE: Final = "memory"
 """The role of text that factmem itself put into a prompt.
@@ -104,6 +122,82 @@ class Conversation:
     started_at: dt.datetime | None = attrs.field(default=None, converter=_said_at)
 
 
+@attrs.frozen
+class Topic:
+    """What memories may be about.
+
+    Attributes:
+        label: its name, unique in a request; it becomes the topic of the facts found.
+        description: what belongs to it, for the model.
+    """
+
+    label: str
+    description: str = ""
+
+
+PERSONAL_INFORMATION: Final = Topic(
+    "personal information", "who the user is: name, family, home, work, health, birthdays, relationships"
+)
+PREFERENCES: Final = Topic("preferences", "what the user likes, dislikes, prefers, and how they want things done")
+KEY_CONVERSATION_DETAILS: Final = Topic(
+    "key conversation details", "decisions, plans, results, milestones and dates that later conversations build on"
+)
+EXPLICIT_INSTRUCTIONS: Final = Topic(
+    "explicit instructions", "what the user asks in so many words to remember or to forget"
+)
+MANAGED_TOPICS: Final = (PERSONAL_INFORMATION, PREFERENCES, KEY_CONVERSATION_DETAILS, EXPLICIT_INSTRUCTIONS)
+"""The topics that need no description of one's own."""
+
+
+@attrs.frozen(kw_only=True)
+class DetectionExample:
+    """A conversation with the memories that it gives; with none it is a negative example.
+
+    Attributes:
+        conversation: what was said.
+        memories: the sentences to be found, each with the labels of its topics.
+    """
+
+    conversation: Conversation
+    memories: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(items)
+
+
+@attrs.frozen(kw_only=True)
+class DetectionRequest:
+    """What to look for. With nothing given, a detector looks for what it finds by itself.
+
+    Attributes:
+        subjects: whom the facts may be about; the first one if nothing else is clear.
+        concepts: look for facts of these concepts.
+        open: look for other facts about the subjects as well.
+        in_use: concepts in use at the place; an open search takes them up instead of new keywords.
+        topics: look for memories, as sentences, about these topics.
+        examples: few-shot examples for the topics.
+    """
+
+    subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_tuple)
+    concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_tuple)
+    open: bool = False
+    in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_tuple)
+    topics: tuple[Topic, ...] = attrs.field(default=(), converter=_tuple)
+    examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=_tuple)
+
+
+class DropReason(enum.Enum):
+    """Why a candidate of a model was dropped."""
+
+    QUOTE_NOT_FOUND = "its quote stands in no message"
+    NOT_THE_USERS_WORDS = "its quote is not what the user said"
+    INVALID_VALUE = "its value is not of the concept's type, or blank"
+    UNKNOWN_SUBJECT = "its subject was not asked for"
+    UNKNOWN_CONCEPT = "its concept was not asked for, or its keyword is not legal"
+    UNKNOWN_TOPIC = "its topic was not asked for"
+
+
 @attrs.frozen(kw_only=True)
 class Candidate:
     """A fact that a detector found and nothing has been done with yet.
@@ -111,21 +205,40 @@ class Candidate:
     Attributes:
         fact: the fact.
         details: its evidence, origin, importance and so on.
+        subject: whom it is about; None for whom the caller asked about.
+        removed: it says that the values are no more. Of a statement: what is asked to be forgotten.
     """
 
     fact: Fact[Any]
     details: FactDetails
+    subject: MemorySubject | None = None
+    removed: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Detection:
+    """What a detector found.
+
+    Attributes:
+        candidates: the facts, in the order of the conversation.
+        dropped: how many more there would have been, by why they were dropped.
+    """
+
+    candidates: tuple[Candidate, ...] = attrs.field(default=(), converter=_tuple)
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
 @runtime_checkable
 class Detector(Protocol):
     """Finds facts in conversations."""
 
-    async def detect(self, conversation: Conversation) -> Sequence[Candidate]:
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         """Return the facts found, each with evidence whose quote stands in a message; none is a normal answer.
 
-        The quote stands in the message's text after redaction, which its offsets count in. The same
-        conversation, if it tells its times, gives the same candidates. Messages that are not
-        `Message.detectable` give none. Messages without any time at all take the caller's clock.
+        The quote stands in the message's text after redaction, which its offsets count in. Messages that
+        are not `Message.detectable` give none. Messages without any time at all take the caller's clock.
+
+        Raises:
+            ModelError: a model was asked and failed.
         """
         ...

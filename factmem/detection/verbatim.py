@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import anyio.to_thread
 import attrs
 
-from factmem.abc import Candidate, Clock, Conversation, system_clock
+from factmem.abc import Candidate, Clock, Conversation, Detection, DetectionRequest, system_clock
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import Utterance, utterances
 from factmem.errors import InvalidDataError
@@ -47,10 +47,11 @@ class VerbatimDetector:
     max_chars: int = attrs.field(default=10_000, validator=_in_range)
     clock: Clock = attrs.field(default=system_clock, repr=False)
 
-    async def detect(self, conversation: Conversation) -> Sequence[Candidate]:
-        """See `Detector.detect`."""
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        """See `Detector.detect`. The same conversation, if it tells its times, gives the same candidates."""
         # A long conversation takes its time: it must not hold up the event loop.
-        return await anyio.to_thread.run_sync(verbatim_candidates, conversation, self.max_chars, self.clock())
+        found = await anyio.to_thread.run_sync(verbatim_candidates, conversation, self.max_chars, self.clock())
+        return Detection(candidates=found)
 
 
 def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.datetime) -> tuple[Candidate, ...]:

@@ -17,6 +17,7 @@ from factmem.abc import (
     Append,
     Candidate,
     Conversation,
+    DetectionRequest,
     Detector,
     Embedder,
     KeepsHistory,
@@ -172,8 +173,9 @@ class MemoryWriter(MemoryReader, abc.ABC):
             expires_at=expires_at,
         )
         given = self._owned_details(given, private=private)
-        candidates = await self._writing.detector.detect(_conversation(what, self._reading.clock()))
-        assertions = await to_thread.run_sync(self._assertions, candidates, place, given)
+        request = DetectionRequest(subjects=(subject,))
+        found = await self._writing.detector.detect(_conversation(what, self._reading.clock()), request)
+        assertions = await to_thread.run_sync(self._assertions, found.candidates, place, given)
         recorded = await self._append(assertions)
         return await to_thread.run_sync(lambda: tuple(record_of(item, state=item.assertion.state) for item in recorded))
 

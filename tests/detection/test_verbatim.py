@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.abc import MEMORY_ROLE, Candidate, Conversation, Detector, Message
+from factmem.abc import MEMORY_ROLE, Candidate, Conversation, DetectionRequest, Detector, Message
 from factmem.detection import VerbatimDetector
 from factmem.detection.verbatim import LONGEST_STATEMENT, verbatim_candidates
 from factmem.errors import InvalidDataError
@@ -34,7 +34,7 @@ async def test_each_message_is_one_statement_with_its_speaker_time_and_place() -
     detector: Detector = VerbatimDetector()
     when = dt.datetime(2023, 1, 2, 10, tzinfo=dt.UTC)
     said = Message(content=" I moved to Lisbon. ", name="Ann", id="m7", timestamp=when)
-    (candidate,) = await detector.detect(Conversation(messages=(said,), id="c"))
+    (candidate,) = (await detector.detect(Conversation(messages=(said,), id="c"), DetectionRequest())).candidates
     assert candidate.fact == STATEMENT.fact(["I moved to Lisbon."], timestamp=when)
     assert candidate.details.origin is Origin.USER
     assert candidate.details.evidence == (
@@ -87,7 +87,8 @@ def test_a_conversation_without_any_time_takes_the_clock_in_order_and_never_the_
 
 
 async def test_the_detectors_own_clock_is_the_one_that_is_asked() -> None:
-    (candidate,) = await VerbatimDetector(clock=lambda: NOW).detect(Conversation(messages=(Message(content="one"),)))
+    said = Conversation(messages=(Message(content="one"),))
+    (candidate,) = (await VerbatimDetector(clock=lambda: NOW).detect(said, DetectionRequest())).candidates
     assert abs(candidate.fact.timestamp - NOW) < dt.timedelta(seconds=1)
 
 
@@ -125,7 +126,8 @@ def test_secrets_are_in_neither_value_nor_quote_and_offsets_count_in_the_redacte
 
 async def test_a_long_message_is_cut_and_each_piece_cites_its_own_words() -> None:
     text = "I have a dog called Rex.\n\nMy sister lives in Oslo."
-    candidates = await VerbatimDetector(max_chars=30).detect(Conversation(messages=(Message(content=text),)))
+    said = Conversation(messages=(Message(content=text),))
+    candidates = (await VerbatimDetector(max_chars=30).detect(said, DetectionRequest())).candidates
     assert words(candidates) == ["I have a dog called Rex.", "My sister lives in Oslo."]
     for candidate in candidates:
         (evidence,) = candidate.details.evidence

@@ -23,7 +23,7 @@ VOCABULARY = {
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
 INTERFACES = {"integrations", "cli", "tui", "mcp"}
-LAYERS = [VOCABULARY, {"abc"}, MIDDLE, {"memory"}, {"agent"}, {"testing"}, INTERFACES, {"__main__"}]
+LAYERS = [VOCABULARY, {"abc"}, {"llm"}, MIDDLE, {"memory"}, {"agent"}, {"testing"}, INTERFACES, {"__main__"}]
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 
 

@@ -1,0 +1,91 @@
+"""The contract of consolidators: what a new statement does to similar ones that are known."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import attrs
+
+__all__ = ["Action", "Consolidator", "Known", "Novelty", "Verdict", "Verdicts"]
+
+
+class Action(enum.Enum):
+    """What to do with a record that is known."""
+
+    KEEP = "keep"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@attrs.frozen(kw_only=True)
+class Known:
+    """A record that a consolidator is shown. It knows no id: only its number in the question.
+
+    Attributes:
+        text: what it says.
+        said_at: when that was said, in UTC.
+    """
+
+    text: str = attrs.field(repr=False)
+    said_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class Novelty:
+    """Something new, with the known records that are similar to it; all of the same walls.
+
+    Attributes:
+        text: what is new; of a removal, what is asked to be forgotten.
+        said_at: when it was said, in UTC.
+        removal: whether it asks to forget something instead of saying something.
+        known: the similar records; a verdict names them by their place here, from 0.
+    """
+
+    text: str = attrs.field(repr=False)
+    said_at: dt.datetime
+    removal: bool = False
+    known: tuple[Known, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """What to do with one known record.
+
+    Attributes:
+        action: keep, update or delete.
+        text: what it says from now on, for an update.
+        reason: why, for the audit trail.
+    """
+
+    action: Action
+    text: str | None = attrs.field(default=None, repr=False)
+    reason: str | None = attrs.field(default=None, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Verdicts:
+    """What to do about one novelty.
+
+    Attributes:
+        insert: whether it becomes a record of its own.
+        known: what to do with which known record, by its number; the others are kept.
+    """
+
+    insert: bool = True
+    known: Mapping[int, Verdict] = attrs.field(factory=dict)
+
+
+@runtime_checkable
+class Consolidator(Protocol):
+    """Decides what is new and what becomes of what was known."""
+
+    async def decide(self, novelty: Novelty) -> Verdicts:
+        """Return what to do about a novelty. Numbers that name nothing shown are passed over by who applies it.
+
+        Raises:
+            ModelError: the model failed.
+        """
+        ...
