@@ -2,7 +2,8 @@
 
 - `ProviderConformance`: one spec per guarantee of a provider; subclass it and run it with pytest.
 - `capabilities_of`: what a provider can do beyond the four verbs.
-- `FakeClock` and `HashEmbedder`: a clock that is set by hand, an embedder without a model.
+- `FakeClock`, `HashEmbedder`, `ScriptedModel`: a clock that is set by hand, an embedder without a model, a language
+  model whose answers are written by the test.
 - `factmem.testing.strategies`: Hypothesis strategies for everything in the vocabulary.
 
 This package imports neither pytest nor Hypothesis until the kit or the strategies are asked for;
@@ -18,11 +19,12 @@ from factmem.errors import MissingPackageError
 from factmem.testing.clocks import FakeClock
 from factmem.testing.detecting import capabilities_of
 from factmem.testing.embedders import HashEmbedder
+from factmem.testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from factmem.testing.conformance import ProviderConformance
 
-__all__ = ["FakeClock", "HashEmbedder", "ProviderConformance", "capabilities_of"]
+__all__ = ["FakeClock", "HashEmbedder", "ProviderConformance", "ScriptedModel", "capabilities_of"]
 
 _KIT = "factmem.testing.conformance"
 
