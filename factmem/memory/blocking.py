@@ -47,6 +47,7 @@ class BlockingReader:
     get: Final = _blocking(MemoryReader.get)
     history: Final = _blocking(MemoryReader.history)
     list_records: Final = _blocking(MemoryReader.list_records)
+    list_page: Final = _blocking(MemoryReader.list_page)
     list_scopes: Final = _blocking(MemoryReader.list_scopes)
     list_categories: Final = _blocking(MemoryReader.list_categories)
     info: Final = _blocking(MemoryReader.info)

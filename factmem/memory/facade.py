@@ -228,7 +228,7 @@ class Memory(MemoryWriter):
         return [
             record_of(recorded, _undeclared(recorded.assertion), state=state)
             for recorded, state in newest.values()
-            if wanted.keeps(recorded.assertion, recorded.record_id)
+            if wanted.keeps(recorded)
         ]
 
     async def reembed(self) -> int:

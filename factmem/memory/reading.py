@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import abc
-import datetime as dt
 import functools
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 from anyio import to_thread
@@ -15,6 +14,7 @@ from factmem.abc import Embedder
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, Moment, revisions
+from factmem.memory.filtering import Filters, RecordOrder, RecordPage, filter_of, page_of, sorted_rows
 from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.providers import fact_of
 from factmem.recall import (
@@ -31,7 +31,7 @@ from factmem.recall import (
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json, check_text
+from factmem.values import check_text
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
@@ -119,38 +119,20 @@ class MemoryReader(abc.ABC):
         query: str,
         *,
         limit: int = 10,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        topics: Collection[str] = (),
-        sources: Collection[str] = (),
-        since: dt.datetime | None = None,
-        until: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
         lexical: bool = True,
         semantic: bool = True,
         settings: RecallSettings | None = None,
+        **filters: Unpack[Filters],
     ) -> list[RecallMatch]:
         """Return the best records for a query: the true top of all that fit, best first.
 
         Args:
             query: what to look for, in words.
             limit: how many results at the most.
-            scope: only in this scope and its subtree.
-            exact: only in this very scope.
-            subject: only about this subject (and individual).
-            concepts: only of one of these concepts, or keywords.
-            categories: only with one of these categories.
-            topics: only with one of these topics.
-            sources: only from one of these sources.
-            since: only what was said at this time or later.
-            until: only what was said before this time.
-            metadata: only what holds all of these.
             lexical: whether words count.
             semantic: whether meaning counts.
             settings: weights other than this memory's.
+            filters: only what passes these; see `Filters`. They apply before ranking.
 
         Raises:
             InvalidDataError: the query is blank or holds lone surrogates, the limit is no positive number,
@@ -161,18 +143,7 @@ class MemoryReader(abc.ABC):
         _check_query(query, limit)
         if not (lexical or semantic):
             raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
-        wanted = RecallFilter(
-            scope=self._reading.anchored(scope),
-            exact=exact,
-            subject=subject,
-            keywords=tuple(item if isinstance(item, str) else item.keyword for item in concepts),
-            categories=categories,
-            topics=topics,
-            sources=sources,
-            since=since,
-            until=until,
-            metadata=metadata or {},
-        )
+        wanted = self._wanted(filters)
         weights = settings or self._reading.settings
         corpus = await self._corpus()
         rank = functools.partial(
@@ -206,6 +177,7 @@ class MemoryReader(abc.ABC):
         *,
         subject: MemorySubject | None = None,
         scope: MemoryScope | str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> list[FactRecord[Any]]:
         """Return every revision of a concept, oldest first, with what became of it.
 
@@ -215,6 +187,7 @@ class MemoryReader(abc.ABC):
             concept: which, or its keyword.
             subject: about whom.
             scope: where, exactly.
+            labels: only revisions that carry all of these labels.
         """
         keyword = concept if isinstance(concept, str) else concept.keyword
         wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
@@ -223,43 +196,60 @@ class MemoryReader(abc.ABC):
         return [
             record_of(recorded, declared, state=state)
             for recorded, state in revisions(log, self._moment())
-            if state is not AssertionState.QUARANTINED and not recorded.assertion.removed
+            if state is not AssertionState.QUARANTINED
+            and not recorded.assertion.removed
+            and (labels or {}).items() <= recorded.assertion.details.labels.items()
         ]
 
     async def list_records(
         self,
         *,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
         limit: int | None = None,
         offset: int = 0,
+        order_by: RecordOrder = RecordOrder.SAID,
+        descending: bool = True,
+        **filters: Unpack[Filters],
     ) -> list[FactRecord[Any]]:
-        """Return the current records, newest first.
+        """Return the current records, newest first if nothing else is said.
 
         Args:
-            scope: only in this scope and its subtree.
-            exact: only in this very scope.
-            subject: only about this subject.
-            concepts: only of one of these concepts, or keywords.
-            categories: only with one of these categories.
             limit: how many at the most.
             offset: how many to pass over.
+            order_by: what to sort by.
+            descending: the newest or most important first.
+            filters: only what passes these; see `Filters`.
+
+        Raises:
+            InvalidDataError: a filter is not legal.
         """
-        rows = await self._visible(
-            RecallFilter(
-                scope=self._reading.anchored(scope),
-                exact=exact,
-                subject=subject,
-                keywords=tuple(item if isinstance(item, str) else item.keyword for item in concepts),
-                categories=categories,
-            )
-        )
-        rows.sort(key=lambda row: (row.recorded.assertion.timestamp, row.recorded.seq), reverse=True)
+        rows = sorted_rows(await self._visible(self._wanted(filters)), order_by, descending=descending)
         stop = None if limit is None else offset + limit
         return [hydrate(row, self._reading.concepts) for row in rows[offset:stop]]
+
+    async def list_page(
+        self,
+        page: str | None = None,
+        *,
+        size: int = 100,
+        order_by: RecordOrder = RecordOrder.SAID,
+        descending: bool = True,
+        **filters: Unpack[Filters],
+    ) -> RecordPage:
+        """Return one page of the current records, which what is saved or goes away meanwhile does not shift.
+
+        Args:
+            page: the `RecordPage.next_page` of the page before; None for the first page.
+            size: how many records a page has.
+            order_by: what to sort by.
+            descending: the newest or most important first.
+            filters: only what passes these; see `Filters`. Give the same ones for every page.
+
+        Raises:
+            InvalidDataError: the page is none of such a listing, or a filter is not legal.
+        """
+        rows = await self._visible(self._wanted(filters))
+        taken, next_page = page_of(rows, order_by, descending=descending, size=size, page=page)
+        return RecordPage(records=tuple(hydrate(row, self._reading.concepts) for row in taken), next_page=next_page)
 
     async def list_scopes(self, scope: MemoryScope | str | None = None) -> list[MemoryScope]:
         """Return the scopes that hold records, in ``scope`` and below it, sorted by path."""
@@ -280,6 +270,9 @@ class MemoryReader(abc.ABC):
         """Return the tree of all scopes that hold records."""
         return tree_of(await self._visible(RecallFilter()))
 
+    def _wanted(self, filters: Filters) -> RecallFilter:
+        return filter_of(filters, self._reading.anchored(filters.get("scope")))
+
     async def _visible(self, wanted: RecallFilter) -> list[Current]:
         corpus = await self._corpus()
         viewer = self._reading.viewer
@@ -295,7 +288,7 @@ class MemoryReader(abc.ABC):
         if not isinstance(entry, Recorded):
             return True
         said = entry.assertion
-        return said.details.owner in (None, self._reading.viewer) and wanted.keeps(said, entry.record_id)
+        return said.details.owner in (None, self._reading.viewer) and wanted.keeps(entry)
 
 
 def _check_query(query: str, limit: int) -> None:

@@ -13,7 +13,8 @@ from factmem.recall.embedders import (
     default_embedder,
     embedder_named,
 )
-from factmem.recall.engine import RecallFilter, RecallMatch, ScoreParts, embed_query, hydrate, ranked
+from factmem.recall.engine import RecallMatch, ScoreParts, embed_query, hydrate, ranked
+from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.mirror import Mirror, embedded, log_source
 from factmem.recall.scoring import RecallSettings, composite, decay
 
@@ -21,6 +22,8 @@ __all__ = [
     "CallableEmbedder",
     "Corpus",
     "Document",
+    "MetadataCondition",
+    "MetadataOperator",
     "MiniLMEmbedder",
     "Mirror",
     "OpenAIEmbedder",

@@ -3,109 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from factmem.abc import Embedder
-from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall.corpus import Corpus
+from factmem.recall.filters import RecallFilter
 from factmem.recall.mirror import embedded
 from factmem.recall.scoring import RecallSettings, composite, similarity
-from factmem.records import Assertion, FactRecord, record_of
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
-from factmem.values import Json
+from factmem.records import FactRecord, record_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["RecallFilter", "RecallMatch", "ScoreParts", "embed_query", "hydrate", "ranked"]
-
-
-def _aware(moment: dt.datetime | None) -> dt.datetime | None:
-    if moment is not None and moment.tzinfo is None:
-        raise InvalidDataError("a time to filter by needs a time zone")
-    return moment
-
-
-@attrs.frozen(kw_only=True)
-class RecallFilter:
-    """Which records count; all that is given must hold. Applied before ranking.
-
-    Attributes:
-        scope: those in this scope or in its subtree, anchored at the tenant.
-        exact: in this very scope only.
-        subject: those about this subject (and individual).
-        keywords: those of one of these concepts.
-        categories: those with one of these categories.
-        topics: those with one of these topics.
-        sources: those from one of these sources.
-        since: those said at this time or later.
-        until: those said before this time.
-        metadata: those whose metadata holds all of these.
-        record_ids: those with one of these ids.
-    """
-
-    scope: MemoryScope | None = None
-    exact: bool = False
-    subject: MemorySubject | None = None
-    keywords: Collection[str] = ()
-    categories: Collection[str] = ()
-    topics: Collection[str] = ()
-    sources: Collection[str] = ()
-    since: dt.datetime | None = attrs.field(default=None, converter=_aware)
-    until: dt.datetime | None = attrs.field(default=None, converter=_aware)
-    metadata: Mapping[str, Json] = attrs.field(factory=dict)
-    record_ids: Collection[str] = ()
-
-    @property
-    def empty(self) -> bool:
-        """Whether it keeps everything."""
-        return self == RecallFilter()
-
-    def keeps(self, said: Assertion, record_id: str) -> bool:
-        """Whether an assertion of a record passes."""
-        return all(test(said, record_id) for test in self._tests())
-
-    def _tests(self) -> Sequence[Callable[[Assertion, str], bool]]:
-        wanted: list[tuple[bool, Callable[[Assertion, str], bool]]] = [
-            (self.scope is not None, self._in_scope),
-            (self.subject is not None, lambda said, _: said.place.subject.key == self._subject_key()),
-            (bool(self.keywords), lambda said, _: said.keyword in self.keywords),
-            (bool(self.categories), lambda said, _: not set(self.categories).isdisjoint(said.details.categories)),
-            (bool(self.topics), lambda said, _: not set(self.topics).isdisjoint(said.details.topics)),
-            (bool(self.sources), lambda said, _: said.details.source in self.sources),
-            (self.since is not None, lambda said, _: self.since is not None and said.timestamp >= self.since),
-            (self.until is not None, lambda said, _: self.until is not None and said.timestamp < self.until),
-            (bool(self.metadata), lambda said, _: self.metadata.items() <= said.details.metadata.items()),
-            (bool(self.record_ids), lambda _, record_id: record_id in self.record_ids),
-        ]
-        return [test for asked, test in wanted if asked]
-
-    def _subject_key(self) -> tuple[str, str | None] | None:
-        return self.subject.key if self.subject else None
-
-    def _in_scope(self, said: Assertion, _: str) -> bool:
-        here = said.place.scope
-        assert self.scope is not None
-        if self.exact:
-            return (here.tenant, here.segments) == (self.scope.tenant, self.scope.segments)
-        return self.scope.contains(here)
-
-    def mask(self, rows: Sequence[Current]) -> NDArray[np.bool_]:
-        """Return which rows pass, of shape (rows,)."""
-        import numpy as np
-
-        tests = self._tests()
-        if not tests:
-            return np.ones(len(rows), dtype=np.bool_)
-        passed = (all(test(row.recorded.assertion, row.recorded.record_id) for test in tests) for row in rows)
-        return np.fromiter(passed, dtype=np.bool_, count=len(rows))
+__all__ = ["RecallMatch", "ScoreParts", "embed_query", "hydrate", "ranked"]
 
 
 @attrs.frozen(kw_only=True)

@@ -1,0 +1,238 @@
+"""Which records count: what recall, listings and purges are narrowed by."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from factmem.errors import InvalidDataError
+from factmem.fold import Current
+from factmem.records import Assertion, Recorded
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.validators import instance_of, text
+from factmem.values import Json, canonical_bytes, check_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MetadataCondition", "MetadataOperator", "RecallFilter"]
+
+
+class MetadataOperator(enum.Enum):
+    """How a record's metadata is compared with a value."""
+
+    EQUAL = "equal"
+    GREATER_THAN = "greater_than"
+    LESS_THAN = "less_than"
+
+
+def _comparable(
+    instance: MetadataCondition, attribute: attrs.Attribute[Json | dt.datetime], value: Json | dt.datetime
+) -> None:
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None:
+            raise InvalidDataError("a time to compare metadata with needs a time zone", path="$.value")
+        return
+    ordered = isinstance(value, str | int | float) and not isinstance(value, bool)
+    if instance.operator is not MetadataOperator.EQUAL and not ordered:
+        raise InvalidDataError("only numbers, texts and times are greater or less than others", path="$.value")
+    check_json(value, path="$.value")
+
+
+@attrs.frozen
+class MetadataCondition:
+    """One condition on the metadata of a record.
+
+    Numbers are compared with numbers, texts with texts (by code points), times with texts that are ISO
+    times of a known zone. A condition on what is not there, or is of another type, does not hold;
+    negated, it does.
+
+    Attributes:
+        key: which entry of the metadata.
+        value: what to compare it with.
+        operator: how.
+        negate: whether the record passes when the comparison does *not* hold.
+
+    Raises:
+        InvalidDataError: the value cannot be compared so.
+    """
+
+    key: str = attrs.field(validator=text)
+    value: Json | dt.datetime = attrs.field(validator=_comparable)
+    operator: MetadataOperator = attrs.field(
+        default=MetadataOperator.EQUAL, kw_only=True, validator=instance_of(MetadataOperator)
+    )
+    negate: bool = attrs.field(default=False, kw_only=True)
+
+    def holds(self, metadata: Mapping[str, Json]) -> bool:
+        """Whether a record's metadata passes."""
+        return self._compares(metadata) is not self.negate
+
+    def _compares(self, metadata: Mapping[str, Json]) -> bool:
+        if self.key not in metadata:
+            return False
+        found, wanted = metadata[self.key], self.value
+        if isinstance(wanted, dt.datetime):
+            return _ordered(_time(found), wanted, self.operator)
+        if _is_number(found) and _is_number(wanted):
+            return _ordered(found, wanted, self.operator)
+        if isinstance(found, str) and isinstance(wanted, str):
+            return _ordered(found, wanted, self.operator)
+        return self.operator is MetadataOperator.EQUAL and canonical_bytes(found) == canonical_bytes(wanted)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _time(value: Json) -> dt.datetime | None:
+    try:
+        found = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+def _ordered(found: object, wanted: object, operator: MetadataOperator) -> bool:
+    """Compare two of one kind; None stands for what is of another kind."""
+    if found is None:
+        return False
+    match operator:
+        case MetadataOperator.EQUAL:
+            return found == wanted
+        case MetadataOperator.GREATER_THAN:
+            return found > wanted  # type: ignore[operator, no-any-return]
+        case MetadataOperator.LESS_THAN:
+            return found < wanted  # type: ignore[operator, no-any-return]
+
+
+def _aware(moment: dt.datetime | None) -> dt.datetime | None:
+    if moment is not None and moment.tzinfo is None:
+        raise InvalidDataError("a time to filter by needs a time zone")
+    return moment
+
+
+def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[MetadataCondition, ...], ...]:
+    if any(isinstance(group, MetadataCondition) for group in groups):
+        raise InvalidDataError("where takes groups of conditions: [[this, and_this], [or_this]]", path="$.where")
+    if not all(groups):
+        raise InvalidDataError("a group of conditions is empty, which would keep everything", path="$.where")
+    return tuple(tuple(group) for group in groups)
+
+
+@attrs.frozen(kw_only=True)
+class RecallFilter:
+    """Which records count; all that is given must hold. Applied before ranking.
+
+    Attributes:
+        scope: those in this scope or in its subtree, anchored at the tenant.
+        exact: in this very scope only.
+        subject: those about this subject (and individual).
+        keywords: those of one of these concepts.
+        categories: those with one of these categories.
+        topics: those with one of these topics.
+        sources: those from one of these sources.
+        since: those said at this time or later.
+        until: those said before this time.
+        recorded_since: those whose present revision was recorded at this time or later.
+        recorded_until: those whose present revision was recorded before this time.
+        min_importance: those at least so important.
+        max_importance: those at most so important.
+        metadata: those whose metadata holds all of these.
+        where: those whose metadata meets all conditions of one of these groups.
+        record_ids: those with one of these ids.
+    """
+
+    scope: MemoryScope | None = None
+    exact: bool = False
+    subject: MemorySubject | None = None
+    keywords: Collection[str] = ()
+    categories: Collection[str] = ()
+    topics: Collection[str] = ()
+    sources: Collection[str] = ()
+    since: dt.datetime | None = attrs.field(default=None, converter=_aware)
+    until: dt.datetime | None = attrs.field(default=None, converter=_aware)
+    recorded_since: dt.datetime | None = attrs.field(default=None, converter=_aware)
+    recorded_until: dt.datetime | None = attrs.field(default=None, converter=_aware)
+    min_importance: float | None = None
+    max_importance: float | None = None
+    metadata: Mapping[str, Json] = attrs.field(factory=dict)
+    where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
+    record_ids: Collection[str] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it keeps everything."""
+        return not self._tests()
+
+    def keeps(self, recorded: Recorded) -> bool:
+        """Whether an assertion passes."""
+        return all(test(recorded) for test in self._tests())
+
+    def mask(self, rows: Sequence[Current]) -> NDArray[np.bool_]:
+        """Return which rows pass, of shape (rows,)."""
+        import numpy as np
+
+        tests = self._tests()
+        if not tests:
+            return np.ones(len(rows), dtype=np.bool_)
+        passed = (all(test(row.recorded) for test in tests) for row in rows)
+        return np.fromiter(passed, dtype=np.bool_, count=len(rows))
+
+    def _tests(self) -> list[Callable[[Recorded], bool]]:
+        equal = [MetadataCondition(key, value) for key, value in self.metadata.items()]
+        said: list[tuple[bool, Callable[[Assertion], bool]]] = [
+            (self.scope is not None, self._in_scope),
+            (self.subject is not None, lambda it: it.place.subject.key == (self.subject and self.subject.key)),
+            (bool(self.keywords), lambda it: it.keyword in self.keywords),
+            (bool(self.categories), lambda it: not set(self.categories).isdisjoint(it.details.categories)),
+            (bool(self.topics), lambda it: not set(self.topics).isdisjoint(it.details.topics)),
+            (bool(self.sources), lambda it: it.details.source in self.sources),
+            (self._bounded(self.since, self.until), lambda it: _between(it.timestamp, self.since, self.until)),
+            (self._bounded(self.min_importance, self.max_importance), self._important),
+            (bool(equal), lambda it: _met(equal, it)),
+            (bool(self.where), lambda it: any(_met(group, it) for group in self.where)),
+        ]
+        recorded: list[tuple[bool, Callable[[Recorded], bool]]] = [
+            (bool(self.record_ids), lambda it: it.record_id in self.record_ids),
+            (
+                self._bounded(self.recorded_since, self.recorded_until),
+                lambda it: _between(it.recorded_at, self.recorded_since, self.recorded_until),
+            ),
+        ]
+        asked = [_of_assertion(test) for wanted, test in said if wanted]
+        return asked + [test for wanted, test in recorded if wanted]
+
+    @staticmethod
+    def _bounded(*bounds: object) -> bool:
+        return any(bound is not None for bound in bounds)
+
+    def _in_scope(self, said: Assertion) -> bool:
+        here = said.place.scope
+        assert self.scope is not None
+        if self.exact:
+            return (here.tenant, here.segments) == (self.scope.tenant, self.scope.segments)
+        return self.scope.contains(here)
+
+    def _important(self, said: Assertion) -> bool:
+        lowest, highest = self.min_importance, self.max_importance
+        importance = said.details.importance
+        return (lowest is None or importance >= lowest) and (highest is None or importance <= highest)
+
+
+def _met(conditions: Sequence[MetadataCondition], said: Assertion) -> bool:
+    return all(condition.holds(said.details.metadata) for condition in conditions)
+
+
+def _of_assertion(test: Callable[[Assertion], bool]) -> Callable[[Recorded], bool]:
+    return lambda recorded: test(recorded.assertion)
+
+
+def _between(moment: dt.datetime, since: dt.datetime | None, until: dt.datetime | None) -> bool:
+    return (since is None or moment >= since) and (until is None or moment < until)

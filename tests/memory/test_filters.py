@@ -1,0 +1,185 @@
+"""Filters on metadata, topics, times and importance; orders and pages of listings."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, MultipleFacts
+from factmem.errors import InvalidDataError
+from factmem.memory import RecordOrder
+from factmem.recall import MetadataCondition, MetadataOperator
+from factmem.testing import FakeClock, HashEmbedder
+from factmem.values import Json
+
+NOTE = Concept.multiple("note", "A note")
+MAY = dt.datetime(2025, 5, 1, tzinfo=dt.UTC)
+DAY = dt.timedelta(days=1)
+GREATER, LESS = MetadataOperator.GREATER_THAN, MetadataOperator.LESS_THAN
+
+
+async def note(memory: Memory, text: str, *, day: int = 0, private: bool = False, **details: object) -> None:
+    """Keep a note, said so many days after the first of May."""
+    fact = MultipleFacts(NOTE, (text,), timestamp=MAY + day * DAY)
+    await memory.save(fact, details=FactDetails(**details), private=private)  # type: ignore[arg-type]
+
+
+async def with_metadata(memory: Memory, **metadata: Mapping[str, Json]) -> None:
+    for text, entries in metadata.items():
+        await note(memory, text, metadata=entries)
+
+
+async def kept(memory: Memory, *groups: Sequence[MetadataCondition]) -> set[str]:
+    return {record.value for record in await memory.list_records(where=groups)}
+
+
+async def test_conditions_of_a_group_hold_together_and_groups_are_alternatives(memory: Memory) -> None:
+    await with_metadata(
+        memory,
+        a={"tier": "gold", "score": 7},
+        b={"tier": "gold", "score": 2},
+        c={"tier": "silver", "score": 9},
+        d={},
+    )
+    gold, high = MetadataCondition("tier", "gold"), MetadataCondition("score", 5, operator=GREATER)
+    low = MetadataCondition("score", 3, operator=LESS)
+    assert await kept(memory, [gold, high]) == {"a"}
+    assert await kept(memory, [gold], [high]) == {"a", "b", "c"}
+    assert await kept(memory, [gold, high], [low]) == {"a", "b"}
+    assert await kept(memory, [MetadataCondition("tier", "gold", negate=True)]) == {"c", "d"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "metadata", "holds"),
+    [
+        (MetadataCondition("x", 1), {"x": 1.0}, True),
+        (MetadataCondition("x", 1), {"x": True}, False),
+        (MetadataCondition("x", True), {"x": True}, True),
+        (MetadataCondition("x", "1"), {"x": 1}, False),
+        (MetadataCondition("x", ["a", {"b": 1}]), {"x": ["a", {"b": 1}]}, True),
+        (MetadataCondition("x", None), {}, False),
+        (MetadataCondition("x", 1, operator=GREATER), {"x": "2"}, False),
+        (MetadataCondition("x", 1, operator=GREATER), {"x": 1}, False),
+        (MetadataCondition("x", 1, operator=GREATER, negate=True), {}, True),
+        (MetadataCondition("x", "b", operator=LESS), {"x": "a"}, True),
+        (MetadataCondition("x", MAY, operator=LESS), {"x": "2025-05-01T01:00:00+02:00"}, True),
+        (MetadataCondition("x", MAY), {"x": "2025-05-01T02:00:00+02:00"}, True),
+        (MetadataCondition("x", MAY, operator=LESS), {"x": "2024-05-01T01:00:00"}, False),
+        (MetadataCondition("x", MAY, operator=LESS), {"x": 3}, False),
+    ],
+)
+def test_values_are_compared_with_their_own_kind(
+    condition: MetadataCondition, metadata: Mapping[str, Json], holds: bool
+) -> None:
+    assert condition.holds(metadata) is holds
+
+
+async def test_what_cannot_be_compared_is_refused(memory: Memory) -> None:
+    for value in (True, None, ["a"]):
+        with pytest.raises(InvalidDataError, match="greater or less"):
+            MetadataCondition("x", value, operator=GREATER)
+    with pytest.raises(InvalidDataError, match="zone"):
+        MetadataCondition("x", MAY.replace(tzinfo=None))
+    with pytest.raises(InvalidDataError, match="empty"):
+        await memory.list_records(where=[[]])
+    with pytest.raises(InvalidDataError, match="groups"):
+        await memory.list_records(where=[MetadataCondition("x", 1)])  # type: ignore[list-item]
+
+
+async def test_listings_and_recall_are_narrowed_by_the_same_filters_before_ranking(
+    memory: Memory, clock: FakeClock
+) -> None:
+    await note(memory, "tea in May", importance=0.9, topics=("drinks",))
+    await note(memory, "tea in June", day=31, importance=0.2, topics=("drinks",), source="mail")
+    before = clock()
+    await note(memory, "tea in July", day=61, topics=("plans",))
+    assert await both(memory, "tea", topics=["drinks"]) == {"tea in May", "tea in June"}
+    assert await both(memory, "tea", since=MAY + DAY, until=MAY + 60 * DAY) == {"tea in June"}
+    assert await both(memory, "tea", recorded_since=before) == {"tea in July"}
+    assert await both(memory, "tea", recorded_until=before) == {"tea in May", "tea in June"}
+    assert await both(memory, "tea", min_importance=0.5) == {"tea in May", "tea in July"}
+    assert await both(memory, "tea", max_importance=0.5, topics=["drinks"]) == {"tea in June"}
+    assert await both(memory, "tea", sources=["mail"]) == {"tea in June"}
+    (best,) = await memory.recall("tea in July", limit=1, topics=["drinks"])
+    assert best.record.value != "tea in July"
+
+
+async def both(memory: Memory, query: str, **filters: object) -> set[str]:
+    """What a filter keeps, of a listing and of recall alike."""
+    listed = {record.value for record in await memory.list_records(**filters)}  # type: ignore[arg-type]
+    recalled = {match.record.value for match in await memory.recall(query, **filters)}  # type: ignore[arg-type]
+    assert listed == recalled
+    return listed
+
+
+async def test_a_filter_never_looks_behind_a_wall(provider: AgentMemoryProvider, memory: Memory) -> None:
+    await note(memory, "alice's own", private=True, metadata={"x": 1})
+    other = Memory(provider, organization="acme", embedder=HashEmbedder())
+    wanted = [[MetadataCondition("x", 1)]]
+    assert await memory.as_viewer("bob").list_records(where=wanted) == []
+    assert await other.list_records(where=wanted) == []
+    assert (await memory.as_viewer("bob").list_page(where=wanted)).records == ()
+    assert len(await memory.list_records(where=wanted)) == 1
+
+
+async def test_listings_go_by_what_is_asked_for(memory: Memory) -> None:
+    await note(memory, "late", day=2, importance=0.1)
+    await note(memory, "early", day=0, importance=0.5)
+    await note(memory, "middle", day=1, importance=0.9)
+
+    async def order(order_by: RecordOrder, *, descending: bool) -> list[str]:
+        return [item.value for item in await memory.list_records(order_by=order_by, descending=descending)]
+
+    assert await order(RecordOrder.SAID, descending=True) == ["late", "middle", "early"]
+    assert await order(RecordOrder.SAID, descending=False) == ["early", "middle", "late"]
+    assert await order(RecordOrder.RECORDED, descending=True) == ["middle", "early", "late"]
+    assert await order(RecordOrder.IMPORTANCE, descending=True) == ["middle", "early", "late"]
+
+
+@pytest.mark.parametrize("order_by", RecordOrder)
+@pytest.mark.parametrize("descending", [True, False])
+async def test_pages_neither_repeat_nor_skip_while_notes_come_and_go(
+    memory: Memory, order_by: RecordOrder, descending: bool
+) -> None:
+    for number in range(7):
+        await note(memory, f"note {number}", day=number // 2, importance=number % 3 / 2)
+    before = await memory.list_records(order_by=order_by, descending=descending)
+    seen: list[str] = []
+    page: str | None = None
+    for turn in range(4):
+        got = await memory.list_page(page, size=2, order_by=order_by, descending=descending)
+        seen += [record.value for record in got.records]
+        page = got.next_page
+        await note(memory, f"new {turn}", day=-9 if descending is (turn % 2 == 0) else 9, importance=turn % 2)
+        if turn == 0:
+            await memory.retract(before[1].id)
+    assert [value for value in seen if value.startswith("note")] == [record.value for record in before]
+
+
+async def test_the_last_page_says_so_and_a_page_of_another_order_is_refused(memory: Memory) -> None:
+    for number in range(4):
+        await note(memory, f"note {number}")
+    first = await memory.list_page(size=2)
+    assert first.next_page is not None
+    last = await memory.list_page(first.next_page, size=2)
+    assert (len(last.records), last.next_page) == (2, None)
+    with pytest.raises(InvalidDataError, match="next_page"):
+        await memory.list_page(first.next_page, order_by=RecordOrder.RECORDED)
+    for page in ("nonsense", "é", "", "W10"):
+        with pytest.raises(InvalidDataError, match="next_page"):
+            await memory.list_page(page)
+    with pytest.raises(InvalidDataError, match="size"):
+        await memory.list_page(size=0)
+
+
+async def test_a_history_shows_the_labels_of_its_revisions_and_can_be_narrowed_to_them(memory: Memory) -> None:
+    (record,) = await memory.save(
+        MultipleFacts(NOTE, ("Labelled.",), timestamp=MAY), details=FactDetails(labels={"run": "1", "by": "alice"})
+    )
+    await note(memory, "Plain.")
+    assert [item.id for item in await memory.history(NOTE, labels={"run": "1"})] == [record.id]
+    assert (await memory.history(NOTE, labels={"run": "1"}))[0].details.labels == {"run": "1", "by": "alice"}
+    assert await memory.history(NOTE, labels={"run": "1", "by": "bob"}) == []
+    assert len(await memory.history(NOTE)) == 2
