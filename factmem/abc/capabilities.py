@@ -53,7 +53,8 @@ class StateRequest:
         assertion_id: whose state.
         state: any but SUPERSEDED.
         reason: why, for the audit trail.
-        expected: the state that it must be in when this is written; None for any.
+        expected: the state that it must be in when this is written; None for any. Of several who expect
+            the same state and leave it, one succeeds.
     """
 
     assertion_id: str
@@ -115,9 +116,11 @@ class KeepsHistory(Protocol):
         Ids, sequence numbers and the time of recording are given inside the transaction.
 
         Raises:
-            ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written. What is quarantined
-                neither sets the type of its track nor is held to it, until a change of state lets it in.
-            StateConflictError: an assertion is not in the state expected; nothing was written.
+            ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written. What has never counted
+                (see `Assertion.counts`; the quarantined above all) neither sets the type of its track nor is
+                held to it, until a change of state lets it in: then it does and is.
+            StateConflictError: an assertion is not in the state expected, at its turn in the transaction;
+                nothing was written.
             InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
                 bound to no embedder; nothing was written.
             RecordNotFoundError: a change of state names no assertion of this store.
@@ -200,9 +203,18 @@ class SearchesVectors(Protocol):
 class Erases(Protocol):
     """Removes the bytes, not only the record."""
 
-    async def erase(self, record_ids: Sequence[str], *, tenant: str | None) -> EraseReceipt:
-        """Erase every assertion, vector, index entry and revision of these records of a tenant.
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
+        """Erase every assertion of these records of a tenant, and these single assertions; all or nothing.
 
-        What is left is one `Tombstone` an assertion. Ids that name nothing in this tenant are passed over.
+        With an assertion go its words, its vector, its index entries and its changes of state. What is left is
+        one `Tombstone` an assertion. A record that loses some of its assertions keeps its id and the others;
+        with the last one its id goes. Ids that name nothing in this tenant are passed over.
+
+        Args:
+            record_ids: records to erase with all of their revisions.
+            tenant: whose.
+            assertion_ids: revisions to erase one by one, whatever becomes of the others of their records.
         """
         ...

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from factmem.providers.group import GroupCommit, Waiting
-from factmem.providers.ledger import (
-    LedgerProvider,
-    TrackIndex,
-    check_readable,
-    check_writable,
-    fact_of,
-    new_id,
-)
+from factmem.providers.ledger import LedgerProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
 from factmem.providers.registry import ENTRY_POINT_GROUP, open_provider, provider_entry_points
+from factmem.providers.tracks import (
+    TrackIndex,
+    check_expected,
+    check_readable,
+    check_writable,
+    new_id,
+    unknown_assertion,
+)
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -23,10 +24,12 @@ __all__ = [
     "NoMemory",
     "TrackIndex",
     "Waiting",
+    "check_expected",
     "check_readable",
     "check_writable",
     "fact_of",
     "new_id",
     "open_provider",
     "provider_entry_points",
+    "unknown_assertion",
 ]

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import abc
 import unicodedata
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from factmem.abc import AgentMemoryProvider, Append, Clock, Receipt, Statement, system_clock
-from factmem.errors import ConceptConflictError, InvalidDataError
-from factmem.facts import Concept, Fact, FactT, FactType
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept, Fact, FactT
 from factmem.fold import Current, Moment, fold
+from factmem.providers.tracks import check_readable
 from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Shape, accepts
 
-__all__ = ["LedgerProvider", "TrackIndex", "check_readable", "check_writable", "fact_of", "new_id"]
-
-
-def new_id() -> str:
-    """Return a fresh random id for an assertion or a record."""
-    return uuid.uuid4().hex
+__all__ = ["LedgerProvider", "fact_of"]
 
 
 class LedgerProvider(AgentMemoryProvider):
@@ -118,82 +112,3 @@ def _concept_as_stored(items: Sequence[Current]) -> Concept[Any, Any]:
 
 def _comparable(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().strip()
-
-
-def check_readable(stored: Assertion, concept: Concept[Any, Any]) -> None:
-    """Raise unless a stored value can be read as a concept's type.
-
-    Raises:
-        ConceptConflictError: naming both types.
-    """
-    if stored.fact_type is not concept.fact_type:
-        raise _conflict(stored, stored.fact_type, concept.fact_type)
-    if not accepts(stored.shape, concept.shape):
-        raise _conflict(stored, stored.shape, concept.shape)
-
-
-def check_writable(new: Assertion, fact_type: FactType, shapes: Sequence[Shape]) -> None:
-    """Raise unless a track that holds these types can take a new assertion, and be read as its type.
-
-    Raises:
-        ConceptConflictError: naming both types.
-    """
-    if new.fact_type is not fact_type:
-        raise _conflict(new, fact_type, new.fact_type)
-    for shape in shapes:
-        if shape != new.shape and not (accepts(shape, new.shape) and new.shape != "json"):
-            raise _conflict(new, shape, new.shape)
-
-
-def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactType) -> ConceptConflictError:
-    names = [item.name if isinstance(item, FactType) else repr(item) for item in (stored, wanted)]
-    return ConceptConflictError(
-        f"{said.place} holds the concept {said.keyword!r} as {names[0]}, not as {names[1]}: "
-        "use the same type, another keyword, or forget what is there first"
-    )
-
-
-@attrs.define
-class TrackIndex:
-    """What `append` must know of a log, kept in memory: who said what before, record ids, types.
-
-    For providers without an index of their own. Feed it every entry of the log, in order.
-    """
-
-    _recorded: dict[bytes, Recorded] = attrs.field(factory=dict)
-    _record_ids: dict[tuple[object, ...], str] = attrs.field(factory=dict)
-    _slots: dict[str, tuple[object, ...]] = attrs.field(factory=dict)
-    _types: dict[tuple[object, ...], tuple[FactType, list[Shape]]] = attrs.field(factory=dict)
-
-    def known(self, assertion: Assertion) -> Recorded | None:
-        """Return the very same assertion if it was recorded before.
-
-        Raises:
-            ConceptConflictError: it cannot join its track.
-        """
-        if (known := self._recorded.get(assertion.fingerprint)) is not None:
-            return known
-        if assertion.track in self._types:
-            check_writable(assertion, *self._types[assertion.track])
-        return None
-
-    def record(self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[], str] = new_id) -> Recorded:
-        """Give a new assertion its ids, number and time, and take it in."""
-        record_id = assertion.revises or self._record_ids.get((*assertion.track, assertion.slot)) or ids()
-        recorded = Recorded(assertion=assertion, id=ids(), record_id=record_id, seq=seq, recorded_at=clock())
-        self.add(recorded)
-        return recorded
-
-    def add(self, recorded: Recorded) -> None:
-        """Take in an entry of the log."""
-        said = recorded.assertion
-        key = (*said.track, said.slot)
-        self._recorded[said.fingerprint] = recorded
-        before = self._slots.get(recorded.record_id)
-        if before is not None and before != key and self._record_ids.get(before) == recorded.record_id:
-            del self._record_ids[before]
-        self._slots[recorded.record_id] = key
-        self._record_ids[key] = recorded.record_id
-        _, shapes = self._types.setdefault(said.track, (said.fact_type, []))
-        if said.shape not in shapes:
-            shapes.append(said.shape)

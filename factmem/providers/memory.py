@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, StateRequest, system_clock
-from factmem.errors import EmbedderMismatchError, ProviderClosedError, RecordNotFoundError
-from factmem.providers.ledger import LedgerProvider, TrackIndex
-from factmem.records import Assertion, LogEntry, Place, Recorded, StateChange, Tombstone
+from factmem.errors import EmbedderMismatchError, ProviderClosedError
+from factmem.providers.ledger import LedgerProvider
+from factmem.providers.tracks import TrackIndex
+from factmem.records import Assertion, LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector, unit_vector
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ class InMemoryProvider(LedgerProvider):
         super().__init__(clock=clock)
         self._log: list[LogEntry] = []
         self._index = TrackIndex()
-        self._alive: set[str] = set()
         self._tenants: dict[str, str | None] = {}
         self._vectors: dict[int, NDArray[np.float32]] = {}
         self._embedder: EmbedderIdentity | None = None
@@ -47,32 +47,23 @@ class InMemoryProvider(LedgerProvider):
                     receipts.append(self._append(assertion, vectors.get(id(statement))))
                 case StateRequest():
                     self._seq += 1
-                    self._log.append(
-                        StateChange(
-                            assertion_id=statement.assertion_id,
-                            state=statement.state,
-                            seq=self._seq,
-                            recorded_at=self._clock(),
-                            reason=statement.reason,
-                        )
-                    )
+                    self._log.append(self._index.change(statement, self._seq, self._clock))
         return receipts
 
     def _checked(self, statements: Sequence[Statement]) -> dict[int, NDArray[np.float32]]:
         """Refuse the whole of a transaction before any of it is written; return its vectors, normalised."""
         vectors = {}
-        trial = TrackIndex()
+        trial = self._index.trial()
         for statement in statements:
             match statement:
                 case Append(assertion=assertion, vector=vector):
-                    if self._index.known(assertion) is None and trial.known(assertion) is None:
+                    if trial.known(assertion) is None:
                         trial.record(assertion, 0, self._clock)
                     if vector is not None:
                         vectors[id(statement)] = storable_vector(vector, dimension=self._dimension)
-                case StateRequest(assertion_id=assertion_id) if assertion_id not in self._alive:
-                    raise RecordNotFoundError("no assertion of this store has the id whose state should change")
-                case _:
-                    pass
+                case StateRequest():
+                    trial.check(statement)
+                    trial.change(statement, 0, self._clock)
         return vectors
 
     def _append(self, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
@@ -81,7 +72,6 @@ class InMemoryProvider(LedgerProvider):
         self._seq += 1
         recorded = self._index.record(assertion, self._seq, self._clock)
         self._log.append(recorded)
-        self._alive.add(recorded.id)
         self._tenants[recorded.id] = assertion.place.scope.tenant
         if vector is not None:
             self._vectors[recorded.seq] = vector
@@ -157,19 +147,20 @@ class InMemoryProvider(LedgerProvider):
         best = np.argsort(-cosines, kind="stable")[:limit]
         return [(seqs[row], float(cosines[row])) for row in best]
 
-    async def erase(self, record_ids: Sequence[str], *, tenant: str | None) -> EraseReceipt:
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
         """See `factmem.abc.Erases.erase`."""
         self._check_open()
-        wanted = set(record_ids)
+        records, singly = set(record_ids), set(assertion_ids)
         gone = [
             entry
             for entry in self._log
             if isinstance(entry, Recorded)
-            and entry.record_id in wanted
+            and (entry.record_id in records or entry.id in singly)
             and entry.assertion.place.scope.tenant == tenant
         ]
         ids = {recorded.id for recorded in gone}
-        self._alive -= ids
         self._log = [entry for entry in self._log if isinstance(entry, Tombstone) or _assertion_id(entry) not in ids]
         for recorded in gone:
             self._seq += 1
@@ -177,8 +168,7 @@ class InMemoryProvider(LedgerProvider):
             self._vectors.pop(recorded.seq, None)
         self._index = TrackIndex()
         for entry in self._log:
-            if isinstance(entry, Recorded):
-                self._index.add(entry)
+            self._index.add(entry)
         return EraseReceipt(erased=len(gone))
 
     async def aclose(self) -> None:

@@ -49,6 +49,7 @@ __all__ = [
     "assertions",
     "concepts",
     "details",
+    "errands",
     "evidence",
     "facts",
     "json_values",
@@ -60,6 +61,7 @@ __all__ = [
     "scopes",
     "single_concepts",
     "single_facts",
+    "states",
     "subjects",
     "texts",
     "typed_values",
@@ -243,13 +245,28 @@ def details() -> st.SearchStrategy[FactDetails]:
         evidence=st.lists(evidence(), max_size=2),
         origin=st.sampled_from(Origin),
         expires_at=st.none() | moments(),
+        labels=st.dictionaries(names(max_size=8), names(max_size=8), max_size=2),
     )
 
 
+def states() -> st.SearchStrategy[AssertionState]:
+    """The states that a store keeps."""
+    return st.sampled_from([state for state in AssertionState if state is not AssertionState.SUPERSEDED])
+
+
+def errands() -> st.SearchStrategy[dict[str, Any]]:
+    """What words that were handed over wait for."""
+    return st.dictionaries(texts(max_size=6), json_values(), max_size=2)
+
+
 def assertions() -> st.SearchStrategy[Assertion]:
-    """One value of one concept, said or taken back at one place."""
-    single = st.builds(assertions_of, facts(), places(), details(), removed=st.booleans())
-    return single.map(lambda assertions: assertions[0])
+    """One value of one concept, said or taken back at one place; in any state, some with an errand."""
+
+    def first(assertions: Sequence[Assertion], state: AssertionState | None, errand: Any) -> Assertion:
+        return assertions[0] if state is None else attrs.evolve(assertions[0], state=state, errand=errand)
+
+    said = st.builds(assertions_of, facts(), places(), details(), removed=st.booleans())
+    return st.builds(first, said, st.none() | states(), st.none() | errands())
 
 
 def log_entries() -> st.SearchStrategy[LogEntry]:
@@ -260,7 +277,7 @@ def log_entries() -> st.SearchStrategy[LogEntry]:
         st.builds(
             StateChange,
             assertion_id=ids,
-            state=st.sampled_from([state for state in AssertionState if state is not AssertionState.SUPERSEDED]),
+            state=states(),
             seq=numbers,
             recorded_at=moments(),
             reason=st.none() | texts(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
@@ -215,11 +215,10 @@ class Ledger:
         found = np.array([rows[seq] for seq in seqs], dtype=np.float32)
         return seqs, found.reshape(len(seqs), identity.dimension)
 
-    def erase(self, record_ids: Sequence[str], tenant: str | None) -> EraseReceipt:
+    def erase(self, record_ids: Set[str], assertion_ids: Set[str], tenant: str | None) -> EraseReceipt:
         """See `factmem.abc.Erases.erase`."""
         if not self._storage.exists():
             return EraseReceipt(erased=0)
-        wanted = set(record_ids)
         with self._storage.lock(self._lock_timeout), self._guard:
             seq = self._counter.last()
             mirrors = self._mirrors.of_folder((tenant or "",))
@@ -228,7 +227,7 @@ class Ledger:
                 recorded
                 for _, mirror in mirrors
                 for recorded in mirror.recorded.values()
-                if recorded.record_id in wanted and recorded.id not in hidden
+                if (recorded.record_id in record_ids or recorded.id in assertion_ids) and recorded.id not in hidden
             ]
             if gone:
                 self._bury(sorted(gone, key=lambda recorded: recorded.seq), tenant, seq)

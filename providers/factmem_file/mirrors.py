@@ -38,10 +38,10 @@ class Mirror:
         """Take in what is new."""
         self.entries.extend(entries)
         for entry in entries:
+            if self.index is not None:
+                self.index.add(entry)
             if isinstance(entry, Recorded):
                 self.recorded[entry.id] = entry
-                if self.index is not None:
-                    self.index.add(entry)
             elif isinstance(entry, Tombstone):
                 self.erased.add(entry.assertion_id)
 
@@ -57,8 +57,8 @@ class Mirror:
         """Return the index, made on first use."""
         if self.index is None:
             self.index = TrackIndex()
-            for recorded in self.recorded.values():
-                self.index.add(recorded)
+            for entry in self.entries:
+                self.index.add(entry)
         return self.index
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from factmem.abc import Append, Clock, LogName, Position, Receipt, Statement, StateRequest
-from factmem.errors import FactMemError, RecordNotFoundError
-from factmem.providers import TrackIndex
-from factmem.records import Assertion, LogEntry, StateChange
+from factmem.errors import FactMemError
+from factmem.providers import TrackIndex, unknown_assertion
+from factmem.records import Assertion, LogEntry
 from factmem.vectors import storable_vector
 from factmem_file.logs import place_log
 from factmem_file.mirrors import Mirror
@@ -97,25 +97,33 @@ class Plan:
                 case Append(assertion=assertion):
                     request.receipts.append(self._append(log, assertion, vector))
                 case StateRequest():
-                    self._change_state(log, statement)
+                    self.seq += 1
+                    planned = self.logs[log]
+                    planned.entries.append(planned.mirror.indexed().change(statement, self.seq, self.clock))
 
     def _checked(self, statements: Sequence[Statement]) -> list[tuple[LogName, Statement, NDArray[np.float32] | None]]:
-        trial = TrackIndex()
+        trials: dict[LogName, TrackIndex] = {}
+
+        def trial(log: LogName) -> TrackIndex:
+            if log not in trials:
+                trials[log] = self._planned(log).mirror.indexed().trial()
+            return trials[log]
+
         steps: list[tuple[LogName, Statement, NDArray[np.float32] | None]] = []
         for statement in statements:
             match statement:
                 case Append(assertion=assertion, vector=vector):
                     log = place_log(assertion.place)
-                    index = self._planned(log).mirror.indexed()
-                    if index.known(assertion) is None and trial.known(assertion) is None:
-                        trial.record(assertion, 0, self.clock)
+                    if trial(log).known(assertion) is None:
+                        trial(log).record(assertion, 0, self.clock)
                     unit = None if vector is None else storable_vector(vector, dimension=self.dimension)
                     steps.append((log, statement, unit))
                 case StateRequest(assertion_id=assertion_id):
                     found = self.locate(assertion_id)
                     if found is None:
-                        raise RecordNotFoundError("no assertion of this store has the id whose state should change")
-                    self._planned(found)
+                        raise unknown_assertion()
+                    trial(found).check(statement)
+                    trial(found).change(statement, 0, self.clock)
                     steps.append((found, statement, None))
         return steps
 
@@ -136,15 +144,3 @@ class Plan:
         if vector is not None:
             planned.vectors[recorded.seq] = vector
         return Receipt(recorded=recorded, new=True)
-
-    def _change_state(self, log: LogName, request: StateRequest) -> None:
-        self.seq += 1
-        self.logs[log].entries.append(
-            StateChange(
-                assertion_id=request.assertion_id,
-                state=request.state,
-                seq=self.seq,
-                recorded_at=self.clock(),
-                reason=request.reason,
-            )
-        )

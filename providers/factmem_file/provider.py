@@ -120,15 +120,17 @@ class LocalFileMemoryProvider(LedgerProvider):
         best = np.argsort(-cosines, kind="stable")[:limit]
         return [(seqs[row], float(cosines[row])) for row in best]
 
-    async def erase(self, record_ids: Sequence[str], *, tenant: str | None) -> EraseReceipt:
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
         """See `factmem.abc.Erases.erase`.
 
         The files are written anew without what is erased and the old ones are unlinked; what the file
         system does with the freed blocks is beyond this. A place that holds nothing more loses its file and
         its empty folders.
         """
-        wanted = tuple(record_ids)
-        return await self._write(lambda: self._ledger.erase(wanted, tenant))
+        records, singly = frozenset(record_ids), frozenset(assertion_ids)
+        return await self._write(lambda: self._ledger.erase(records, singly, tenant))
 
     async def aclose(self) -> None:
         """See `AgentMemoryProvider.aclose`."""

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import apsw
 
-from factmem_sqlite_vec.rows import Row, select
+from factmem_sqlite_vec.rows import Row, select, seq_of
+from factmem_sqlite_vec.tracks import settle_tracks
 from factmem_sqlite_vec.writing import Batch
 
-__all__ = ["delete_records", "scrub", "scrub_is_due"]
+__all__ = ["delete_assertions", "scrub", "scrub_is_due"]
 
 
-def delete_records(connection: apsw.Connection, batch: Batch, record_ids: Sequence[str], tenant: str | None) -> int:
-    """Delete the assertions of records and all that hangs on them, leaving tombstones; return how many."""
-    gone = sorted(row for id in dict.fromkeys(record_ids) for row in _assertions(connection, id, tenant))
+def delete_assertions(
+    connection: apsw.Connection,
+    batch: Batch,
+    record_ids: Sequence[str],
+    assertion_ids: Sequence[str],
+    tenant: str | None,
+) -> int:
+    """Delete assertions and all that hangs on them, leaving tombstones; return how many.
+
+    Args:
+        connection: the one of the batch.
+        batch: the transaction under way.
+        record_ids: records to delete whole.
+        assertion_ids: assertions to delete one by one.
+        tenant: whose.
+    """
+    named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant)}
+    named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant)}
+    gone = sorted(named)
     for seq, id, _, text in gone:
         connection.execute("INSERT INTO texts(texts, rowid, text) VALUES ('delete', ?, ?)", (seq, text))
         connection.execute("DELETE FROM state_changes WHERE assertion = ?", (seq,))
@@ -23,13 +39,13 @@ def delete_records(connection: apsw.Connection, batch: Batch, record_ids: Sequen
             connection.execute("DELETE FROM vectors WHERE rowid = ?", (seq,))
         connection.execute("DELETE FROM assertions WHERE seq = ?", (seq,))
         connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (batch.next_seq(), id, tenant or ""))
-    _settle_tracks(connection, {track for _, _, track, _ in gone})
+    settle_tracks(connection, {track for _, _, track, _ in gone})
     if gone:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', 1)")
     return len(gone)
 
 
-def _assertions(connection: apsw.Connection, record_id: str, tenant: str | None) -> list[Row]:
+def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None) -> list[Row]:
     return select(
         connection,
         "SELECT seq, id, track, text FROM assertions WHERE record_id = ? AND tenant = ?",
@@ -37,23 +53,12 @@ def _assertions(connection: apsw.Connection, record_id: str, tenant: str | None)
     )
 
 
-def _settle_tracks(connection: apsw.Connection, tracks: Iterable[int]) -> None:
-    """Drop tracks that hold nothing any more, and let the others forget the types that are gone."""
-    for track in tracks:
-        left = select(
-            connection,
-            "SELECT doc ->> '$.assertion.fact_type', doc -> '$.assertion.shape' FROM assertions"
-            " WHERE track = ? ORDER BY seq",
-            (track,),
-        )
-        if not left:
-            connection.execute("DELETE FROM tracks WHERE id = ?", (track,))
-            continue
-        shapes = [json.loads(shape) for shape in dict.fromkeys(shape for _, shape in left)]
-        connection.execute(
-            "UPDATE tracks SET fact_type = ?, shapes = ? WHERE id = ?",
-            (left[0][0], json.dumps(shapes, ensure_ascii=False), track),
-        )
+def _by_id(connection: apsw.Connection, id: str, tenant: str | None) -> list[Row]:
+    return select(
+        connection,
+        "SELECT seq, id, track, text FROM assertions WHERE seq = ? AND id = ? AND tenant = ?",
+        (seq_of(id), id, tenant or ""),
+    )
 
 
 def scrub_is_due(connection: apsw.Connection) -> bool:

@@ -20,7 +20,7 @@ from factmem.providers import GroupCommit, LedgerProvider
 from factmem.records import LogEntry, Place
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec import reading
-from factmem_sqlite_vec.erasing import delete_records, scrub, scrub_is_due
+from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.rows import NewRow, prepared
 from factmem_sqlite_vec.store import Store
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
@@ -172,7 +172,9 @@ class SqliteVecMemoryProvider(LedgerProvider):
             raise InvalidDataError("the text to look for is empty; use changes to read everything")
         return await self._read(partial(reading.matching, text=text, limit=limit, tenant=tenant))
 
-    async def erase(self, record_ids: Sequence[str], *, tenant: str | None) -> EraseReceipt:
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
         """See `factmem.abc.Erases.erase`."""
         live = self._live()
 
@@ -182,7 +184,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
                 connection,
                 self._clock,
                 self._bound,
-                lambda batch: erased.append(delete_records(connection, batch, record_ids, tenant)),
+                lambda batch: erased.append(delete_assertions(connection, batch, record_ids, assertion_ids, tenant)),
             )
             pending = scrub_is_due(connection) and not scrub(connection)
             return EraseReceipt(erased=erased[0], pending=pending)

@@ -34,7 +34,7 @@ CREATE TABLE tracks(
   scope TEXT NOT NULL,
   subject TEXT NOT NULL,
   individual TEXT NOT NULL,
-  fact_type TEXT NOT NULL,
+  fact_type TEXT,
   shapes TEXT NOT NULL,
   UNIQUE (place, keyword, owner)
 ) STRICT;
@@ -50,6 +50,7 @@ CREATE TABLE assertions(
   fingerprint BLOB NOT NULL,
   recorded_at TEXT NOT NULL,
   checksum INTEGER NOT NULL,
+  joined INTEGER,
   text TEXT NOT NULL,
   doc TEXT NOT NULL
 ) STRICT;

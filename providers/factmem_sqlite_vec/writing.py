@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import apsw
-import attrs
 
 from factmem.abc import Clock, EmbedderIdentity, Receipt, StateRequest
-from factmem.errors import EmbedderMismatchError, InvalidVectorError, RecordNotFoundError
-from factmem.facts import FactType
-from factmem.providers import check_writable, new_id
-from factmem.records import Assertion, Recorded
-from factmem.values import Shape
+from factmem.errors import EmbedderMismatchError, InvalidVectorError
+from factmem.providers import check_expected, new_id, unknown_assertion
+from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.reading import bound_embedder
-from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, NewRow, checksum, numbered_id, read_assertion, select, seq_of
+from factmem_sqlite_vec.rows import (
+    ASSERTION_COLUMNS,
+    NewRow,
+    checksum,
+    numbered_id,
+    read_assertion,
+    read_state,
+    select,
+    seq_of,
+)
+from factmem_sqlite_vec.tracks import Track, admit, new_track, track_numbered, track_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Batch", "mismatch", "write_batch"]
-
-
-@attrs.frozen
-class _Track:
-    """The type that assertions of one keyword, owner and place share."""
-
-    id: int
-    fact_type: FactType
-    shapes: str
 
 
 @contextmanager
@@ -138,56 +134,19 @@ class Batch:
     def _append_assertion(self, row: NewRow) -> Receipt:
         vector = None if row.vector is None else self.checked_vector(row.vector)
         said = row.assertion
-        track = self._track(row)
-        if track is not None:
-            if (known := self._known(track, row)) is not None:
-                return Receipt(recorded=known, new=False)
-            self._check_type(track, said)
-        else:
-            track = self._new_track(row)
-        recorded = self._insert(row, track)
+        track = track_of(self._connection, row)
+        if track is not None and (known := self._known(track, row)) is not None:
+            return Receipt(recorded=known, new=False)
+        track = track or new_track(self._connection, row)
+        counts = said.counts(said.state)
+        if counts:
+            admit(self._connection, track, said)
+        recorded = self._insert(row, track, joined=counts)
         if vector is not None:
             self._vectors[recorded.seq] = vector
         return Receipt(recorded=recorded, new=True)
 
-    def _track(self, row: NewRow) -> _Track | None:
-        said = row.assertion
-        found = select(
-            self._connection,
-            "SELECT id, fact_type, shapes FROM tracks WHERE place = ? AND keyword = ? AND owner = ?",
-            (row.place, said.keyword, said.details.owner or ""),
-        )
-        return _Track(found[0][0], FactType(found[0][1]), found[0][2]) if found else None
-
-    def _check_type(self, track: _Track, said: Assertion) -> None:
-        shapes = _read_shapes(track.shapes)
-        check_writable(said, track.fact_type, shapes)
-        if said.shape not in shapes:
-            self._connection.execute(
-                "UPDATE tracks SET shapes = ? WHERE id = ?", (_written_shapes([*shapes, said.shape]), track.id)
-            )
-
-    def _new_track(self, row: NewRow) -> _Track:
-        said, scope, subject = row.assertion, row.assertion.place.scope, row.assertion.place.subject
-        shapes = _written_shapes([said.shape])
-        self._connection.execute(
-            "INSERT INTO tracks(place, keyword, owner, tenant, scope, subject, individual, fact_type, shapes)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                row.place,
-                said.keyword,
-                said.details.owner or "",
-                scope.tenant or "",
-                json.dumps(scope.segments, ensure_ascii=False),
-                subject.name,
-                subject.individual_name or "",
-                said.fact_type.value,
-                shapes,
-            ),
-        )
-        return _Track(self._connection.last_insert_rowid(), said.fact_type, shapes)
-
-    def _known(self, track: _Track, row: NewRow) -> Recorded | None:
+    def _known(self, track: Track, row: NewRow) -> Recorded | None:
         found = select(
             self._connection,
             f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE a.track = ? AND a.said_at = ? AND a.fingerprint = ?",
@@ -195,7 +154,7 @@ class Batch:
         )
         return read_assertion(found[0]) if found else None
 
-    def _record_id(self, track: _Track, slot: bytes) -> str | None:
+    def _record_id(self, track: Track, slot: bytes) -> str | None:
         """The record that holds a slot: its last one, unless that has moved to another value since."""
         found = select(
             self._connection,
@@ -211,13 +170,13 @@ class Batch:
         )
         return str(found[0][0]) if (now_in, now_at) == (track.id, slot) else None
 
-    def _insert(self, row: NewRow, track: _Track) -> Recorded:
+    def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
         seq, now = self.next_seq(), self._clock()
         id = numbered_id(seq, new_id())
         record_id = row.assertion.revises or self._record_id(track, row.slot) or numbered_id(seq, new_id())
         recorded_at = now.isoformat()
         self._connection.execute(
-            "INSERT INTO assertions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO assertions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 seq,
                 id,
@@ -229,6 +188,7 @@ class Batch:
                 row.fingerprint,
                 recorded_at,
                 checksum(seq, id, record_id, recorded_at, row.partial_checksum),
+                seq if joined else None,
                 row.text,
                 row.doc,
             ),
@@ -239,15 +199,31 @@ class Batch:
     def _append_state(self, request: StateRequest) -> None:
         found = select(
             self._connection,
-            "SELECT seq, tenant FROM assertions WHERE seq = ? AND id = ?",
+            f"SELECT a.tenant, a.track, a.joined, {ASSERTION_COLUMNS} FROM assertions a WHERE a.seq = ? AND a.id = ?",
             (seq_of(request.assertion_id), request.assertion_id),
         )
         if not found:
-            raise RecordNotFoundError("no assertion of this store has the id whose state should change")
+            raise unknown_assertion()
+        tenant, track, joined, *columns = found[0]
+        recorded = read_assertion(tuple(columns))
+        check_expected(request, self._state(recorded))
+        seq = self.next_seq()
+        if joined is None and recorded.assertion.counts(request.state):
+            admit(self._connection, track_numbered(self._connection, track), recorded.assertion)
+            self._connection.execute("UPDATE assertions SET joined = ? WHERE seq = ?", (seq, recorded.seq))
         self._connection.execute(
             "INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?)",
-            (self.next_seq(), *found[0], request.state.value, self._clock().isoformat(), request.reason),
+            (seq, recorded.seq, tenant, request.state.value, self._clock().isoformat(), request.reason),
         )
+
+    def _state(self, recorded: Recorded) -> AssertionState:
+        changed = select(
+            self._connection,
+            "SELECT seq, '', state, recorded_at, reason FROM state_changes WHERE assertion = ?"
+            " ORDER BY seq DESC LIMIT 1",
+            (recorded.seq,),
+        )
+        return read_state(changed[0]).state if changed else recorded.assertion.state
 
 
 def write_batch(
@@ -276,12 +252,3 @@ def mismatch(stored: EmbedderIdentity, wanted: EmbedderIdentity | None) -> Embed
         f"this store's vectors come from {stored}, not from {wanted}: "
         "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
     )
-
-
-@functools.lru_cache(maxsize=1024)
-def _read_shapes(text: str) -> tuple[Shape, ...]:
-    return tuple(json.loads(text))
-
-
-def _written_shapes(shapes: Sequence[Shape]) -> str:
-    return json.dumps(list(shapes), ensure_ascii=False)

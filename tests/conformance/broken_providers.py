@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factmem.abc import EraseReceipt, Receipt, Statement, StateRequest
+from factmem.abc import Append, EraseReceipt, Receipt, Statement, StateRequest
 from factmem.facts import Concept, Fact, FactT, SingleFact
-from factmem.providers import InMemoryProvider
-from factmem.records import LogEntry, Place, Recorded, StateChange
+from factmem.providers import InMemoryProvider, check_writable
+from factmem.records import AssertionState, LogEntry, Place, Recorded, StateChange
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import ProviderConformance
@@ -100,11 +100,85 @@ class FeedsEveryone(InMemoryProvider):
 
 
 class ErasesAnyone(InMemoryProvider):
-    async def erase(self, record_ids: Sequence[str], *, tenant: str | None) -> EraseReceipt:
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
         gone = 0
         for each in {entry.assertion.place.scope.tenant for entry in self._log if isinstance(entry, Recorded)}:
-            gone += (await super().erase(record_ids, tenant=each)).erased
+            gone += (await super().erase(record_ids, tenant=each, assertion_ids=assertion_ids)).erased
         return EraseReceipt(erased=gone)
+
+
+class ErasesOnlyWhole(InMemoryProvider):
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
+        known = [entry for entry in self._log if isinstance(entry, Recorded)]
+        return await super().erase(
+            [*record_ids, *(entry.record_id for entry in known if entry.id in assertion_ids)], tenant=tenant
+        )
+
+
+class ExpectsNothing(InMemoryProvider):
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        return await super().append(
+            [attrs.evolve(item, expected=None) if isinstance(item, StateRequest) else item for item in statements]
+        )
+
+
+class ExpectsAtTheStart(InMemoryProvider):
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        trial, unchecked = self._index.trial(), list[Statement]()
+        for item in statements:
+            if isinstance(item, StateRequest):
+                trial.check(item)
+                unchecked.append(attrs.evolve(item, expected=None))
+            else:
+                unchecked.append(item)
+        return await super().append(unchecked)
+
+
+class QuarantinedTypesHold(InMemoryProvider):
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        said = [item.assertion for item in statements if isinstance(item, Append)]
+        for entry in self._log:
+            for new in said:
+                if isinstance(entry, Recorded) and entry.assertion.track == new.track:
+                    check_writable(new, entry.assertion.fact_type, [entry.assertion.shape])
+        return await super().append(statements)
+
+
+class LetsAnythingIn(InMemoryProvider):
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        receipts = await super().append([item for item in statements if isinstance(item, Append)])
+        for item in statements:
+            if isinstance(item, StateRequest):
+                self._seq += 1
+                self._log.append(self._index.change(item, self._seq, self._clock))
+        return receipts
+
+
+class WaitsForNothing(InMemoryProvider):
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        return await super().append([self._settled(item) for item in statements])
+
+    @staticmethod
+    def _settled(item: Statement) -> Statement:
+        if isinstance(item, StateRequest) or item.assertion.errand is None:
+            return item
+        return attrs.evolve(item, assertion=attrs.evolve(item.assertion, errand=None, state=AssertionState.ACTIVE))
+
+
+class BelievesWhatWaits(InMemoryProvider):
+    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
+        log = await super().entries(place, keyword)
+        return [self._believed(entry) if isinstance(entry, Recorded) else entry for entry in log]
+
+    @staticmethod
+    def _believed(entry: Recorded) -> Recorded:
+        if entry.assertion.state not in (AssertionState.PENDING, AssertionState.FAILED):
+            return entry
+        return attrs.evolve(entry, assertion=attrs.evolve(entry.assertion, state=AssertionState.ACTIVE))
 
 
 class KeepsAnyVector(InMemoryProvider):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.testing import FakeClock
+from factmem.testing import FakeClock, strategies
 
 CITY = Concept.single("city", "d")
 TAGS = Concept.multiple("tags", "d")
@@ -38,6 +39,7 @@ def at(minute: int) -> dt.datetime:
     return dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=minute)
 
 
+TRUSTED = (Origin.USER, Origin.ASSISTANT)
 LATE = Moment(now=at(10_000))
 
 
@@ -108,7 +110,9 @@ def naive(log: Iterable[LogEntry], moment: Moment) -> dict[str, list[Any]]:
                 change for change in known if isinstance(change, StateChange) and change.assertion_id == entry.id
             ]
             newest = max(changes, key=lambda change: change.seq, default=None)
-            if (newest.state if newest else entry.assertion.state) is AssertionState.ACTIVE:
+            state = newest.state if newest else entry.assertion.state
+            waits = state in (AssertionState.PENDING, AssertionState.FAILED)
+            if state is AssertionState.ACTIVE or (waits and entry.assertion.details.origin in TRUSTED):
                 counting.append(entry)
     counting.sort(key=lambda entry: (entry.assertion.timestamp, entry.seq))
     found: dict[str, list[tuple[Any, ...]]] = {}
@@ -123,8 +127,15 @@ def naive(log: Iterable[LogEntry], moment: Moment) -> dict[str, list[Any]]:
     return {keyword: [value for _, value in sorted(pairs)] for keyword, pairs in found.items()}
 
 
-says = st.builds(Say, st.sampled_from("abc"), st.integers(0, 4), st.sampled_from([CITY, TAGS]), st.booleans())
-states = st.sampled_from([AssertionState.ACTIVE, AssertionState.RETRACTED, AssertionState.QUARANTINED, None])
+says = st.builds(
+    Say,
+    st.sampled_from("abc"),
+    st.integers(0, 4),
+    st.sampled_from([CITY, TAGS]),
+    st.booleans(),
+    st.sampled_from([Origin.USER, Origin.ASSISTANT, Origin.TOOL]).map(lambda origin: FactDetails(origin=origin)),
+)
+states = st.none() | strategies.states()
 turns = st.builds(Turn, st.integers(0, 5), states)
 logs = st.lists(st.one_of(says, says, says, turns), max_size=14).map(log_of)
 moments = st.builds(
@@ -189,7 +200,38 @@ def test_the_revisions_are_everything_not_erased(log: list[LogEntry], moment: Mo
     order = [(recorded.assertion.timestamp, recorded.seq) for recorded, _ in shown]
     assert order == sorted(order)
     standing = {item.recorded.id for item in fold(log, moment)}
-    assert standing <= {recorded.id for recorded, state in shown if state is AssertionState.ACTIVE}
+    assert standing <= {recorded.id for recorded, state in shown if recorded.assertion.counts(state)}
+
+
+@given(logs, moments)
+def test_words_that_wait_or_failed_count_exactly_if_their_origin_is_trusted(
+    log: list[LogEntry], moment: Moment
+) -> None:
+    """They fold as active ones do; those of others as what is in quarantine."""
+    waiting = (AssertionState.PENDING, AssertionState.FAILED)
+    recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
+
+    def decided(id: str, state: AssertionState) -> AssertionState:
+        if state not in waiting:
+            return state
+        trusted = recorded[id].assertion.details.origin in TRUSTED
+        return AssertionState.ACTIVE if trusted else AssertionState.QUARANTINED
+
+    settled = [
+        attrs.evolve(entry, state=decided(entry.assertion_id, entry.state)) if isinstance(entry, StateChange) else entry
+        for entry in log
+    ]
+    assert values(log, moment) == values(settled, moment)
+
+
+@pytest.mark.parametrize("origin", Origin)
+@pytest.mark.parametrize("state", [AssertionState.PENDING, AssertionState.FAILED])
+def test_words_appended_as_waiting_or_failed_count_if_their_origin_is_trusted(
+    origin: Origin, state: AssertionState
+) -> None:
+    (assertion,) = assertions_of(CITY.fact(["Oslo"], timestamp=at(1)), HERE, FactDetails(origin=origin))
+    recorded = TrackIndex().record(attrs.evolve(assertion, state=state), 1, FakeClock())
+    assert (values([recorded]) == {"city": ["Oslo"]}) is (origin in TRUSTED)
 
 
 def test_a_superseded_value_is_shown_as_such() -> None:

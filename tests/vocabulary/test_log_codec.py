@@ -8,6 +8,7 @@ import json
 import random
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -49,10 +50,23 @@ def sample() -> Recorded:
         evidence=(Evidence(quote="q", message_id="m", role="user", position=1, start=0, end=1),),
         origin=Origin.TOOL,
         expires_at=NOON,
+        labels={"run": "7"},
     )
     fact = Concept.multiple("pets", "d", Pet).fact([Pet("Rex", 3, Mood.BAD)], timestamp=NOON, valid_from=NOON)
     (assertion,) = assertions_of(fact, place, details, removed=True)
+    assertion = attrs.evolve(assertion, errand={"kind": "detect", "tries": [1, None]}, revises="r", revised=3)
     return Recorded(assertion=assertion, id="i", record_id="r", seq=7, recorded_at=NOON)
+
+
+def test_a_document_with_every_field_set_reads_back_whole() -> None:
+    """An errand and the labels of a revision among them, and the state that the errand brought."""
+    entry = sample()
+    for item in (entry.assertion, entry.assertion.details):
+        fields = attrs.asdict(item, recurse=False)
+        assert [name for name, value in fields.items() if value in (None, {}, ())] in ([], ["valid_to"])
+    assert load_entry(dump_entry(entry)) == entry
+    assert encode_entry(entry)["assertion"]["errand"] == {"kind": "detect", "tries": [1, None]}
+    assert encode_entry(entry)["assertion"]["state"] == entry.assertion.state.value
 
 
 @given(strategies.log_entries())

@@ -27,8 +27,10 @@ from factmem.testing.conformance.feeding import FeedSpecs
 from factmem.testing.conformance.history import HistorySpecs
 from factmem.testing.conformance.lifecycle import LifecycleSpecs
 from factmem.testing.conformance.opening import ProviderCase
+from factmem.testing.conformance.quarantine import QuarantineSpecs
 from factmem.testing.conformance.reading import ReadingSpecs
 from factmem.testing.conformance.sets import SetSpecs
+from factmem.testing.conformance.states import StateSpecs
 from factmem.testing.conformance.types import TypeSpecs
 from factmem.testing.conformance.values import ValueSpecs
 from factmem.testing.conformance.walls import WallSpecs
@@ -42,8 +44,10 @@ __all__ = [
     "LifecycleSpecs",
     "ProviderCase",
     "ProviderConformance",
+    "QuarantineSpecs",
     "ReadingSpecs",
     "SetSpecs",
+    "StateSpecs",
     "TypeSpecs",
     "ValueSpecs",
     "VectorSpecs",
@@ -56,7 +60,9 @@ class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, TypeSpecs,
     """The specs of the four verbs and the close: what every provider promises."""
 
 
-class CapabilityConformance(HistorySpecs, DetailSpecs, FeedSpecs, VectorSpecs, ErasureSpecs):
+class CapabilityConformance(
+    HistorySpecs, StateSpecs, QuarantineSpecs, DetailSpecs, FeedSpecs, VectorSpecs, ErasureSpecs
+):
     """The specs of the capabilities; each is skipped where the provider does not have it."""
 
 

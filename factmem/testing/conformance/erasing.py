@@ -44,7 +44,7 @@ _HERE = Place(USER, PLANNER)
 
 
 class ErasureSpecs(ProviderCase):
-    """Erasure of records."""
+    """Erasure of records, and of single revisions."""
 
     async def test_an_erased_record_is_on_no_read_path(
         self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
@@ -130,6 +130,73 @@ class ErasureSpecs(ProviderCase):
         with pytest.raises(RecordNotFoundError):
             await history.append([StateRequest(assertion_id=recorded.id, state=AssertionState.ACTIVE)])
 
+    async def test_one_assertion_can_be_erased_and_its_record_keeps_its_id_and_the_others(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
+    ) -> None:
+        old, new = await only(history, said(CITY, "Rome", 1)), await only(history, said(CITY, "Oslo", 2))
+        await history.append([StateRequest(assertion_id=old.id, state=AssertionState.RETRACTED)])
+        assert (await eraser.erase([], tenant=None, assertion_ids=[old.id, old.id])).erased == 1
+        assert list(await history.entries(_HERE)) == [new]
+        stone = (await feed.changes(None))[-1]
+        assert isinstance(stone, Tombstone)
+        assert stone.assertion_id == old.id
+        assert await loaded_value(provider, CITY) == "Oslo"
+        again = await only(history, said(CITY, "Bonn", 3))
+        assert again.record_id == new.record_id
+
+    async def test_erasing_the_newest_assertion_brings_back_the_value_before(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
+    ) -> None:
+        await only(history, said(CITY, "Rome", 1))
+        newest = await only(history, said(CITY, "Oslo", 2))
+        await eraser.erase([], tenant=None, assertion_ids=[newest.id])
+        assert await loaded_value(provider, CITY) == "Rome"
+        (again,) = await keep(history, said(CITY, "Oslo", 2))
+        assert again.new
+
+    async def test_a_record_that_loses_its_last_assertion_loses_its_id(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
+    ) -> None:
+        recorded = [await only(history, said(CITY, city, minute)) for minute, city in enumerate(["Rome", "Oslo"])]
+        await eraser.erase([], tenant=None, assertion_ids=[entry.id for entry in recorded])
+        assert await provider.load(CITY, USER, PLANNER) is None
+        again = await only(history, said(CITY, "Rome"))
+        assert again.record_id != recorded[0].record_id
+
+    async def test_records_and_single_assertions_can_be_erased_together(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
+    ) -> None:
+        """What is named twice is erased once; and an id of one kind does not name the other."""
+        first, second = [await only(history, said(CITY, city, minute)) for minute, city in enumerate(["Rome", "Oslo"])]
+        (thai, _) = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
+        assert (await eraser.erase([first.id], tenant=None, assertion_ids=[first.record_id])).erased == 0
+        receipt = await eraser.erase(
+            [thai.recorded.record_id], tenant=None, assertion_ids=[thai.recorded.id, second.id]
+        )
+        assert receipt.erased == 2
+        assert await loaded_value(provider, CITY) == "Rome"
+        assert await loaded_values(provider, LANGUAGES) == ["Ewe"]
+
+    async def test_assertions_of_another_tenant_are_passed_over(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
+    ) -> None:
+        mine = await only(history, said(CITY, "Oslo"))
+        before = await feed.version()
+        assert (await eraser.erase([], tenant="acme", assertion_ids=[mine.id, "no such assertion"])).erased == 0
+        assert await loaded_value(provider, CITY) == "Oslo"
+        assert await feed.version() == before
+
+    async def test_the_vector_of_a_single_assertion_is_erased_and_the_others_stay(
+        self, history: KeepsHistory, vectors: KeepsVectors, search: SearchesVectors, eraser: Erases
+    ) -> None:
+        await vectors.use_embedder(EmbedderIdentity(name="one", dimension=2))
+        rows = [np.array(row, dtype=np.float32) for row in ([1, 0], [0, 1])]
+        statements = [Append(assertion=said(CITY, f"{row}", minute), vector=row) for minute, row in enumerate(rows)]
+        old, new = [receipt.recorded for receipt in await history.append(statements)]
+        await eraser.erase([], tenant=None, assertion_ids=[old.id])
+        assert list((await vectors.vectors(None))[0]) == [new.seq]
+        assert [seq for seq, _ in await search.nearest(rows[0], 5, tenant=None)] == [new.seq]
+
     async def test_vectors_are_erased_too(
         self, history: KeepsHistory, vectors: KeepsVectors, search: SearchesVectors, eraser: Erases
     ) -> None:
@@ -142,13 +209,17 @@ class ErasureSpecs(ProviderCase):
         await vectors.put_vectors({receipt.recorded.seq: row})
         assert list((await vectors.vectors(None))[0]) == []
 
+    @pytest.mark.parametrize("singly", [False, True], ids=["the record", "its one revision"])
     async def test_the_words_are_in_no_file_of_the_store(
-        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases, tmp_path: Path
+        self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases, tmp_path: Path, singly: bool
     ) -> None:
         secret = "xylophone-quartz-0451"
-        recorded = await only(history, said(CITY, secret, metadata={"also": secret}))
+        assertion = attrs.evolve(said(CITY, secret, metadata={"also": secret}), errand={"words": secret})
+        recorded = await only(history, assertion)
+        await history.append([StateRequest(assertion_id=recorded.id, state=AssertionState.RETRACTED, reason=secret)])
         await only(history, said(SEATS, 4))
-        await eraser.erase([recorded.record_id], tenant=None)
+        records, assertions = ([], [recorded.id]) if singly else ([recorded.record_id], [])
+        assert (await eraser.erase(records, tenant=None, assertion_ids=assertions)).erased == 1
         assert not _files_with(tmp_path, secret)
         async with await self.reopened(provider, tmp_path) as again:
             assert await again.load(CITY, USER, PLANNER) is None

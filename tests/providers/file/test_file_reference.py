@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factmem.abc import Append, Receipt, Statement, StateRequest
-from factmem.errors import ConceptConflictError, RecordNotFoundError
+from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import Concept
 from factmem.fold import Moment, revisions
 from factmem.providers import InMemoryProvider
-from factmem.records import AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
+from factmem.records import AssertionState, FactDetails, LogEntry, Origin, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -34,7 +34,9 @@ CONCEPTS: list[Concept[str, Any]] = [
     Concept.multiple("likes", "", value_type=str),
     Concept.multiple("seats", "", value_type=str),
 ]
-Step: TypeAlias = "tuple[str, list[tuple[int, int, str, int, str | None, bool]], int]"
+Said: TypeAlias = "tuple[int, int, str, int, str | None, bool, Origin]"
+Step: TypeAlias = "tuple[str, list[Said], int]"
+STATES = [AssertionState.RETRACTED, AssertionState.ACTIVE, AssertionState.QUARANTINED, AssertionState.FAILED]
 
 SAID = st.tuples(
     st.integers(0, 2),
@@ -43,10 +45,11 @@ SAID = st.tuples(
     st.integers(0, 2),
     st.sampled_from([None, "al"]),
     st.booleans(),
+    st.sampled_from([Origin.USER, Origin.USER, Origin.DOCUMENT]),
 )
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["append", "append", "append", "state", "erase", "reopen"]),
+        st.sampled_from(["append", "append", "append", "state", "erase", "erase one", "reopen"]),
         st.lists(SAID, min_size=1, max_size=3),
         st.integers(0, 20),
     ),
@@ -54,14 +57,14 @@ STEPS = st.lists(
 )
 
 
-def _statements(said: Sequence[tuple[int, int, str, int, str | None, bool]]) -> list[Statement]:
+def _statements(said: Sequence[Said]) -> list[Statement]:
     return [
         Append(assertion=assertion)
-        for place, concept, value, hours, owner, removed in said
+        for place, concept, value, hours, owner, removed, origin in said
         for assertion in assertions_of(
             CONCEPTS[concept].fact([value], timestamp=NOON + dt.timedelta(hours=hours)),
             PLACES[place],
-            FactDetails(owner=owner),
+            FactDetails(owner=owner, origin=origin),
             removed=removed,
         )
     ]
@@ -89,12 +92,18 @@ class _Pair:
         match kind:
             case "append":
                 ours, theirs = [await _appended(each, _statements(said)) for each in self.both]
-                assert [receipt.new for receipt in ours] == [receipt.new for receipt in theirs]
-                self.seen += [(a.recorded, b.recorded) for a, b in zip(ours, theirs, strict=True)]
+                if isinstance(ours, str) or isinstance(theirs, str):
+                    assert ours == theirs
+                else:
+                    assert [receipt.new for receipt in ours] == [receipt.new for receipt in theirs]
+                    self.seen += [(a.recorded, b.recorded) for a, b in zip(ours, theirs, strict=True)]
             case "state" if chosen is not None:
-                state = [AssertionState.RETRACTED, AssertionState.ACTIVE][pick % 2]
-                for each, recorded in zip(self.both, chosen, strict=True):
-                    await _appended(each, [StateRequest(assertion_id=recorded.id, state=state)])
+                state, expected = STATES[pick % 4], [None, None, *STATES][pick % 6]
+                outcomes = [
+                    await _appended(each, [StateRequest(assertion_id=recorded.id, state=state, expected=expected)])
+                    for each, recorded in zip(self.both, chosen, strict=True)
+                ]
+                assert outcomes[0] == outcomes[1]
             case "erase" if chosen is not None:
                 tenant = chosen[0].assertion.place.scope.tenant
                 counts = [
@@ -103,6 +112,14 @@ class _Pair:
                 ]
                 assert counts[0] == counts[1]
                 self.seen = [pair for pair in self.seen if pair[1].record_id != chosen[1].record_id]
+            case "erase one" if chosen is not None:
+                tenant = chosen[0].assertion.place.scope.tenant
+                counts = [
+                    (await each.erase([], tenant=tenant, assertion_ids=[recorded.id])).erased
+                    for each, recorded in zip(self.both, chosen, strict=True)
+                ]
+                assert counts[0] == counts[1]
+                self.seen = [pair for pair in self.seen if pair[1].id != chosen[1].id]
             case "reopen":
                 await self.file.aclose()
                 self.file = LocalFileMemoryProvider(self.root)
@@ -123,11 +140,12 @@ class _Pair:
             assert ours_all == theirs_all
 
 
-async def _appended(provider: _Provider, statements: Sequence[Statement]) -> Sequence[Receipt]:
+async def _appended(provider: _Provider, statements: Sequence[Statement]) -> Sequence[Receipt] | str:
+    """What came of it, or the words with which it was refused."""
     try:
         return await provider.append(statements)
-    except (ConceptConflictError, RecordNotFoundError):
-        return []
+    except (ConceptConflictError, RecordNotFoundError, StateConflictError) as error:
+        return str(error)
 
 
 def _shape(log: Sequence[LogEntry]) -> list[tuple[object, ...]]:

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
+import attrs
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factmem.abc import Append, Statement, StateRequest
-from factmem.errors import ConceptConflictError, RecordNotFoundError
+from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import Concept
 from factmem.providers import InMemoryProvider
-from factmem.records import AssertionState, LogEntry, Place, Recorded, StateChange
+from factmem.records import Assertion, AssertionState, LogEntry, Origin, Place, Recorded, StateChange
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock
@@ -42,17 +43,34 @@ appends = st.tuples(
     st.just("append"),
     st.lists(
         st.tuples(
-            st.sampled_from(CONCEPTS), st.integers(0, 3), st.integers(0, 2), places, st.sampled_from([None, "o"])
+            st.sampled_from(CONCEPTS),
+            st.integers(0, 3),
+            st.integers(0, 2),
+            places,
+            st.sampled_from([None, "o"]),
+            st.sampled_from([Origin.USER, Origin.USER, Origin.TOOL]),
+            st.sampled_from([None, None, AssertionState.PENDING, AssertionState.FAILED]),
         ),
         min_size=1,
         max_size=3,
     ),
     st.none() | st.integers(0, 9),
 )
+kept_states = [AssertionState.RETRACTED, AssertionState.ACTIVE, AssertionState.QUARANTINED, AssertionState.PENDING]
 changes_of_state = st.tuples(
-    st.just("state"), st.integers(0, 9), st.sampled_from([AssertionState.RETRACTED, AssertionState.ACTIVE])
+    st.just("state"),
+    st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(kept_states), st.sampled_from([None, None, *AssertionState])),
+        min_size=1,
+        max_size=3,
+    ),
 )
-erasures = st.tuples(st.just("erase"), st.lists(st.integers(0, 9), max_size=2), st.sampled_from(TENANTS))
+erasures = st.tuples(
+    st.just("erase"),
+    st.lists(st.integers(0, 9), max_size=2),
+    st.lists(st.integers(0, 9), max_size=2),
+    st.sampled_from(TENANTS),
+)
 
 
 async def _recorded(provider: Provider) -> list[Recorded]:
@@ -70,30 +88,46 @@ async def _apply(provider: Provider, step: tuple[Any, ...]) -> object:
             revises = known[revised].record_id if revised is not None and revised < len(known) else None
             statements: Sequence[Statement] = [
                 Append(
-                    assertion=said(
-                        concept,
-                        value if concept.value_type is int else str(value),
-                        minutes,
-                        subject=place.subject,
-                        scope=place.scope,
-                        owner=owner,
-                        revises=revises,
+                    assertion=_in_state(
+                        state,
+                        said(
+                            concept,
+                            value if concept.value_type is int else str(value),
+                            minutes,
+                            subject=place.subject,
+                            scope=place.scope,
+                            owner=owner,
+                            revises=revises,
+                            origin=origin,
+                        ),
                     )
                 )
-                for concept, value, minutes, place, owner in items
+                for concept, value, minutes, place, owner, origin, state in items
             ]
-        case ("state", index, state):
-            id = known[index].id if index < len(known) else "nothing"
-            statements = [StateRequest(assertion_id=id, state=state, reason="why")]
-        case ("erase", indices, tenant):
+        case ("state", changes):
+            statements = [
+                StateRequest(
+                    assertion_id=known[index].id if index < len(known) else "nothing",
+                    state=state,
+                    reason="why",
+                    expected=expected,
+                )
+                for index, state, expected in changes
+            ]
+        case ("erase", indices, singly, tenant):
             ids = [known[index].record_id for index in indices if index < len(known)]
-            return await provider.erase(ids, tenant=tenant)
+            single = [known[index].id for index in singly if index < len(known)]
+            return await provider.erase(ids, tenant=tenant, assertion_ids=single)
         case _:
             raise AssertionError("no such step")
     try:
         return [(receipt.new, receipt.recorded.seq) for receipt in await provider.append(statements)]
-    except (ConceptConflictError, RecordNotFoundError) as error:
+    except (ConceptConflictError, RecordNotFoundError, StateConflictError) as error:
         return str(error)
+
+
+def _in_state(state: AssertionState | None, assertion: Assertion) -> Assertion:
+    return assertion if state is None else attrs.evolve(assertion, state=state)
 
 
 def _comparable(log: Sequence[LogEntry]) -> list[object]:

@@ -1,0 +1,208 @@
+"""What decides whether an assertion, or a change of its state, may be written: the types of tracks, and states.
+
+A track takes its type from the first assertion that counts in it. What has never counted (it is quarantined,
+or waits and is of an untrusted origin) neither gives a type nor is held to one, so that nobody can keep the
+user's facts out by planting words of another type.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from factmem.abc import Clock, StateRequest
+from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
+from factmem.facts import Concept, FactType
+from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
+from factmem.values import Shape, accepts
+
+__all__ = ["TrackIndex", "check_expected", "check_readable", "check_writable", "new_id", "unknown_assertion"]
+
+
+def new_id() -> str:
+    """Return a fresh random id for an assertion or a record."""
+    return uuid.uuid4().hex
+
+
+def check_readable(stored: Assertion, concept: Concept[Any, Any]) -> None:
+    """Raise unless a stored value can be read as a concept's type.
+
+    Raises:
+        ConceptConflictError: naming both types.
+    """
+    if stored.fact_type is not concept.fact_type:
+        raise _conflict(stored, stored.fact_type, concept.fact_type)
+    if not accepts(stored.shape, concept.shape):
+        raise _conflict(stored, stored.shape, concept.shape)
+
+
+def check_writable(new: Assertion, fact_type: FactType, shapes: Sequence[Shape]) -> None:
+    """Raise unless a track that holds these types can take a new assertion, and be read as its type.
+
+    Raises:
+        ConceptConflictError: naming both types.
+    """
+    if new.fact_type is not fact_type:
+        raise _conflict(new, fact_type, new.fact_type)
+    for shape in shapes:
+        if shape != new.shape and not (accepts(shape, new.shape) and new.shape != "json"):
+            raise _conflict(new, shape, new.shape)
+
+
+def check_expected(request: StateRequest, state: AssertionState) -> None:
+    """Raise unless an assertion is in the state that a request expects.
+
+    Raises:
+        StateConflictError: naming both states.
+    """
+    expected = request.expected
+    if expected is not None and expected is not state:
+        raise StateConflictError(
+            f"the assertion is {state.value}, not {expected.value} as expected; nothing was written: read it again"
+        )
+
+
+def unknown_assertion() -> RecordNotFoundError:
+    """Return the error of a request that names no assertion."""
+    return RecordNotFoundError("no assertion of this store has the id whose state should change")
+
+
+def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactType) -> ConceptConflictError:
+    names = [item.name if isinstance(item, FactType) else repr(item) for item in (stored, wanted)]
+    return ConceptConflictError(
+        f"{said.place} holds the concept {said.keyword!r} as {names[0]}, not as {names[1]}: "
+        "use the same type, another keyword, or forget what is there first"
+    )
+
+
+@attrs.frozen
+class _Life:
+    """How an assertion stands.
+
+    Attributes:
+        said: the assertion.
+        state: its present state.
+        joined: whether it has ever counted, and is held to the type of its track since.
+    """
+
+    said: Assertion
+    state: AssertionState
+    joined: bool
+
+
+@attrs.define
+class TrackIndex:
+    """What `append` must know of a log, kept in memory: who said what before, record ids, states, types.
+
+    For providers without an index of their own. Feed it every entry of the log, in order.
+    """
+
+    _below: TrackIndex | None = attrs.field(default=None, alias="below")
+    _recorded: dict[bytes, Recorded] = attrs.field(factory=dict)
+    _record_ids: dict[tuple[object, ...], str] = attrs.field(factory=dict)
+    _slots: dict[str, tuple[object, ...]] = attrs.field(factory=dict)
+    _types: dict[tuple[object, ...], tuple[FactType, list[Shape]]] = attrs.field(factory=dict)
+    _lives: dict[str, _Life] = attrs.field(factory=dict)
+
+    def trial(self) -> TrackIndex:
+        """Return an index that sees what this one does and keeps what is new to itself, to try a transaction."""
+        return TrackIndex(below=self)
+
+    def known(self, assertion: Assertion) -> Recorded | None:
+        """Return the very same assertion if it was recorded before.
+
+        Raises:
+            ConceptConflictError: it cannot join its track.
+        """
+        fingerprint = assertion.fingerprint
+        for index in self._layers():
+            if (known := index._recorded.get(fingerprint)) is not None:
+                return known
+        if assertion.counts(assertion.state):
+            self._check_type(assertion)
+        return None
+
+    def record(self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[], str] = new_id) -> Recorded:
+        """Give a new assertion its ids, number and time, and take it in."""
+        record_id = assertion.revises or self._record_ids.get((*assertion.track, assertion.slot)) or ids()
+        recorded = Recorded(assertion=assertion, id=ids(), record_id=record_id, seq=seq, recorded_at=clock())
+        self.add(recorded)
+        return recorded
+
+    def check(self, request: StateRequest) -> None:
+        """Raise unless a change of state can be made.
+
+        Raises:
+            RecordNotFoundError: it names no assertion of this log.
+            StateConflictError: the assertion is not in the state expected.
+            ConceptConflictError: it would let in what cannot join its track.
+        """
+        life = self._life(request.assertion_id)
+        if life is None:
+            raise unknown_assertion()
+        check_expected(request, life.state)
+        if life.said.counts(request.state) and not life.joined:
+            self._check_type(life.said)
+
+    def change(self, request: StateRequest, seq: int, clock: Clock) -> StateChange:
+        """Give a change of state its number and time, and take it in."""
+        changed = StateChange(
+            assertion_id=request.assertion_id,
+            state=request.state,
+            seq=seq,
+            recorded_at=clock(),
+            reason=request.reason,
+        )
+        self.add(changed)
+        return changed
+
+    def add(self, entry: LogEntry) -> None:
+        """Take in an entry of the log; make the index anew where something was erased."""
+        match entry:
+            case Recorded():
+                self._add_assertion(entry)
+            case StateChange(assertion_id=id, state=state) if (life := self._life(id)) is not None:
+                self._lives[id] = attrs.evolve(life, state=state)
+                self._join(id)
+            case _:
+                pass
+
+    def _add_assertion(self, recorded: Recorded) -> None:
+        said = recorded.assertion
+        key = (*said.track, said.slot)
+        self._recorded[said.fingerprint] = recorded
+        before = self._slots.get(recorded.record_id)
+        if before is not None and before != key and self._record_ids.get(before) == recorded.record_id:
+            del self._record_ids[before]
+        self._slots[recorded.record_id] = key
+        self._record_ids[key] = recorded.record_id
+        self._lives.setdefault(recorded.id, _Life(said, said.state, joined=False))
+        self._join(recorded.id)
+
+    def _join(self, id: str) -> None:
+        """Let an assertion that counts give its type to its track, from the first time on."""
+        life = self._lives[id]
+        said = life.said
+        if life.joined or not said.counts(life.state):
+            return
+        self._lives[id] = attrs.evolve(life, joined=True)
+        _, shapes = self._types.setdefault(said.track, (said.fact_type, []))
+        if said.shape not in shapes:
+            shapes.append(said.shape)
+
+    def _life(self, id: str) -> _Life | None:
+        life = self._lives.get(id)
+        return self._below._life(id) if life is None and self._below is not None else life
+
+    def _check_type(self, said: Assertion) -> None:
+        for index in self._layers():
+            if (types := index._types.get(said.track)) is not None:
+                check_writable(said, *types)
+
+    def _layers(self) -> Iterator[TrackIndex]:
+        if self._below is not None:
+            yield self._below
+        yield self

@@ -1,0 +1,118 @@
+"""The tracks: which type the assertions of one keyword, owner and place share."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable
+
+import apsw
+import attrs
+
+from factmem.facts import FactType
+from factmem.providers import check_writable
+from factmem.records import Assertion
+from factmem.values import Shape
+from factmem_sqlite_vec.rows import NewRow, Row, select
+
+__all__ = ["Track", "admit", "new_track", "settle_tracks", "track_numbered", "track_of"]
+
+
+@attrs.frozen
+class Track:
+    """A track with its type.
+
+    Attributes:
+        id: its row.
+        fact_type: None before an assertion counts in it.
+        shapes: the JSON list of the shapes of all that has counted, in the order of that.
+    """
+
+    id: int
+    fact_type: FactType | None
+    shapes: str
+
+
+def track_of(connection: apsw.Connection, row: NewRow) -> Track | None:
+    """Return the track that an assertion belongs to, if there is one."""
+    said = row.assertion
+    found = select(
+        connection,
+        "SELECT id, fact_type, shapes FROM tracks WHERE place = ? AND keyword = ? AND owner = ?",
+        (row.place, said.keyword, said.details.owner or ""),
+    )
+    return _read_track(found[0]) if found else None
+
+
+def track_numbered(connection: apsw.Connection, id: int) -> Track:
+    """Return the track of a row."""
+    (row,) = select(connection, "SELECT id, fact_type, shapes FROM tracks WHERE id = ?", (id,))
+    return _read_track(row)
+
+
+def new_track(connection: apsw.Connection, row: NewRow) -> Track:
+    """Make the track of an assertion, without a type."""
+    said, scope, subject = row.assertion, row.assertion.place.scope, row.assertion.place.subject
+    connection.execute(
+        "INSERT INTO tracks(place, keyword, owner, tenant, scope, subject, individual, shapes)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, '[]')",
+        (
+            row.place,
+            said.keyword,
+            said.details.owner or "",
+            scope.tenant or "",
+            json.dumps(scope.segments, ensure_ascii=False),
+            subject.name,
+            subject.individual_name or "",
+        ),
+    )
+    return Track(connection.last_insert_rowid(), None, "[]")
+
+
+def admit(connection: apsw.Connection, track: Track, said: Assertion) -> None:
+    """Hold what counts to the type of its track, and widen that, or set it if the track has none.
+
+    Raises:
+        ConceptConflictError: naming both types; nothing was written.
+    """
+    shapes = _read_shapes(track.shapes)
+    if track.fact_type is not None:
+        check_writable(said, track.fact_type, shapes)
+    if said.shape not in shapes:
+        connection.execute(
+            "UPDATE tracks SET fact_type = ?, shapes = ? WHERE id = ?",
+            (said.fact_type.value, _written_shapes([*shapes, said.shape]), track.id),
+        )
+
+
+def settle_tracks(connection: apsw.Connection, tracks: Iterable[int]) -> None:
+    """Drop tracks that hold nothing any more, and let the others forget the types that are gone."""
+    for track in tracks:
+        if not select(connection, "SELECT 1 FROM assertions WHERE track = ? LIMIT 1", (track,)):
+            connection.execute("DELETE FROM tracks WHERE id = ?", (track,))
+            continue
+        left = select(
+            connection,
+            "SELECT doc ->> '$.assertion.fact_type', doc -> '$.assertion.shape' FROM assertions"
+            " WHERE track = ? AND joined IS NOT NULL ORDER BY joined",
+            (track,),
+        )
+        shapes = [json.loads(shape) for shape in dict.fromkeys(shape for _, shape in left)]
+        connection.execute(
+            "UPDATE tracks SET fact_type = ?, shapes = ? WHERE id = ?",
+            (left[0][0] if left else None, _written_shapes(shapes), track),
+        )
+
+
+def _read_track(row: Row) -> Track:
+    id, fact_type, shapes = row
+    return Track(id, None if fact_type is None else FactType(fact_type), shapes)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_shapes(text: str) -> tuple[Shape, ...]:
+    return tuple(json.loads(text))
+
+
+def _written_shapes(shapes: Iterable[Shape]) -> str:
+    return json.dumps(list(shapes), ensure_ascii=False)
