@@ -13,9 +13,9 @@ from factmem.errors import InvalidDataError
 from factmem.facts import utc
 from factmem.names import checked_name
 from factmem.validators import instance_of, text
-from factmem.values import encode_value
+from factmem.values import Json, canonical_bytes, encode_value
 
-__all__ = ["Evidence", "FactDetails", "Origin"]
+__all__ = ["Evidence", "FactDetails", "MetadataMerge", "Origin", "merged_metadata"]
 
 
 class Origin(enum.Enum):
@@ -126,3 +126,38 @@ class FactDetails:
     origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))
     expires_at: dt.datetime | None = attrs.field(default=None, converter=_optional_utc)
     labels: Mapping[str, str] = attrs.field(factory=dict, converter=_revision_labels)
+
+
+class MetadataMerge(enum.Enum):
+    """What becomes of a record's metadata when an update brings some.
+
+    MERGE unites them, key by key; where both have a key, the new value stands. OVERWRITE puts the new in
+    place of the old. REQUIRE_EXACT_MATCH lets only a record with exactly this metadata be updated.
+
+    Google's Memory Bank, whose words these are, names two defaults: its page on generating memories MERGE,
+    its page on ingesting events OVERWRITE. Here it is MERGE everywhere: an update that knows nothing of
+    what others noted must not lose it, and to drop it is one word more.
+    """
+
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+    REQUIRE_EXACT_MATCH = "require_exact_match"
+
+
+def merged_metadata(
+    before: Mapping[str, Json], brought: Mapping[str, Json], how: MetadataMerge
+) -> Mapping[str, Json] | None:
+    """Return the metadata of a record after an update, or None if it must not be updated.
+
+    Args:
+        before: the record's metadata.
+        brought: what the update brings.
+        how: what becomes of the two.
+    """
+    match how:
+        case MetadataMerge.MERGE:
+            return {**before, **brought}
+        case MetadataMerge.OVERWRITE:
+            return brought
+        case MetadataMerge.REQUIRE_EXACT_MATCH:
+            return brought if canonical_bytes(before) == canonical_bytes(brought) else None

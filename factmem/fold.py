@@ -2,6 +2,7 @@
 
 - An assertion counts while it is active, not expired and, for `Moment.as_of` and `Moment.known_at`,
   already said and already recorded.
+- An update of a record that expires ends the record: it does not bring back what it revised.
 - SINGLE: the counting assertion with the newest timestamp is the value; the sequence number breaks ties.
 - MULTIPLE: a set, one record per value, in the order first said; a removal is an assertion like any other.
 - The order in which assertions arrive makes no difference.
@@ -17,6 +18,7 @@ import attrs
 
 from factmem.facts import FactType
 from factmem.records import (
+    Assertion,
     AssertionState,
     FactDetails,
     LogEntry,
@@ -26,7 +28,7 @@ from factmem.records import (
 )
 from factmem.values import canonical_bytes
 
-__all__ = ["Current", "Moment", "fold", "revisions", "states_of"]
+__all__ = ["Current", "Moment", "fold", "has_expired", "record_key", "revisions", "said_order", "states_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +61,7 @@ class Current:
     @property
     def first_said(self) -> tuple[dt.datetime, int]:
         """Sorts records in the order first said."""
-        return _order(self.said[0])
+        return said_order(self.said[0])
 
     @property
     def details(self) -> FactDetails:
@@ -82,8 +84,8 @@ def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:
     records: dict[tuple[object, ...], list[Recorded]] = defaultdict(list)
     for recorded in entries:
         if isinstance(recorded, Recorded) and _counts(recorded, states, moment):
-            records[_record_key(recorded)].append(recorded)
-    standing = [current for said in records.values() if (current := _winner(said)) is not None]
+            records[record_key(recorded)].append(recorded)
+    standing = [current for said in records.values() if (current := _winner(said, moment)) is not None]
     return _united(sorted(standing, key=lambda current: current.first_said))
 
 
@@ -98,7 +100,7 @@ def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, A
         state = states[recorded.id]
         return AssertionState.SUPERSEDED if recorded.assertion.counts(state) and recorded.id not in current else state
 
-    return [(recorded, became(recorded)) for recorded in sorted(known, key=_order)]
+    return [(recorded, became(recorded)) for recorded in sorted(known, key=said_order)]
 
 
 def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -> dict[str, AssertionState]:
@@ -123,37 +125,49 @@ def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -
     return {id: changed[id][1] if id in changed else state for id, state in states.items() if id not in erased}
 
 
+def record_key(recorded: Recorded) -> tuple[object, ...]:
+    """Return what assertions of one record have in common: of a SINGLE its track, of a MULTIPLE the record's id."""
+    said = recorded.assertion
+    return (*said.track, None if said.fact_type is FactType.SINGLE else recorded.record_id)
+
+
+def said_order(recorded: Recorded) -> tuple[dt.datetime, int]:
+    """Return what the assertions of a record are sorted by; the last one that counts is the value."""
+    return (recorded.assertion.timestamp, recorded.seq)
+
+
+def has_expired(said: Assertion, moment: Moment) -> bool:
+    """Whether an assertion has expired at a moment."""
+    expires_at = said.details.expires_at
+    return expires_at is not None and expires_at <= (moment.as_of or moment.known_at or moment.now)
+
+
 def _counts(recorded: Recorded, states: Mapping[str, AssertionState], moment: Moment) -> bool:
     said = recorded.assertion
-    expires_at = said.details.expires_at
     state = states.get(recorded.id)
     return (
         state is not None
         and said.counts(state)
         and (moment.as_of is None or said.timestamp <= moment.as_of)
-        and (expires_at is None or expires_at > (moment.as_of or moment.known_at or moment.now))
+        and (said.revises is not None or not has_expired(said, moment))
     )
 
 
-def _record_key(recorded: Recorded) -> tuple[object, ...]:
-    said = recorded.assertion
-    return (*said.track, None if said.fact_type is FactType.SINGLE else recorded.record_id)
-
-
-def _order(recorded: Recorded) -> tuple[dt.datetime, int]:
-    return (recorded.assertion.timestamp, recorded.seq)
-
-
-def _winner(said: list[Recorded]) -> Current | None:
-    if len(said) == 1:
-        return None if said[0].assertion.removed else Current(said[0], (said[0],))
-    said.sort(key=_order)
+def _winner(said: list[Recorded], moment: Moment) -> Current | None:
+    said.sort(key=said_order)
     newest = said[-1]
-    if newest.assertion.removed:
+    if _ends(newest.assertion, moment):
         return None
+    if len(said) == 1:
+        return Current(newest, (newest,))
     value = canonical_bytes(newest.assertion.data)
-    same = (item for item in said if not item.assertion.removed)
+    same = (item for item in said if not _ends(item.assertion, moment))
     return Current(newest, tuple(item for item in same if canonical_bytes(item.assertion.data) == value))
+
+
+def _ends(said: Assertion, moment: Moment) -> bool:
+    """Whether an assertion that counts says that the record is no more: a removal, or an update that has expired."""
+    return said.removed or has_expired(said, moment)
 
 
 def _united(standing: list[Current]) -> list[Current]:

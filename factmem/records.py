@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from factmem.details import Evidence, FactDetails, Origin
+from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, merged_metadata
 from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -32,12 +32,14 @@ __all__ = [
     "FactDetails",
     "FactRecord",
     "LogEntry",
+    "MetadataMerge",
     "Origin",
     "Place",
     "Recorded",
     "StateChange",
     "Tombstone",
     "assertions_of",
+    "merged_metadata",
     "record_of",
 ]
 

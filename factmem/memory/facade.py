@@ -7,30 +7,34 @@ import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Final, Self
 
 import attrs
 
-from factmem.abc import AgentMemoryProvider, Clock, Detector, Embedder, EraseReceipt, Erases, system_clock
+from factmem.abc import AgentMemoryProvider, Clock, Detector, Embedder, EraseReceipt, system_clock
 from factmem.detection import VerbatimDetector
-from factmem.errors import CapabilityError, InvalidDataError
-from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
-from factmem.fold import Moment, revisions, states_of
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept
+from factmem.fold import Moment, states_of
 from factmem.memory.exchange import export_log, import_log
+from factmem.memory.expiry import TtlPolicy
+from factmem.memory.lifecycle import MemoryLifecycle
 from factmem.memory.reading import MemoryReader, MomentReader, Reading
-from factmem.memory.writing import FuturePolicy, MemoryWriter, Writing
+from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.providers import open_provider
 from factmem.recall import Corpus, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
-from factmem.records import Assertion, FactRecord, Place, Recorded, record_of
+from factmem.records import FactRecord, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
 __all__ = ["Memory"]
 
+_FOR_EVER: Final = TtlPolicy()
 
-class Memory(MemoryWriter):
+
+class Memory(MemoryLifecycle):
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
     ::
@@ -53,6 +57,7 @@ class Memory(MemoryWriter):
         read_only: refuse every write.
         future: what to do with timestamps from the future.
         clock_skew: how far into the future a timestamp may lie.
+        ttl: how long memories last; for ever, if it says nothing.
         clock: the present.
 
     Raises:
@@ -74,6 +79,7 @@ class Memory(MemoryWriter):
         read_only: bool = False,
         future: FuturePolicy = FuturePolicy.REFUSE,
         clock_skew: dt.timedelta = dt.timedelta(minutes=5),
+        ttl: TtlPolicy = _FOR_EVER,
         clock: Clock = system_clock,
     ) -> None:
         if organization is not None:
@@ -105,6 +111,7 @@ class Memory(MemoryWriter):
             read_only=read_only,
             future=future,
             clock_skew=clock_skew,
+            ttl=ttl,
         )
         super().__init__(reading, writing, mirror, embedder)
 
@@ -144,8 +151,8 @@ class Memory(MemoryWriter):
     ) -> EraseReceipt:
         """Erase records with all their history, vectors and index entries. There is no way back.
 
-        What is given combines by AND. A record is meant by its newest assertion, whatever its state:
-        superseded, retracted and quarantined ones are erased as well.
+        What is given combines by AND. A record is meant as it is now; one that is not current any more
+        (retracted, expired, quarantined) as it was last. All of its revisions are erased.
 
         Args:
             record_ids: these records.
@@ -174,9 +181,7 @@ class Memory(MemoryWriter):
             before=before,
             metadata=metadata,
         )
-        if not isinstance(self._provider, Erases):
-            raise CapabilityError(f"{type(self._provider).__name__} cannot erase; it has the four verbs only")
-        return await self._provider.erase([record.id for record in doomed], tenant=self._reading.tenant)
+        return await self._eraser().erase([record.id for record in doomed], tenant=self._reading.tenant)
 
     async def would_forget(
         self,
@@ -190,7 +195,7 @@ class Memory(MemoryWriter):
         before: dt.datetime | None = None,
         metadata: Mapping[str, Json] | None = None,
     ) -> list[FactRecord[Any]]:
-        """Return the records that `forget` would erase, each as its newest assertion, oldest first.
+        """Return the records that `forget` would erase, each as it is now or was last, oldest first.
 
         Args:
             record_ids: see `forget`, as all the others.
@@ -219,17 +224,7 @@ class Memory(MemoryWriter):
         )
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
-        log = [
-            entry
-            for entry in await self._mirror.log()
-            if not isinstance(entry, Recorded) or entry.assertion.details.owner in (None, self._reading.viewer)
-        ]
-        newest = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, self._moment())}
-        return [
-            record_of(recorded, _undeclared(recorded.assertion), state=state)
-            for recorded, state in newest.values()
-            if wanted.keeps(recorded)
-        ]
+        return await self._meant(wanted)
 
     async def reembed(self) -> int:
         """Bind the store to this memory's embedder and embed everything anew; return how many records there are."""
@@ -277,14 +272,6 @@ class Memory(MemoryWriter):
 
     def _moment(self) -> Moment:
         return Moment(now=self._reading.clock())
-
-
-def _undeclared(said: Assertion) -> Concept[Any, Any] | None:
-    """How to read an assertion whatever it says; the removal of a SINGLE says no value."""
-    if not said.removed:
-        return None
-    kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
-    return kind(said.keyword, said.description, value_type=object)
 
 
 def _aware(when: dt.datetime) -> dt.datetime:

@@ -7,7 +7,7 @@ import datetime as dt
 import enum
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 from anyio import to_thread
@@ -28,6 +28,7 @@ from factmem.abc import (
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import Fact
 from factmem.fold import states_of
+from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
 from factmem.memory.reading import MemoryReader, Reading
 from factmem.recall import Mirror, RecallFilter, embedded, hydrate, indexed_text
 from factmem.records import (
@@ -44,7 +45,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json, encode_value
+from factmem.values import Json
 
 __all__ = ["FuturePolicy", "MemoryWriter", "Writing"]
 
@@ -59,13 +60,6 @@ class FuturePolicy(enum.Enum):
     HOLD = "hold"
 
 
-class _Unset(enum.Enum):
-    UNSET = "unset"
-
-
-_UNSET: Final = _Unset.UNSET
-
-
 @attrs.frozen(kw_only=True)
 class Writing:
     """How a writer changes the store.
@@ -76,6 +70,7 @@ class Writing:
         read_only: refuse every write.
         future: what to do with timestamps from the future.
         clock_skew: how far into the future a timestamp may lie.
+        ttl: how long memories last.
     """
 
     provider: AgentMemoryProvider
@@ -83,6 +78,7 @@ class Writing:
     read_only: bool
     future: FuturePolicy
     clock_skew: dt.timedelta
+    ttl: TtlPolicy
 
 
 class MemoryWriter(MemoryReader, abc.ABC):
@@ -100,6 +96,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT,
         details: FactDetails | None = None,
         private: bool = False,
+        ttl: dt.timedelta | None = None,
     ) -> tuple[FactRecord[T], ...]:
         """Keep a fact; when this returns, it is on disk. The same fact again, with its timestamp, changes nothing.
 
@@ -109,19 +106,20 @@ class MemoryWriter(MemoryReader, abc.ABC):
             scope: where it holds.
             details: importance, categories, evidence, origin and so on.
             private: keep it for this memory's viewer alone.
+            ttl: how long it lasts from now on; else as the details or this memory's `TtlPolicy` say.
 
         Returns:
             A record for each value, as it stands in the store.
 
         Raises:
             ConceptConflictError: the place holds another type under this keyword.
-            InvalidDataError: the timestamp lies in the future.
+            InvalidDataError: the timestamp lies in the future, or both an expiry and a ttl are given.
             CapabilityError: the provider has the four verbs only and cannot keep these details.
             ReadOnlyError: this memory is read-only.
         """
         self._check_writable()
         place = Place(subject, self._scope(scope))
-        details = self._owned_details(details or FactDetails(), private=private)
+        details = self._lasting(self._owned_details(details or FactDetails(), private=private), ttl)
         if not isinstance(self._writing.provider, KeepsHistory):
             return await self._save_through_the_waist(self._dated(fact), place, details)
         recorded = await self._append(assertions_of(self._dated(fact), place, details))
@@ -186,58 +184,6 @@ class MemoryWriter(MemoryReader, abc.ABC):
             for assertion in assertions_of(self._dated(candidate.fact), place, _joined(given, candidate.details))
         ]
 
-    async def update(
-        self,
-        record_id: str,
-        *,
-        value: Any = _UNSET,
-        importance: float | None = None,
-        categories: Sequence[str] | None = None,
-        topics: Sequence[str] | None = None,
-        source: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> Change:
-        """Change a record by id; what it was stays in its history. What is not given stays as it is.
-
-        Args:
-            record_id: which record.
-            value: its new value, said now.
-            importance: from 0 to 1.
-            categories: labels, in place of the present ones.
-            topics: in place of the present ones.
-            source: where it came from.
-            metadata: in place of the present one.
-
-        Raises:
-            RecordNotFoundError: no record that is current and visible has this id.
-            InvalidDataError: the value is not of the concept's type.
-            ConceptConflictError: the value's type cannot join its place.
-        """
-        self._check_writable()
-        previous = await self.get(record_id)
-        given: dict[str, Any] = {
-            "importance": importance,
-            "categories": categories,
-            "topics": topics,
-            "source": source,
-            "metadata": metadata,
-        }
-        details = attrs.evolve(previous.details, **{name: item for name, item in given.items() if item is not None})
-        said = await self._stored(previous)
-        if value is not _UNSET:
-            fact = previous.concept.fact([value], timestamp=self._reading.clock())
-            said = attrs.evolve(
-                said,
-                data=encode_value(fact.values[0], previous.concept.value_type),
-                timestamp=fact.timestamp,
-                valid_from=None,
-                valid_to=None,
-            )
-            details = attrs.evolve(details, evidence=())
-        revised = attrs.evolve(said, details=details, revises=record_id, revised=previous.revision)
-        (recorded,) = await self._append([revised])
-        return Change(kind=ChangeKind.UPDATED, record=record_of(recorded, previous.concept), previous=previous)
-
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Take records back: they are neither loaded nor recalled any more, and `restore` brings them back.
 
@@ -283,6 +229,16 @@ class MemoryWriter(MemoryReader, abc.ABC):
         if details.owner not in (None, self._reading.viewer):
             raise InvalidDataError("only the viewer's own private facts can be written: use as_viewer()")
         return details
+
+    def _lasting(self, details: FactDetails, ttl: dt.timedelta | None = None) -> FactDetails:
+        """Set when what is created now expires."""
+        now = self._reading.clock()
+        if ttl is not None:
+            if details.expires_at is not None:
+                raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
+            return attrs.evolve(details, expires_at=after(now, ttl))
+        expiry = expires_at(self._writing.ttl, TtlOperation.CREATE, now, details.expires_at)
+        return attrs.evolve(details, expires_at=expiry)
 
     def _dated(self, fact: Fact[T]) -> Fact[T]:
         now = self._reading.clock()
@@ -345,12 +301,6 @@ class MemoryWriter(MemoryReader, abc.ABC):
             name = type(self._writing.provider).__name__
             raise CapabilityError(f"{name} has the four verbs only: it keeps no evidence, states or history")
         return self._writing.provider
-
-    async def _stored(self, record: FactRecord[Any]) -> Assertion:
-        found = [entry.assertion for entry in await self._visible_log() if entry.seq == record.revision]
-        if not found:
-            raise RecordNotFoundError("the record was erased meanwhile")
-        return found[0]
 
     async def _visible_log(self) -> list[Recorded]:
         viewer = self._reading.viewer

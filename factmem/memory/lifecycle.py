@@ -1,0 +1,377 @@
+"""The life of a memory: updated, rolled back, expired, purged."""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+import enum
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, Unpack
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import EraseReceipt, Erases, StateRequest
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
+from factmem.fold import Current, Moment, fold, has_expired, record_key, revisions, said_order, states_of
+from factmem.memory.expiry import ExpiryReceipt, TtlOperation, after, expires_at, outlived
+from factmem.memory.filtering import Filters
+from factmem.memory.writing import MemoryWriter
+from factmem.recall import RecallFilter, hydrate
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    Change,
+    ChangeKind,
+    FactRecord,
+    LogEntry,
+    MetadataMerge,
+    Recorded,
+    StateChange,
+    merged_metadata,
+    record_of,
+)
+from factmem.values import Json, encode_value
+
+__all__ = ["MemoryLifecycle", "PurgeResult"]
+
+
+class _Unset(enum.Enum):
+    UNSET = "unset"
+
+
+_UNSET: Final = _Unset.UNSET
+
+
+@attrs.frozen(kw_only=True)
+class PurgeResult:
+    """What `Memory.purge` erased, or would.
+
+    Attributes:
+        records: the records, each as it is now (or was last), oldest first.
+        dry_run: whether nothing was erased.
+        erased: what the erasure did; nothing, of a dry run.
+    """
+
+    records: tuple[FactRecord[Any], ...]
+    dry_run: bool
+    erased: EraseReceipt
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return len(self.records)
+
+
+class MemoryLifecycle(MemoryWriter, abc.ABC):
+    """What happens to memories after they were made. Each write raises `ReadOnlyError` on a read-only memory."""
+
+    async def update(
+        self,
+        record_id: str,
+        *,
+        value: Any = _UNSET,
+        importance: float | None = None,
+        categories: Sequence[str] | None = None,
+        topics: Sequence[str] | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        merge: MetadataMerge = MetadataMerge.MERGE,
+        labels: Mapping[str, str] | None = None,
+        expires_at: dt.datetime | Literal[_Unset.UNSET] | None = _UNSET,
+        ttl: dt.timedelta | None = None,
+    ) -> Change:
+        """Change a record by id; what it was stays in its history. What is not given stays as it is.
+
+        The expiry is set anew by this memory's `TtlPolicy`, if it has a time for updates. When an update
+        expires, so does its record: what was updated does not come back.
+
+        Args:
+            record_id: which record.
+            value: its new value, said now.
+            importance: from 0 to 1.
+            categories: labels, in place of the present ones.
+            topics: in place of the present ones.
+            source: where it came from.
+            metadata: more of it, or another one; see ``merge``.
+            merge: what becomes of the present metadata if ``metadata`` is given.
+            labels: of the new revision; those of the present one are not handed on.
+            expires_at: from when on it is forgotten; None for never.
+            ttl: the same, counted from now.
+
+        Raises:
+            RecordNotFoundError: no record that is current and visible has this id.
+            InvalidDataError: the value is not of the concept's type, or both an expiry and a ttl are given.
+            ConceptConflictError: the value's type cannot join its place.
+            StateConflictError: the metadata is not the same, as it was required to be.
+        """
+        self._check_writable()
+        previous = await self.get(record_id)
+        given: dict[str, Any] = {
+            "importance": importance,
+            "categories": categories,
+            "topics": topics,
+            "source": source,
+            "metadata": None if metadata is None else _merged(previous, metadata, merge),
+        }
+        details = attrs.evolve(
+            previous.details,
+            **{name: item for name, item in given.items() if item is not None},
+            labels=labels or {},
+            expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
+        )
+        said = await self._stored(previous)
+        if value is not _UNSET:
+            said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=())
+        # What is current counts, whatever state it was first recorded in, and waits for nobody.
+        revised = attrs.evolve(
+            said,
+            details=details,
+            revises=record_id,
+            revised=previous.revision,
+            errand=None,
+            state=AssertionState.ACTIVE,
+        )
+        (recorded,) = await self._append([revised])
+        return Change(kind=ChangeKind.UPDATED, record=record_of(recorded, previous.concept), previous=previous)
+
+    def _updated_expiry(
+        self,
+        present: dt.datetime | None,
+        given: dt.datetime | Literal[_Unset.UNSET] | None,
+        ttl: dt.timedelta | None,
+    ) -> dt.datetime | None:
+        now = self._reading.clock()
+        if ttl is not None:
+            if given is not _UNSET:
+                raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
+            return after(now, ttl)
+        if given is not _UNSET:
+            return given
+        return expires_at(self._writing.ttl, TtlOperation.UPDATE, now) or present
+
+    def _said_now(self, said: Assertion, previous: FactRecord[Any], value: Any) -> Assertion:
+        fact = previous.concept.fact([value], timestamp=self._reading.clock())
+        return attrs.evolve(
+            said,
+            data=encode_value(fact.values[0], previous.concept.value_type),
+            timestamp=fact.timestamp,
+            valid_from=None,
+            valid_to=None,
+        )
+
+    async def _stored(self, record: FactRecord[Any]) -> Assertion:
+        found = [entry.assertion for entry in await self._visible_log() if entry.seq == record.revision]
+        if not found:
+            raise RecordNotFoundError("the record was erased meanwhile")
+        return found[0]
+
+    async def rollback(self, revision: int | FactRecord[Any], *, reason: str | None = None) -> Change:
+        """Make a record again what it was at a revision. Nothing is lost: a rollback can be rolled back.
+
+        The states of assertions change, and nothing else: what was said later than the revision is
+        retracted, the revision itself is restored. A record that was retracted comes back so.
+
+        Args:
+            revision: which one, as `history` shows it, or its number (`FactRecord.revision`).
+            reason: why, for the audit trail.
+
+        Returns:
+            The change: UPDATED, or CREATED if the record was not there any more.
+
+        Raises:
+            RecordNotFoundError: no visible revision has this number, or it was never let in from
+                quarantine, or has expired, or another record has its value by now.
+            StateConflictError: words that wait for a model would have to be retracted, or somebody
+                else changed the record meanwhile.
+            ConceptConflictError: its type cannot join its place any more.
+        """
+        self._check_writable()
+        store = self._history()
+        log = await self._seen_log()
+        target = _revision(log, revision)
+        moment = self._moment()
+        requests = await to_thread.run_sync(partial(_rollback, log, target, moment, reason))
+        before = await to_thread.run_sync(partial(_current_of, log, target, moment))
+        if requests:
+            await store.append(requests)
+        after = await to_thread.run_sync(partial(_current_of, _changed(log, requests, moment), target, moment))
+        assert after is not None
+        return _change(before, after, self._reading.concepts)
+
+    async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
+        """Erase what has expired, and superseded revisions that are older than the policy allows.
+
+        What has expired is invisible before that, too; this removes its words from the store. Nothing
+        that is current changes. What others keep to themselves expires at their hands only.
+
+        Args:
+            revisions: how old superseded revisions may be, other than this memory's `TtlPolicy` says.
+            dry_run: erase nothing, and tell what would be.
+
+        Raises:
+            CapabilityError: the provider cannot erase.
+        """
+        if not dry_run:
+            self._check_writable()
+        limit = self._writing.ttl.revisions if revisions is None else revisions
+        found = await to_thread.run_sync(outlived, await self._seen_log(), self._reading.clock(), limit)
+        receipt = ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
+        ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
+        if dry_run or not ids:
+            return receipt
+        erased = await self._eraser().erase((), tenant=self._reading.tenant, assertion_ids=ids)
+        return attrs.evolve(receipt, pending=erased.pending)
+
+    async def purge(self, *, dry_run: bool = True, **filters: Unpack[Filters]) -> PurgeResult:
+        """Erase the records that pass all filters, with all their history; by default, only tell which.
+
+        A record is meant as it is now. One that is not current any more (retracted, expired,
+        quarantined) is meant as it was last. There is no way back.
+
+        Args:
+            dry_run: erase nothing, and tell what would be.
+            filters: which records; see `Filters`.
+
+        Raises:
+            InvalidDataError: there is no filter, or one of them is an empty list: either would erase
+                more than was meant.
+            CapabilityError: the provider cannot erase.
+        """
+        if not dry_run:
+            self._check_writable()
+        wanted = self._wanted(filters)
+        if any(isinstance(item, Collection) and not item for item in filters.values()) or wanted.empty:
+            raise InvalidDataError("say what to purge: an empty filter would erase more than is meant")
+        records = await self._meant(wanted)
+        erased = EraseReceipt(erased=0)
+        if records and not dry_run:
+            erased = await self._eraser().erase([record.id for record in records], tenant=self._reading.tenant)
+        return PurgeResult(records=tuple(records), dry_run=dry_run, erased=erased)
+
+    async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
+        """Return the records that an erasure means: each as it is now, or else as it was last."""
+        log, moment = await self._seen_log(), self._moment()
+
+        def select() -> list[FactRecord[Any]]:
+            shown = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, moment)}
+            states = states_of(log)
+            for row in fold(log, moment):
+                shown[row.recorded.record_id] = (row.recorded, states[row.recorded.id])
+            meant = [(recorded, state) for recorded, state in shown.values() if wanted.keeps(recorded)]
+            meant.sort(key=lambda pair: said_order(pair[0]))
+            return [record_of(recorded, _undeclared(recorded.assertion), state=state) for recorded, state in meant]
+
+        return await to_thread.run_sync(select)
+
+    def _eraser(self) -> Erases:
+        provider = self._writing.provider
+        if not isinstance(provider, Erases):
+            raise CapabilityError(f"{type(provider).__name__} cannot erase; it has the four verbs only")
+        return provider
+
+    async def _seen_log(self) -> list[LogEntry]:
+        """The tenant's log without what others keep to themselves; changes of state name no owner."""
+        viewer = self._reading.viewer
+        return [
+            entry
+            for entry in await self._mirror.log()
+            if not isinstance(entry, Recorded) or entry.assertion.details.owner in (None, viewer)
+        ]
+
+
+def _undeclared(said: Assertion) -> Concept[Any, Any] | None:
+    """How to read an assertion whatever it says; the removal of a SINGLE says no value."""
+    if not said.removed:
+        return None
+    kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
+    return kind(said.keyword, said.description, value_type=object)
+
+
+def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:
+    metadata = merged_metadata(record.details.metadata, brought, how)
+    if metadata is None:
+        raise StateConflictError("the record's metadata is not exactly what the update brings: read it again")
+    return metadata
+
+
+def _revision(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
+    """Find a revision that may become current again."""
+    number = revision if isinstance(revision, int) else revision.revision
+    record_id = None if isinstance(revision, int) else revision.id
+    for entry in log:
+        if not isinstance(entry, Recorded) or entry.seq != number or record_id not in (None, entry.record_id):
+            continue
+        if not entry.assertion.removed and _ever_counted(log, entry):
+            return entry
+    raise RecordNotFoundError("no visible revision of a record has this number: see its history")
+
+
+def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
+    """What was quarantined, or rejected from there, is let in by those who may and not by a rollback."""
+    states = [change.state for change in log if isinstance(change, StateChange) and change.assertion_id == target.id]
+    return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
+
+
+def _rollback(log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None) -> list[StateRequest]:
+    """Return the changes of state after which a revision is what its record is."""
+    if has_expired(target.assertion, moment):
+        raise RecordNotFoundError("the revision has expired: save its value anew")
+    states = states_of(log)
+    if target.id not in states:
+        raise RecordNotFoundError("the revision was erased")
+    requests = [
+        _request(item, states[item.id], AssertionState.RETRACTED, reason)
+        for item in log
+        if isinstance(item, Recorded)
+        and record_key(item) == record_key(target)
+        and said_order(item) > said_order(target)
+        and item.id in states
+        and item.assertion.counts(states[item.id])
+    ]
+    if any(request.expected is AssertionState.PENDING for request in requests):
+        raise StateConflictError("words said since then wait for a model: let them be read before")
+    if not target.assertion.counts(states[target.id]):
+        requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
+    if _current_of(_changed(log, requests, moment), target, moment) is None:
+        raise RecordNotFoundError("another record has the value of this revision by now: retract that one before")
+    return requests
+
+
+def _request(recorded: Recorded, before: AssertionState, after: AssertionState, reason: str | None) -> StateRequest:
+    return StateRequest(assertion_id=recorded.id, state=after, reason=reason, expected=before)
+
+
+def _changed(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
+    """A log as it will be once these changes are written."""
+    newest = max((entry.seq for entry in log), default=0)
+    return [
+        *log,
+        *(
+            StateChange(
+                assertion_id=request.assertion_id,
+                state=request.state,
+                seq=newest + number,
+                recorded_at=moment.now,
+                reason=request.reason,
+            )
+            for number, request in enumerate(requests, start=1)
+        ),
+    ]
+
+
+def _current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Current | None:
+    """What the record of a revision is now, or None."""
+    track = [
+        entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.track == target.assertion.track
+    ]
+    return next((row for row in fold(track, moment) if record_key(row.recorded) == record_key(target)), None)
+
+
+def _change(before: Current | None, after: Current, concepts: Mapping[str, Concept[Any, Any]]) -> Change:
+    record = hydrate(after, concepts)
+    if before is None:
+        return Change(kind=ChangeKind.CREATED, record=record)
+    return Change(kind=ChangeKind.UPDATED, record=record, previous=hydrate(before, concepts))

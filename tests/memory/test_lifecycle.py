@@ -1,0 +1,246 @@
+"""Updating and rolling back: metadata, labels, revisions."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+import attrs
+import pytest
+
+from factmem import (
+    AgentMemoryProvider,
+    ChangeKind,
+    Concept,
+    FactDetails,
+    FactRecord,
+    Memory,
+    MemorySubject,
+    Message,
+    MultipleFacts,
+    Origin,
+    SingleFact,
+)
+from factmem.abc import KeepsHistory, StateRequest
+from factmem.errors import CapabilityError, InvalidDataError, ReadOnlyError, RecordNotFoundError, StateConflictError
+from factmem.providers import NoMemory
+from factmem.records import AssertionState, MetadataMerge
+from factmem.testing import FakeClock, HashEmbedder
+from factmem.values import Json
+
+CITY = Concept.single("city", "Where the user lives")
+LIKES = Concept.multiple("likes", "What the user likes")
+USER = MemorySubject("user", priority_level=1)
+DAY = dt.timedelta(days=1)
+
+
+async def saved(memory: Memory, city: str, clock: FakeClock, *, private: bool = False) -> FactRecord[str]:
+    (record,) = await memory.save(SingleFact(CITY, city, timestamp=clock()), subject=USER, private=private)
+    return record
+
+
+async def city(memory: Memory) -> str | None:
+    fact = await memory.load(CITY, subject=USER)
+    return fact.value if fact else None
+
+
+@pytest.mark.parametrize(
+    ("merge", "expected"),
+    [
+        (MetadataMerge.MERGE, {"a": 1, "b": 3, "c": 4}),
+        (MetadataMerge.OVERWRITE, {"b": 3, "c": 4}),
+        (MetadataMerge.REQUIRE_EXACT_MATCH, None),
+    ],
+)
+async def test_metadata_is_merged_overwritten_or_required(
+    memory: Memory, clock: FakeClock, merge: MetadataMerge, expected: Mapping[str, Json] | None
+) -> None:
+    fact = SingleFact(CITY, "Porto", timestamp=clock())
+    (record,) = await memory.save(fact, details=FactDetails(metadata={"a": 1, "b": 2}))
+    if expected is None:
+        with pytest.raises(StateConflictError, match="metadata"):
+            await memory.update(record.id, metadata={"b": 3, "c": 4}, merge=merge)
+        assert (await memory.get(record.id)).details.metadata == {"a": 1, "b": 2}
+        expected = {"b": 2, "a": 1}
+    change = await memory.update(record.id, metadata=expected, merge=merge)
+    assert change.record.details.metadata == (await memory.get(record.id)).details.metadata == expected
+
+
+async def test_metadata_that_nobody_names_stays(memory: Memory, clock: FakeClock) -> None:
+    (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), details=FactDetails(metadata={"a": 1}))
+    await memory.update(record.id, value="Faro", merge=MetadataMerge.OVERWRITE)
+    assert (await memory.get(record.id)).details.metadata == {"a": 1}
+
+
+async def test_labels_belong_to_one_revision(memory: Memory, clock: FakeClock) -> None:
+    record = await saved(memory, "Porto", clock)
+    await memory.update(record.id, value="Faro", labels={"run": "7"})
+    await memory.update(record.id, importance=0.9)
+    assert [dict(item.details.labels) for item in await memory.history(CITY)] == [{}, {"run": "7"}, {}]
+    assert [item.value for item in await memory.history(CITY, labels={"run": "7"})] == ["Faro"]
+
+
+async def test_a_record_let_in_from_quarantine_can_be_updated(provider: AgentMemoryProvider, memory: Memory) -> None:
+    """The update is not quarantined again for the origin of what it updates."""
+    record = await quarantined(memory)
+    assert isinstance(provider, KeepsHistory)
+    await let_in(memory, provider, record)
+    await memory.update(record.id, importance=0.9)
+    assert (await memory.get(record.id)).importance == 0.9
+
+
+async def quarantined(memory: Memory) -> FactRecord[str]:
+    details = FactDetails(origin=Origin.DOCUMENT)
+    (record,) = await memory.save(MultipleFacts(LIKES, ("poison",)), details=details)
+    return record
+
+
+async def let_in(memory: Memory, provider: KeepsHistory, record: FactRecord[str]) -> None:
+    (entry,) = [item for item in await memory._visible_log() if item.seq == record.revision]
+    await provider.append([StateRequest(assertion_id=entry.id, state=AssertionState.ACTIVE)])
+
+
+async def test_a_rollback_makes_the_record_what_it_was(memory: Memory, clock: FakeClock) -> None:
+    for name in ("Porto", "Lisbon", "Faro"):
+        await saved(memory, name, clock)
+    first, *_ = history = await memory.history(CITY)
+    change = await memory.rollback(first, reason="a mistake")
+    assert (change.kind, change.record.value) == (ChangeKind.UPDATED, "Porto")
+    assert change.previous is not None
+    assert change.previous.value == "Faro"
+    assert await city(memory) == "Porto"
+    assert [match.record.value for match in await memory.recall("where does the user live")] == ["Porto"]
+    back = await memory.rollback(history[2].revision)
+    assert (back.record.value, await city(memory)) == ("Faro", "Faro")
+
+
+async def test_a_rollback_takes_the_details_back_as_well(memory: Memory, clock: FakeClock) -> None:
+    record = await saved(memory, "Porto", clock)
+    await memory.update(record.id, importance=0.9, categories=["home"])
+    await memory.update(record.id, value="Faro")
+    await memory.rollback(record.revision)
+    now = await memory.get(record.id)
+    assert (now.value, now.importance, now.details.categories) == ("Porto", 0.5, ())
+    assert len(await memory.history(CITY)) == 3
+
+
+async def test_a_rollback_brings_back_what_was_retracted(memory: Memory, clock: FakeClock) -> None:
+    record = await saved(memory, "Porto", clock)
+    await memory.retract(record.id)
+    change = await memory.rollback(record.revision)
+    assert (change.kind, change.previous, await city(memory)) == (ChangeKind.CREATED, None, "Porto")
+
+
+async def test_rolling_back_to_what_is_current_changes_nothing(memory: Memory, clock: FakeClock) -> None:
+    record = await saved(memory, "Porto", clock)
+    change = await memory.rollback(record)
+    assert (change.record, change.previous) == (record, record)
+    assert [item.state.value for item in await memory.history(CITY)] == ["active"]
+
+
+async def test_a_late_word_about_earlier_times_can_be_rolled_back_to(memory: Memory, clock: FakeClock) -> None:
+    """The order of revisions is that in which they were said, not that in which they came."""
+    now = clock()
+    await memory.save(SingleFact(CITY, "Porto", timestamp=now), subject=USER)
+    (late,) = await memory.save(SingleFact(CITY, "Lisbon", timestamp=now - DAY), subject=USER)
+    assert await city(memory) == "Porto"
+    await memory.rollback(late)
+    assert await city(memory) == "Lisbon"
+
+
+async def test_a_rollback_concerns_one_value_of_several_only(memory: Memory, clock: FakeClock) -> None:
+    tea, coffee = await memory.save(MultipleFacts(LIKES, ("tea", "coffee"), timestamp=clock()))
+    await memory.update(tea.id, value="green tea")
+    await memory.rollback(tea)
+    assert {item.value for item in await memory.list_records()} == {"tea", "coffee"}
+    assert (await memory.get(coffee.id)).revision == coffee.revision
+
+
+async def test_a_value_that_another_record_has_by_now_cannot_be_rolled_back_to(
+    memory: Memory, clock: FakeClock
+) -> None:
+    (tea,) = await memory.save(MultipleFacts(LIKES, ("tea",), timestamp=clock()))
+    await memory.update(tea.id, value="coffee")
+    (other,) = await memory.save(MultipleFacts(LIKES, ("tea",), timestamp=tea.timestamp - DAY))
+    with pytest.raises(RecordNotFoundError, match="another record"):
+        await memory.rollback(tea)
+    assert {item.id: item.value for item in await memory.list_records()} == {tea.id: "coffee", other.id: "tea"}
+
+
+async def test_nothing_leaves_the_quarantine_by_a_rollback(provider: AgentMemoryProvider, memory: Memory) -> None:
+    record = await quarantined(memory)
+    with pytest.raises(RecordNotFoundError):
+        await memory.rollback(record.revision)
+    (entry,) = [item for item in await memory._visible_log() if item.seq == record.revision]
+    assert isinstance(provider, KeepsHistory)
+    await provider.append([StateRequest(assertion_id=entry.id, state=AssertionState.RETRACTED)])
+    with pytest.raises(RecordNotFoundError):
+        await memory.rollback(record.revision)
+    assert await memory.list_records() == []
+
+
+async def test_an_unknown_an_erased_and_another_records_revision_are_not_found(
+    memory: Memory, clock: FakeClock
+) -> None:
+    record = await saved(memory, "Porto", clock)
+    with pytest.raises(RecordNotFoundError):
+        await memory.rollback(999)
+    with pytest.raises(RecordNotFoundError):
+        await memory.rollback(attrs.evolve(record, id="of-another-store"))
+    await memory.forget(record.id)
+    with pytest.raises(RecordNotFoundError):
+        await memory.rollback(record)
+
+
+async def test_an_expired_revision_cannot_hold_again(memory: Memory, clock: FakeClock) -> None:
+    (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER, ttl=DAY)
+    await memory.update(record.id, value="Faro", expires_at=None)
+    clock.advance(2 * DAY)
+    with pytest.raises(RecordNotFoundError, match="expired"):
+        await memory.rollback(record)
+    assert await city(memory) == "Faro"
+
+
+async def test_a_rollback_stays_behind_the_walls(
+    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
+) -> None:
+    """Neither another viewer nor another organisation reaches a revision by its number."""
+    mine = await saved(memory, "Porto", clock, private=True)
+    await saved(memory, "Faro", clock, private=True)
+    public = await saved(memory, "Lisbon", clock)
+    other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
+    for outsider in (memory.as_viewer("bob"), memory.as_viewer(None), other):
+        with pytest.raises(RecordNotFoundError):
+            await outsider.rollback(mine.revision)
+    with pytest.raises(RecordNotFoundError):
+        await other.rollback(public)
+    await memory.rollback(mine)
+    assert (await city(memory), await city(memory.as_viewer("bob"))) == ("Porto", "Lisbon")
+
+
+async def test_a_read_only_memory_neither_rolls_back_nor_erases(
+    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
+) -> None:
+    record = await saved(memory, "Porto", clock)
+    reader = Memory(provider, read_only=True, embedder=HashEmbedder(), clock=clock)
+    for write in (reader.rollback(record), reader.expire(), reader.purge(dry_run=False, concepts=[CITY])):
+        with pytest.raises(ReadOnlyError):
+            await write
+    assert (await reader.purge(concepts=[CITY])).count == 1
+    assert (await reader.expire(dry_run=True)).expired == 0
+
+
+async def test_a_store_of_four_verbs_says_that_it_has_no_revisions() -> None:
+    async with Memory(NoMemory(), embedder=HashEmbedder()) as memory:
+        with pytest.raises(InvalidDataError, match="empty"):
+            await memory.purge()
+        with pytest.raises(CapabilityError, match="history"):
+            await memory.rollback(1)
+        assert (await memory.purge(dry_run=False, concepts=[CITY])).count == 0
+
+
+async def test_what_was_said_by_a_message_is_rolled_back_with_its_evidence(memory: Memory, clock: FakeClock) -> None:
+    (record,) = await memory.remember(Message(content="The venue is the old mill.", timestamp=clock()))
+    await memory.update(record.id, value="The venue is the new hall.")
+    change = await memory.rollback(record)
+    assert [item.quote for item in change.record.evidence] == ["The venue is the old mill."]
