@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,15 +23,28 @@ class Answer:
         body: an object, sent as JSON, or bytes, sent as they are.
         status: the HTTP status.
         headers: more headers.
+        delay: seconds before anything is sent.
+        drip: seconds between one byte and the next, for an answer that trickles.
+        cut: how many of the last bytes are never sent, though the header counts them.
     """
 
     body: dict[str, Any] | bytes
     status: int = attrs.field(default=200, kw_only=True)
     headers: dict[str, str] = attrs.field(factory=dict, kw_only=True)
+    delay: float = attrs.field(default=0.0, kw_only=True)
+    drip: float = attrs.field(default=0.0, kw_only=True)
+    cut: int = attrs.field(default=0, kw_only=True)
 
 
 Responder: TypeAlias = Callable[[str, dict[str, Any]], Answer]
 """Takes the path and the request's JSON, gives the answer. Runs in a thread of the server."""
+
+
+class _QuietServer(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Stay quiet about a client that went away, which those with a time limit do."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class LoopbackOpenAIServer:
@@ -41,31 +55,43 @@ class LoopbackOpenAIServer:
 
     Attributes:
         requests: the path and the JSON of every request so far, in order.
+        headers: the headers of each of them, their names in small letters.
     """
 
     def __init__(self, respond: Responder) -> None:
         self.requests: list[tuple[str, dict[str, Any]]] = []
+        self.headers: list[dict[str, str]] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 size = int(self.headers.get("Content-Length", 0))
                 request = json.loads(self.rfile.read(size) or b"{}")
+                server.headers.append({name.lower(): value for name, value in self.headers.items()})
                 server.requests.append((self.path, request))
                 answer = respond(self.path, request)
+                server._closing.wait(answer.delay)
                 body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
                 self.send_response(answer.status)
                 for name, value in {"Content-Type": "application/json", **answer.headers}.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                self._send(body[: len(body) - answer.cut], answer.drip)
+
+            def _send(self, body: bytes, drip: float) -> None:
+                step = 1 if drip else max(len(body), 1)
+                for start in range(0, len(body), step):
+                    self.wfile.write(body[start : start + step])
+                    if server._closing.wait(drip):
+                        return
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Stay quiet: requests hold the texts of conversations."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._closing = threading.Event()
+        self._server = _QuietServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def base_url(self) -> str:
@@ -79,6 +105,7 @@ class LoopbackOpenAIServer:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -1,0 +1,189 @@
+"""One question from its first request to its end: what was seen, whether to go on, what to say of a failure."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import time
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+import anyio
+import attrs
+
+from factmem.llm.faults import (
+    Ending,
+    ending_of,
+    is_passing,
+    pause_asked,
+    text_of,
+    wants_other_mode,
+    wants_other_temperature,
+)
+from factmem.llm.reading import NoJSONError, json_in
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from tenacity import RetryCallState
+
+__all__ = ["Exchange", "Limits", "current_exchange", "reader_of"]
+
+AnswerT = TypeVar("AnswerT", bound="BaseModel")
+
+_LONGEST_PAUSE: Final = 8.0
+_current: ContextVar[Exchange[Any] | None] = ContextVar("factmem_llm_exchange", default=None)
+
+
+def current_exchange() -> Exchange[Any] | None:
+    """Return the exchange that the running task is in, if any."""
+    return _current.get()
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What one question may cost.
+
+    Attributes:
+        timeout: seconds for all of it.
+        tries: how many answers are heard.
+        retries: how many requests that got no answer are made again.
+        pause: seconds before the first of these; it doubles each time, up to 8, with jitter.
+        longest_wait: the longest ``Retry-After``, in seconds, that is waited for.
+    """
+
+    timeout: float
+    tries: int
+    retries: int
+    pause: float
+    longest_wait: float
+
+
+@attrs.define(eq=False, repr=False)
+class Exchange(Generic[AnswerT]):
+    """One question: hears every response and every error, bounds them, keeps the answer.
+
+    Attributes:
+        found: the answer, once there is one.
+        error: the last error, until there is an answer.
+        ending: how the last answer ended, if that settles the question.
+        answers: how many answers were heard.
+        failures: how many requests got none, for a reason that may pass.
+        too_slow: whether the time was up.
+    """
+
+    answer: type[AnswerT]
+    limits: Limits
+    found: AnswerT | None = None
+    error: Exception | None = None
+    ending: Ending | None = None
+    answers: int = 0
+    failures: int = 0
+    too_slow: bool = False
+    _heard: bool = False
+    _said: str | None = None
+    _pause: float = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Make this the exchange of the running task."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def hear(self, response: Any) -> None:
+        """Take a response, before the client parses it."""
+        self.answers += 1
+        self._heard = True
+        self._said = text_of(response)
+        self.ending = ending_of(response)
+
+    def read(self, said: str) -> AnswerT:
+        """Return the answer in what was said, and keep it.
+
+        Args:
+            said: what the client took for the answer; where the response is a chat completion, its whole text counts
+                instead, since a client may take an inner object of a document that was cut off.
+
+        Raises:
+            ValueError: there is none. (A kind that the client answers by asking again, with the error's text.)
+        """
+        if self.ending is not None:
+            raise ValueError("the answer did not come to its end")
+        try:
+            document = json_in(said if self._said is None else self._said)
+        except NoJSONError as error:
+            raise json.JSONDecodeError(str(error), "", 0) from None
+        found = self.answer.model_validate_json(json.dumps(document))
+        self.found = found
+        return found
+
+    def should_go_on(self, state: RetryCallState) -> bool:
+        """Say whether to send another request after what has just happened."""
+        error = state.outcome.exception() if state.outcome is not None else None
+        if not isinstance(error, Exception):  # all is well, or the task is cancelled
+            return False
+        self.error = error
+        if self._heard:
+            self._heard, self._pause = False, 0.0
+            return self.ending is None and isinstance(error, ValueError) and self.answers < self.limits.tries
+        if not is_passing(error) or self.is_misunderstood():
+            return False
+        self.failures += 1
+        if self.failures > self.limits.retries:
+            return False
+        asked = pause_asked(error, now=time.time())
+        self._pause = self._growing_pause() if asked is None else asked
+        return asked is None or asked <= min(self.limits.longest_wait, _seconds_left())
+
+    def pause(self, state: RetryCallState) -> float:
+        """Return the seconds to wait before the next request: none where an answer came that was not valid."""
+        return self._pause
+
+    def is_misunderstood(self) -> bool:
+        """Say whether the endpoint refused how the question was put, so that another way may do."""
+        return self.answers == 0 and self.error is not None and wants_other_mode(self.error)
+
+    def is_too_hot(self) -> bool:
+        """Say whether the endpoint refused the temperature."""
+        return self.answers == 0 and self.error is not None and wants_other_temperature(self.error)
+
+    def _growing_pause(self) -> float:
+        grown: float = self.limits.pause * 2.0 ** (self.failures - 1)
+        return min(grown, _LONGEST_PAUSE) * random.uniform(0.75, 1.0)
+
+
+def _seconds_left() -> float:
+    return anyio.current_effective_deadline() - anyio.current_time()
+
+
+@functools.lru_cache(maxsize=128)
+def reader_of(answer: type[AnswerT]) -> type[AnswerT]:
+    """Return a model with the schema of another that reads what is said through the current exchange."""
+    body = {"__doc__": answer.__doc__, "__module__": __name__, "__qualname__": answer.__qualname__}
+    made = types.new_class(answer.__name__, (_Reader, answer), exec_body=lambda space: space.update(body))
+    return cast("type[AnswerT]", made)
+
+
+class _Reader:
+    """Takes the place of the two ways in which clients build a model from what was said."""
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> BaseModel:
+        return _read(json_data if isinstance(json_data, str) else bytes(json_data).decode(errors="replace"))
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> BaseModel:
+        return _read(json.dumps(obj, default=str))
+
+
+def _read(said: str) -> BaseModel:
+    exchange = _current.get()
+    assert exchange is not None, "a reader reads within an exchange"
+    found: BaseModel = exchange.read(said)
+    return found.model_copy()  # clients hang the whole response on what they are given

@@ -1,0 +1,140 @@
+"""Tells what a foreign error or answer means, whichever client it comes from. Pure functions."""
+
+from __future__ import annotations
+
+import email.utils
+import enum
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = [
+    "Ending",
+    "ending_of",
+    "is_passing",
+    "pause_asked",
+    "status_of",
+    "text_of",
+    "wants_other_mode",
+    "wants_other_temperature",
+]
+
+_FORMAT_WORDS: Final = ("response_format", "json_schema", "json_object", "tool_choice", "tools", "grammar")
+_OWN_CODES: Final = frozenset({"content_filter", "context_length_exceeded", "model_not_found", "insufficient_quota"})
+_PASSING: Final = frozenset({408, 409, 425, 429})
+
+
+class Ending(enum.Enum):
+    """How an answer ended, where that settles the question."""
+
+    REFUSED = "refused"
+    FILTERED = "filtered"
+    CUT_OFF = "cut off"
+
+
+_ENDINGS: Final = {
+    "content_filter": Ending.FILTERED,
+    "length": Ending.CUT_OFF,
+    "max_tokens": Ending.CUT_OFF,
+    "model_context_window_exceeded": Ending.CUT_OFF,
+    "prohibited_content": Ending.FILTERED,
+    "refusal": Ending.REFUSED,
+    "safety": Ending.FILTERED,
+}
+
+
+def ending_of(response: Any) -> Ending | None:
+    """Return why a response is no answer: of OpenAI's shape, of Anthropic's or of Google's; None for any other."""
+    choice = _first(response, "choices") or _first(response, "candidates") or response
+    if getattr(getattr(choice, "message", None), "refusal", None):
+        return Ending.REFUSED
+    reason = getattr(choice, "finish_reason", None) or getattr(choice, "stop_reason", None)
+    return _ENDINGS.get(str(getattr(reason, "name", reason)).lower())
+
+
+def text_of(response: Any) -> str | None:
+    """Return what a chat completion says, in its tool calls or else in its text; None for other shapes.
+
+    Several calls come out as several documents, of which `json_in` chooses none.
+    """
+    message = getattr(_first(response, "choices"), "message", None)
+    calls = getattr(message, "tool_calls", None)
+    said = [_arguments(call) for call in calls] if isinstance(calls, list) else []
+    content = getattr(message, "content", None)
+    return "\n".join(said) if said else content if isinstance(content, str) else None
+
+
+def _arguments(call: Any) -> str:
+    arguments = getattr(getattr(call, "function", None), "arguments", None)
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status that an error stands for; None where there was no answer."""
+    for name in ("status_code", "code", "status"):
+        if isinstance(status := getattr(error, name, None), int) and not isinstance(status, bool):
+            return status
+    return None
+
+
+def is_passing(error: BaseException) -> bool:
+    """Say whether the same request may well succeed a little later."""
+    if _code(error) in _OWN_CODES:
+        return False
+    status = status_of(error)
+    if status is None:
+        return "Connection" in type(error).__name__ or "Timeout" in type(error).__name__
+    return status in _PASSING or status >= 500
+
+
+def wants_other_mode(error: BaseException) -> bool:
+    """Say whether the endpoint may understand the question if it is put in another mode."""
+    match status_of(error):
+        case 400 | 415 | 422 | 501:
+            return _code(error) not in _OWN_CODES
+        case 500:
+            return any(word in str(error).lower() for word in _FORMAT_WORDS)
+        case _:
+            return False
+
+
+def wants_other_temperature(error: BaseException) -> bool:
+    """Say whether the endpoint refused the temperature, as those of reasoning models do."""
+    return status_of(error) in {400, 422} and "temperature" in str(error).lower()
+
+
+def is_filtered(error: BaseException) -> bool:
+    """Say whether the endpoint refused the question for what it says."""
+    return _code(error) == "content_filter"
+
+
+def pause_asked(error: BaseException, *, now: float) -> float | None:
+    """Return the seconds that the endpoint asks to wait, by ``Retry-After``; None if it asks for none.
+
+    Args:
+        error: what the client raised.
+        now: the time, in seconds since the epoch, for a ``Retry-After`` that is a date.
+    """
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    asked = headers.get("retry-after") if isinstance(headers, Mapping) else None
+    if not isinstance(asked, str):
+        return None
+    try:
+        seconds = float(asked)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(asked).timestamp() - now
+        except ValueError:
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def _code(error: BaseException) -> str | None:
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) else None
+
+
+def _first(thing: Any, name: str) -> Any:
+    several = getattr(thing, name, None)
+    return several[0] if isinstance(several, list | tuple) and several else None

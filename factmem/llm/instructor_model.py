@@ -1,0 +1,212 @@
+"""Asks language models through instructor: typed answers, bounded calls and time, typed errors, no leaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import RunVar
+
+from factmem.abc import Prompt
+from factmem.errors import InvalidDataError
+from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint
+from factmem.llm.exchange import Exchange, Limits, current_exchange, reader_of
+from factmem.llm.messages import messages_of
+from factmem.llm.quiet import hush
+from factmem.llm.verdicts import failure_of
+
+if TYPE_CHECKING:
+    import instructor
+    from pydantic import BaseModel
+
+__all__ = ["InstructorModel"]
+
+AnswerT = TypeVar("AnswerT", bound="BaseModel")
+
+_SCHEMA_UNSEEN: Final = frozenset({"JSON_SCHEMA"})
+
+
+class InstructorModel:
+    """A language model behind any OpenAI-compatible endpoint. See `LanguageModel`.
+
+    Nothing is imported or opened before the first question. It works on asyncio and on trio, in any number of event
+    loops, and holds no connection open between two questions, so there is nothing to close.
+
+    An answer may come in a fence, in prose or as JSON within a JSON string; one that is cut off, or of which there
+    are two, counts as none. A model that refuses, is filtered or comes to its length limit is not asked again.
+
+    Nothing that is raised holds any text of question or answer. What the loggers of ``instructor``, ``openai`` and
+    ``anthropic`` say during a question is dropped, since it may hold both; other providers' packages, reached
+    through `from_provider`, log as they please.
+
+    Args:
+        model: the model's name at the endpoint.
+        base_url: the endpoint; None for the environment variable ``OPENAI_BASE_URL`` or else OpenAI itself.
+        api_key: None for the environment variable ``OPENAI_API_KEY``; endpoints other than OpenAI may need none.
+        mode: how to ask, by the name of an `instructor.Mode`: ``TOOLS``, ``JSON_SCHEMA``, ``JSON`` or ``MD_JSON``.
+            None for ``TOOLS`` at OpenAI and ``JSON_SCHEMA`` elsewhere; if the endpoint turns that down, it is asked
+            in ``JSON``, then in ``MD_JSON``, and the first mode that it takes is kept.
+        timeout: seconds for one question, all its requests and pauses together.
+        tries: how many answers are heard before a question fails; each one after the first is asked for with
+            what was wrong.
+        retries: how many requests of one question may be made again after a lost connection, HTTP 429 or 5xx.
+        max_chars: see `LanguageModel.max_chars`.
+        temperature: None to leave it to the endpoint. Left out from then on if the endpoint turns it down.
+        max_tokens: the longest answer; None to leave it to the endpoint.
+        pause: seconds before the first retry; it doubles each time, up to 8. ``Retry-After`` goes before it.
+        longest_wait: seconds; a question whose endpoint asks for a longer ``Retry-After`` fails at once.
+
+    Raises:
+        InvalidDataError: a number is out of its range; at the first question: there is no such mode, or no API key.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        mode: str | None = None,
+        timeout: float = 60.0,
+        tries: int = 3,
+        retries: int = 2,
+        max_chars: int = 24_000,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        pause: float = 0.5,
+        longest_wait: float = 30.0,
+    ) -> None:
+        if max_chars < 1 or tries < 1 or retries < 0 or timeout <= 0 or pause < 0 or longest_wait < 0:
+            raise InvalidDataError("max_chars, tries and timeout are above 0; retries, pause, longest_wait at least 0")
+        self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
+        self._limits = Limits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
+        self._max_chars = max_chars
+        options = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        self._options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        self._settled: str | None = None
+        self._clients: RunVar[dict[str | None, instructor.AsyncInstructor]] = RunVar("factmem_llm_clients")
+
+    @classmethod
+    def from_provider(
+        cls,
+        name: str,
+        *,
+        mode: str | None = None,
+        timeout: float = 60.0,
+        tries: int = 3,
+        retries: int = 2,
+        max_chars: int = 24_000,
+        temperature: float | None = None,
+        pause: float = 0.5,
+        longest_wait: float = 30.0,
+        **options: Any,
+    ) -> Self:
+        """Return a model that `instructor.from_provider` knows.
+
+        Args:
+            name: the provider and its model: ``anthropic/claude-sonnet-4-5``. The provider's package must be there.
+            mode: by the name of an `instructor.Mode`; None for what instructor takes for this provider.
+            timeout: as in the constructor, as are the rest.
+            tries: see there.
+            retries: see there; the provider's package may make some of its own.
+            max_chars: see there.
+            temperature: see there.
+            pause: see there.
+            longest_wait: see there.
+            options: handed to `instructor.from_provider`: ``api_key`` and so on.
+
+        Raises:
+            InvalidDataError: the name is not of the form ``provider/model``, or a number is out of its range.
+        """
+        provider, _, model = name.partition("/")
+        if not provider or not model:
+            raise InvalidDataError("a provider's model is named as in 'anthropic/claude-sonnet-4-5'")
+        made = cls(
+            name,
+            timeout=timeout,
+            tries=tries,
+            retries=retries,
+            max_chars=max_chars,
+            temperature=temperature,
+            pause=pause,
+            longest_wait=longest_wait,
+        )
+        made._endpoint = ProviderEndpoint(name, mode=mode, options=options)
+        del made._options["model"]  # instructor has it from the name
+        return made
+
+    def __repr__(self) -> str:
+        return f"InstructorModel({self._endpoint!r})"
+
+    @property
+    def max_chars(self) -> int:
+        """See `LanguageModel.max_chars`."""
+        return self._max_chars
+
+    async def ask(self, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
+        """See `LanguageModel.ask`.
+
+        Raises:
+            MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
+        """
+        exchange = Exchange(answer, self._limits)
+        modes = self._modes_left()
+        await self._client(modes[0])  # imports are no part of the time limit
+        with anyio.move_on_after(self._limits.timeout) as scope:
+            for mode in modes:
+                await self._ask_in(mode, prompt, exchange)
+                if not exchange.is_misunderstood():
+                    break
+        exchange.too_slow = scope.cancelled_caught
+        if exchange.found is None:
+            raise failure_of(exchange)
+        return exchange.found
+
+    def _modes_left(self) -> tuple[str | None, ...]:
+        """Return the modes to try: from the one on that the endpoint was found to take."""
+        modes = self._endpoint.modes()
+        return modes[modes.index(self._settled) :] if self._settled in modes else modes
+
+    async def _ask_in(self, mode: str | None, prompt: Prompt, exchange: Exchange[AnswerT]) -> None:
+        await self._request(mode, prompt, exchange)
+        if exchange.is_too_hot() and self._options.pop("temperature", None) is not None:
+            await self._request(mode, prompt, exchange)
+        if exchange.answers and self._settled is None:
+            self._settled = mode
+
+    async def _request(self, mode: str | None, prompt: Prompt, exchange: Exchange[AnswerT]) -> None:
+        """Hand the question to instructor. All that goes wrong is kept in the exchange, so that none of it gets out."""
+        from tenacity import AsyncRetrying
+
+        client = await self._client(mode)
+        retrying = AsyncRetrying(retry=exchange.should_go_on, wait=exchange.pause, sleep=anyio.sleep, reraise=True)
+        messages = messages_of(prompt, exchange.answer, show_schema=mode in _SCHEMA_UNSEEN)
+        exchange.error = None
+        hush()
+        try:
+            with exchange.running():
+                await client.create(
+                    response_model=reader_of(exchange.answer),
+                    messages=cast("Any", messages),
+                    max_retries=retrying,
+                    **self._options,
+                )
+        except Exception as error:  # instructor's own, the client's, or one from a parser of theirs
+            exchange.error = exchange.error or error
+
+    async def _client(self, mode: str | None) -> instructor.AsyncInstructor:
+        """Return this event loop's client for a mode."""
+        clients = self._clients.get({})
+        if mode not in clients:
+            client = await to_thread.run_sync(self._endpoint.open, mode)
+            client.on("completion:response", _hear)
+            clients[mode] = client
+            self._clients.set(clients)
+        return clients[mode]
+
+
+def _hear(response: Any) -> None:
+    exchange = current_exchange()
+    if exchange is not None:
+        exchange.hear(response)

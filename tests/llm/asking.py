@@ -1,0 +1,45 @@
+"""What the tests of asking share: a question, its answer, and where a text may have got out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from factmem.abc import Prompt, WorkedExample
+from factmem.llm import InstructorModel
+
+CANARY = "canary-5f1e"
+"""Stands in every question and every answer, and may stand in no error and no log."""
+
+
+class Trip(BaseModel):
+    """A trip that somebody plans."""
+
+    city: str
+    seats: int = Field(ge=1, le=9)
+    notes: list[str] = []
+
+
+RIGHT: dict[str, Any] = {"city": CANARY, "seats": 4}
+
+PROMPT = Prompt(
+    instructions="Tell the trip.",
+    content=f"<conversation>Four of us go to {CANARY}.</conversation>",
+    examples=(WorkedExample(content="Two go to Rome.", answer='{"city":"Rome","seats":2}'),),
+)
+
+
+def asked_of(base_url: str, **options: Any) -> InstructorModel:
+    """Return a model with tight limits: two answers, one retry, no pause."""
+    limits: dict[str, Any] = {"timeout": 10.0, "tries": 2, "retries": 1, "pause": 0.0, "api_key": "key"}
+    return InstructorModel("loopback", base_url=base_url, **{**limits, **options})
+
+
+def shown_by(error: BaseException | None) -> Iterator[str]:
+    """Give every text that an error shows, its causes and contexts included."""
+    while error is not None:
+        yield from (str(error), repr(error), repr(error.args), repr(vars(error)))
+        yield from shown_by(error.__cause__)
+        error = error.__context__

@@ -1,0 +1,81 @@
+"""Language models by address, as the terminal takes them; keys from the environment, each for its own endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from factmem.errors import InvalidDataError
+from factmem.llm import language_model
+from factmem.llm.endpoints import OpenAIEndpoint
+from factmem.testing.chat_answers import answering
+from factmem.testing.openai_server import LoopbackOpenAIServer
+from tests.llm.asking import PROMPT, RIGHT, Trip
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackOpenAIServer]:
+    """A server that is always right."""
+    with LoopbackOpenAIServer(answering(RIGHT)) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "FACTMEM_MODEL_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def test_a_url_names_its_model_after_the_hash(server: LoopbackOpenAIServer) -> None:
+    model = language_model(f"{server.base_url}#org/some-model:7b")
+    assert await model.ask(PROMPT, Trip) == Trip(**RIGHT)
+    assert server.requests[0][0] == "/v1/chat/completions"
+    assert server.requests[0][1]["model"] == "org/some-model:7b"
+
+
+async def test_openai_is_where_its_environment_variables_lead(
+    server: LoopbackOpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    monkeypatch.setenv("OPENAI_API_KEY", "openai-key")
+    assert await language_model("openai/gpt-x").ask(PROMPT, Trip) == Trip(**RIGHT)
+    assert server.requests[0][1]["model"] == "gpt-x"
+    assert server.headers[0]["authorization"] == "Bearer openai-key"
+
+
+async def test_no_other_server_is_shown_the_key_for_openai(
+    server: LoopbackOpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a local server nor a stranger's address gets a key that was meant for OpenAI."""
+    monkeypatch.setenv("OPENAI_API_KEY", "openai-key")
+    await language_model(f"{server.base_url}#any").ask(PROMPT, Trip)
+    monkeypatch.setenv("FACTMEM_MODEL_API_KEY", "own-key")
+    await language_model(f"{server.base_url}#any").ask(PROMPT, Trip)
+    assert [headers["authorization"] for headers in server.headers] == ["Bearer none", "Bearer own-key"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "gpt-5", "openai/", "/gpt", "http://127.0.0.1:8080/v1", "http://#m", "https://me:pass@host/v1#m", "a b/c"],
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    """A password in an address would end up in a shell's history and in messages."""
+    with pytest.raises(InvalidDataError) as caught:
+        language_model(address)
+    assert "pass@" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "modes"),
+    [
+        (None, ("TOOLS", "JSON_SCHEMA")),
+        ("https://api.openai.com/v1", ("TOOLS", "JSON_SCHEMA")),
+        ("https://here.openai.azure.com/openai/v1", ("TOOLS", "JSON_SCHEMA")),
+        ("https://api.openai.com.evil.example/v1", ("JSON_SCHEMA", "JSON", "MD_JSON")),
+        ("http://127.0.0.1:8080/v1", ("JSON_SCHEMA", "JSON", "MD_JSON")),
+    ],
+)
+def test_the_modes_fit_the_endpoint(base_url: str | None, modes: tuple[str, ...]) -> None:
+    endpoint = OpenAIEndpoint("any", base_url=base_url, api_key=None, mode=None, timeout=1.0)
+    assert endpoint.modes() == modes

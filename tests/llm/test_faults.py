@@ -1,0 +1,78 @@
+"""What foreign errors and answers mean, also those of clients that are not OpenAI's."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from factmem.llm.faults import Ending, ending_of, is_passing, pause_asked, text_of
+
+
+class ForeignError(Exception):
+    """An error with whatever attributes a client gives it."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__("foreign")
+        vars(self).update(attributes)
+
+
+class ReadTimeoutError(Exception):
+    """What many a client calls it."""
+
+
+def test_endings_are_told_in_every_dialect() -> None:
+    """Anthropic says why it stopped, Google why a candidate finished, as an enum."""
+    assert ending_of(SimpleNamespace(stop_reason="refusal")) is Ending.REFUSED
+    assert ending_of(SimpleNamespace(stop_reason="max_tokens")) is Ending.CUT_OFF
+    assert ending_of(SimpleNamespace(stop_reason="end_turn")) is None
+    safety = SimpleNamespace(finish_reason=SimpleNamespace(name="SAFETY"))
+    assert ending_of(SimpleNamespace(candidates=[safety])) is Ending.FILTERED
+    assert ending_of("a web page") is ending_of(None) is None
+
+
+def test_arguments_that_are_no_text_are_read_as_json() -> None:
+    """Some servers give a tool's arguments as an object."""
+    call = SimpleNamespace(function=SimpleNamespace(arguments={"seats": 4}))
+    message = SimpleNamespace(tool_calls=[call], content="")
+    assert text_of(SimpleNamespace(choices=[SimpleNamespace(message=message)])) == '{"seats": 4}'
+    assert text_of(SimpleNamespace(content=[{"type": "text"}])) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (ForeignError(status_code=429), True),
+        (ForeignError(status_code=529), True),
+        (ForeignError(code=503), True),
+        (ForeignError(status_code=429, code="insufficient_quota"), False),
+        (ForeignError(status_code=400), False),
+        (ReadTimeoutError(), True),
+        (ConnectionResetError(), True),
+        (KeyError("choices"), False),
+    ],
+)
+def test_errors_that_pass_are_told_from_those_that_stay(error: Exception, passes: bool) -> None:
+    assert is_passing(error) is passes
+
+
+@pytest.mark.parametrize(
+    ("header", "pause"),
+    [
+        ("2", 2.0),
+        ("0.5", 0.5),
+        ("-3", 0.0),
+        (formatdate(1_000_030, usegmt=True), 30.0),
+        (formatdate(999_000, usegmt=True), 0.0),
+        ("soon", None),
+        ("inf", None),
+        (None, None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(header: str | None, pause: float | None) -> None:
+    headers = {} if header is None else {"retry-after": header}
+    error = ForeignError(status_code=429, response=SimpleNamespace(headers=headers))
+    assert pause_asked(error, now=1_000_000.0) == pause
+    assert pause_asked(ForeignError(), now=0.0) is None

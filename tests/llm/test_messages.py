@@ -1,0 +1,43 @@
+"""What a prompt looks like on its way to the model."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel, Field
+
+from factmem.abc import Prompt, WorkedExample
+from factmem.llm.messages import compact_schema, messages_of
+
+
+class Book(BaseModel):
+    """A book."""
+
+    title: str = Field(description="as on the cover")
+    parts: list[Book] = []
+
+
+def test_the_content_is_alone_in_the_last_message_and_examples_are_turns() -> None:
+    """Untrusted text never stands in the same message as our instructions."""
+    example = WorkedExample(content="<d>one</d>", answer='{"title":"One"}')
+    prompt = Prompt(instructions="Name the book.", content="<d>{{two}}</d>", examples=(example,))
+    assert messages_of(prompt, Book, show_schema=False) == [
+        {"role": "system", "content": "Name the book."},
+        {"role": "user", "content": "<d>one</d>"},
+        {"role": "assistant", "content": '{"title":"One"}'},
+        {"role": "user", "content": "<d>{{two}}</d>"},
+    ]
+
+
+def test_the_schema_is_shown_with_the_instructions_where_it_is_asked_for() -> None:
+    system = messages_of(Prompt(instructions="Name.", content="x"), Book, show_schema=True)[0]["content"]
+    assert system.startswith("Name.")
+    assert system.endswith(compact_schema(Book))
+
+
+def test_a_compact_schema_drops_titles_and_keeps_a_field_called_title() -> None:
+    schema = json.loads(compact_schema(Book))
+    book = schema["$defs"]["Book"]
+    assert book["properties"]["title"] == {"type": "string", "description": "as on the cover"}
+    assert "title" not in book
+    assert book["description"] == "A book."

@@ -1,0 +1,63 @@
+"""Reading a model's answer: whatever is wrapped around a document is taken off, what is cut off is not read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.llm.reading import NoJSONError, json_in
+
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+_VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+_OBJECTS = st.dictionaries(st.text(), _VALUES, max_size=4)
+_DOCUMENTS = _OBJECTS | st.lists(_VALUES, max_size=4)
+
+
+@given(_DOCUMENTS)
+def test_a_bare_document_is_read_as_it_is(document: Any) -> None:
+    assert json_in(json.dumps(document)) == document
+
+
+@given(_OBJECTS, st.sampled_from([None, 2]))
+def test_what_stands_around_an_object_is_taken_off(document: Any, indent: int | None) -> None:
+    """Fences, prose before and after, thoughts, and a document that comes as a JSON string."""
+    text = json.dumps(document, indent=indent)
+    assert json_in(f"```json\n{text}\n```") == document
+    assert json_in(f"Sure (see [1])! Here is what {{you}} wanted: {text}\nAnything else?") == document
+    assert json_in(f'<think>Perhaps {{"a": 1}}?</think>\n{text}') == document
+    assert json_in(json.dumps(text)) == document
+
+
+@given(_DOCUMENTS, st.data())
+def test_a_document_that_is_cut_off_is_never_read_in_part(document: Any, data: st.DataObject) -> None:
+    """A part that happens to be whole, such as the first of several facts, is not what was answered."""
+    text = json.dumps(document)
+    cut = text[: data.draw(st.integers(0, len(text) - 1))]
+    for said in (cut, f"```json\n{cut}", f"Here it is: {cut}", json.dumps(text)[: len(cut)]):
+        with pytest.raises(NoJSONError):
+            json_in(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "I am sorry, but no.",
+        '"I am sorry, but no."',
+        '{"a": 1} or perhaps {"a": 2}',
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": 1,}',
+        "[1, 2, {}, 3",
+        '{a: 1, "b": {"c": 2}}',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+    ],
+)
+def test_what_is_no_single_whole_document_is_refused(said: str) -> None:
+    with pytest.raises(NoJSONError):
+        json_in(said)
