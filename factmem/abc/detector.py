@@ -11,6 +11,7 @@ import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
+from factmem.names import checked_name
 from factmem.records import FactDetails, Origin
 from factmem.subjects import MemorySubject
 
@@ -122,6 +123,10 @@ class Conversation:
     started_at: dt.datetime | None = attrs.field(default=None, converter=_said_at)
 
 
+def _label(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
+    checked_name(value, what="a topic's label")
+
+
 @attrs.frozen
 class Topic:
     """What memories may be about.
@@ -129,9 +134,12 @@ class Topic:
     Attributes:
         label: its name, unique in a request; it becomes the topic of the facts found.
         description: what belongs to it, for the model.
+
+    Raises:
+        InvalidNameError: the label is no legal name.
     """
 
-    label: str
+    label: str = attrs.field(validator=_label)
     description: str = ""
 
 
@@ -174,9 +182,13 @@ class DetectionRequest:
         subjects: whom the facts may be about; the first one if nothing else is clear.
         concepts: look for facts of these concepts.
         open: look for other facts about the subjects as well.
-        in_use: concepts in use at the place; an open search takes them up instead of new keywords.
+        in_use: concepts in use at the place, the likeliest first; an open search takes them up, with their types,
+            instead of new keywords.
         topics: look for memories, as sentences, about these topics.
         examples: few-shot examples for the topics.
+
+    Raises:
+        InvalidDataError: there is no subject, or two concepts or topics have one name.
     """
 
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_tuple)
@@ -185,6 +197,21 @@ class DetectionRequest:
     in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_tuple)
     topics: tuple[Topic, ...] = attrs.field(default=(), converter=_tuple)
     examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=_tuple)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.subjects:
+            raise InvalidDataError("say whom the facts may be about", path="$.subjects")
+        for what, names in (
+            ("concepts", [concept.keyword for concept in self.concepts]),
+            ("topics", [topic.label for topic in self.topics]),
+        ):
+            if len(set(names)) < len(names):
+                raise InvalidDataError(f"two {what} of a request have the same name", path=f"$.{what}")
+
+    @property
+    def searches_openly(self) -> bool:
+        """Whether facts of any concept are looked for: if that is asked for, or nothing else is."""
+        return self.open or not (self.concepts or self.topics)
 
 
 class DropReason(enum.Enum):
@@ -206,13 +233,20 @@ class Candidate:
         fact: the fact.
         details: its evidence, origin, importance and so on.
         subject: whom it is about; None for whom the caller asked about.
-        removed: it says that the values are no more. Of a statement: what is asked to be forgotten.
+        removed: it says that the values are no more. Of a statement: what is asked to be forgotten, in words.
+        cleared: of a removed statement: the concept of which every value is asked to be forgotten, if it is one.
+        quarantined: whether it is not to be believed until it is let in; what is of an untrusted origin is not,
+            unless whoever set the detector up says otherwise.
     """
 
     fact: Fact[Any]
     details: FactDetails
     subject: MemorySubject | None = None
     removed: bool = False
+    cleared: Concept[Any, Any] | None = None
+    quarantined: bool = attrs.field(
+        default=attrs.Factory(lambda candidate: not candidate.details.origin.trusted, takes_self=True)
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -237,8 +271,9 @@ class Detector(Protocol):
 
         The quote stands in the message's text after redaction, which its offsets count in. Messages that
         are not `Message.detectable` give none. Messages without any time at all take the caller's clock.
+        A fact's timestamp is when its words were said; a value that was said several times is there several times.
 
         Raises:
-            ModelError: a model was asked and failed.
+            ModelError: a model was asked and failed; nothing is returned of what was found besides.
         """
         ...

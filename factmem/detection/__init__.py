@@ -1,8 +1,11 @@
-"""What turns conversations into candidate facts: reading, redacting, and the detector without a model."""
+"""What turns conversations into candidate facts: reading, redacting, and the detectors with and without a model."""
 
 from __future__ import annotations
 
 from factmem.detection.conversations import ConversationFile, conversations_in, read_conversations
+from factmem.detection.model_analyst import InstructorAnalyst
+from factmem.detection.model_detector import InstructorDetector
+from factmem.detection.origins import OriginPolicy, Treatment
 from factmem.detection.redaction import Finding, Redacted, redact, redact_conversation
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import VerbatimDetector
@@ -10,7 +13,11 @@ from factmem.detection.verbatim import VerbatimDetector
 __all__ = [
     "ConversationFile",
     "Finding",
+    "InstructorAnalyst",
+    "InstructorDetector",
+    "OriginPolicy",
     "Redacted",
+    "Treatment",
     "Utterance",
     "VerbatimDetector",
     "conversations_in",

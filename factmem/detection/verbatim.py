@@ -16,7 +16,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.records import FactDetails
 
-__all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "verbatim_candidates"]
+__all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "statement_candidates", "verbatim_candidates"]
 
 LONGEST_STATEMENT: Final = 100_000
 """The most characters that a statement may be allowed: as JSON they stay below `factmem.values.MAX_VALUE_BYTES`."""
@@ -57,11 +57,14 @@ class VerbatimDetector:
 def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.datetime) -> tuple[Candidate, ...]:
     """Return what `VerbatimDetector` finds; ``now`` is the time of conversations that tell none."""
     return tuple(
-        candidate for utterance in utterances(conversation, now) for candidate in _statements(utterance, max_chars)
+        candidate
+        for utterance in utterances(conversation, now)
+        for candidate in statement_candidates(utterance, max_chars)
     )
 
 
-def _statements(utterance: Utterance, max_chars: int) -> Iterator[Candidate]:
+def statement_candidates(utterance: Utterance, max_chars: int) -> Iterator[Candidate]:
+    """Yield the statements of one message, each of about ``max_chars`` characters at most, as they were said."""
     for start, end in statement_spans(utterance.text, max_chars):
         evidence = utterance.cite(start, end)
         yield Candidate(

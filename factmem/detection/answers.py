@@ -1,0 +1,153 @@
+"""The pydantic model of the answer to a question, and the reading of such an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, create_model
+
+from factmem.detection.findings import Described, Finding, Forgotten, Said, Sentence, Targeted
+from factmem.detection.question import Question
+from factmem.detection.value_models import AnswerPart, answer_type
+from factmem.facts import Concept, FactType
+
+__all__ = ["answer_model", "findings_in"]
+
+# What is made here at run time, no type checker can know.
+_Dynamic: TypeAlias = Any
+
+
+def _number(data: object) -> object:
+    """Read ``"[3]"`` and ``"message 3"`` as 3, and what is no number as none."""
+    if isinstance(data, str):
+        found = re.search(r"\d{1,9}", data)
+        return int(found[0]) if found else None
+    return data if isinstance(data, int) and not isinstance(data, bool) else None
+
+
+def _or_blank(data: object) -> object:
+    return "" if data is None else data
+
+
+def _listed(data: object) -> object:
+    return [] if data is None else data if isinstance(data, list | tuple) else [data]
+
+
+_Text: TypeAlias = Annotated[str, BeforeValidator(_or_blank)]
+
+
+class _Cited(AnswerPart):
+    """Something found, with where."""
+
+    quote: _Text = Field(default="", description="the exact words of the message that say it, copied")
+    message: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = Field(
+        default=None, description="the number of that message"
+    )
+
+
+class _Described(AnswerPart):
+    keyword: _Text = Field(default="", description="a short snake_case name for what it is; one in use, if one fits")
+    description: _Text = Field(default="", description="what the keyword stands for, whatever its value")
+    kind: Annotated[_Text, WithJsonSchema({"type": "string", "enum": ["single", "multiple"]})] = Field(
+        default="single", description="single: there is one at a time; multiple: there may be many at once"
+    )
+    value: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(default=None, description="the value alone")
+
+
+class _Forgotten(AnswerPart):
+    what: _Text = Field(default="", description="what to forget, in a full sentence")
+    keyword: str | None = Field(default=None, description="the keyword it is about, if it is one of those known")
+    value: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = Field(
+        default=None, description="the one value of that keyword to forget; null for all of them"
+    )
+
+
+class _Memory(AnswerPart):
+    memory: _Text = Field(default="", description="what to remember, in one full sentence that needs no context")
+
+
+def answer_model(question: Question) -> type[BaseModel]:
+    """Build the model of the answer: a list for each concept asked for, and for what else is looked for."""
+    cited = _cited(question)
+    fields: dict[str, _Dynamic] = {}
+    for number, (name, concept) in enumerate(question.fields.items()):
+        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept))
+        fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword)
+    if question.open:
+        fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", "other facts about the subjects")
+    if question.topics:
+        memory = create_model("Memory", __base__=(_Memory, cited), topics=_labels(question))
+        fields["memories"] = _list_of(memory, "memories", "what to remember of the topics")
+    if question.instructions:
+        remember = _item("Remember", cited, _Memory)
+        fields["remember"] = _list_of(remember, "remember", "what the user asks in so many words to remember")
+        forget = _item("Forget", cited, _Forgotten)
+        fields["forget"] = _list_of(forget, "forget", "what the user asks in so many words to forget")
+    return create_model("Findings", __base__=AnswerPart, **fields)
+
+
+def _item(name: str, cited: type[_Cited], what: type[AnswerPart]) -> type[BaseModel]:
+    return create_model(name, __base__=(what, cited))  # the fields of the last base come first
+
+
+def _cited(question: Question) -> type[_Cited]:
+    if not question.several_subjects:
+        return _Cited
+    schema = {"type": "string", "enum": list(question.subjects)}
+    about: _Dynamic = (Annotated[str | None, WithJsonSchema(schema)], Field(default=None, description="about whom"))
+    return create_model("CitedAbout", __base__=_Cited, about=about)
+
+
+def _value_fields(concept: Concept[Any, Any]) -> dict[str, _Dynamic]:
+    value: _Dynamic = answer_type(concept.value_type)
+    if concept.fact_type is FactType.SINGLE:
+        return {"value": (value, Field(description=concept.description or concept.keyword))}
+    values: _Dynamic = Annotated[list[value], BeforeValidator(_listed)]
+    return {"values": (values, Field(description="the values that are said there"))}
+
+
+def _labels(question: Question) -> _Dynamic:
+    schema = {"type": "array", "items": {"type": "string", "enum": [topic.label for topic in question.topics]}}
+    labels = Annotated[list[str], BeforeValidator(_listed), WithJsonSchema(schema)]
+    return (labels, Field(default_factory=list, description="the topics that it belongs to"))
+
+
+def _list_of(item: _Dynamic, name: str, description: str) -> _Dynamic:
+    listed = Annotated[list[item], BeforeValidator(_listed)]
+    return (listed, Field(default_factory=list, alias=name, description=description))
+
+
+def findings_in(answer: BaseModel, question: Question) -> Iterator[Finding]:
+    """Yield what an answer to a question says was found."""
+    items: _Dynamic
+    for number, concept in enumerate(question.fields.values()):
+        items = getattr(answer, f"concept_{number}")
+        yield from (_finding(item, Targeted(concept, _values(item, concept))) for item in items)
+    for item in getattr(answer, "facts", ()):
+        yield _finding(item, _described(item))
+    for item in getattr(answer, "memories", ()):
+        yield _finding(item, Sentence(item.memory, tuple(item.topics)))
+    for item in getattr(answer, "remember", ()):
+        yield _finding(item, Sentence(item.memory, instruction=True))
+    for item in getattr(answer, "forget", ()):
+        yield _finding(item, Forgotten(text=item.what, keyword=item.keyword, value=item.value))
+
+
+def _finding(item: _Dynamic, said: Said) -> Finding:
+    return Finding(quote=item.quote, message=item.message, about=getattr(item, "about", None), said=said)
+
+
+def _values(item: _Dynamic, concept: Concept[Any, Any]) -> tuple[Any, ...]:
+    written = item.model_dump()
+    return (written["value"],) if concept.fact_type is FactType.SINGLE else tuple(written["values"])
+
+
+def _described(item: _Dynamic) -> Described:
+    return Described(
+        keyword=item.keyword,
+        description=item.description,
+        multiple=item.kind.strip().casefold().startswith("multi"),
+        value=item.value,
+    )

@@ -1,0 +1,251 @@
+"""From what a model says it found to candidates: each with its evidence, of its exact type, once."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, DropReason
+from factmem.detection.findings import Described, Finding, Forgotten, Sentence, Targeted
+from factmem.detection.keywords import Vocabulary
+from factmem.detection.question import Question
+from factmem.detection.redaction import without_placeholders
+from factmem.detection.windows import Excerpt, Window
+from factmem.errors import InvalidDataError
+from factmem.facts import STATEMENT, Concept
+from factmem.records import Evidence, FactDetails, Origin
+from factmem.subjects import MemorySubject
+from factmem.values import Json, canonical_bytes, check_value, encode_value
+
+__all__ = ["checked", "merged", "says_nothing"]
+
+_NOTHING: Final = frozenset(
+    {
+        *("", "-", "?", "n/a", "na", "none", "null", "nil", "nothing", "unknown", "undefined", "unspecified"),
+        *("not applicable", "not available", "not known", "not mentioned", "none mentioned", "nothing mentioned"),
+        *("not specified", "none specified", "not provided", "none provided", "not stated", "not given", "not sure"),
+        *("no facts", "no facts extracted", "no fact extracted", "no facts found", "none found", "not found"),
+        *("no information", "no data", "no value", "no answer", "nothing to remember", "no memories", "empty string"),
+    }
+)
+"""What models say instead of saying nothing."""
+
+
+def says_nothing(text: str, quote: str = "") -> bool:
+    """Whether a text is blank, a secret's placeholder, or what models say instead of nothing.
+
+    Where the quote says the same word ("the cause is unknown"), the user said it, and it is a value.
+    """
+    if not without_placeholders(text).strip():
+        return True
+    bare = " ".join(text.casefold().split()).strip(" .!<>[]()\"'")
+    return bare in _NOTHING and (not bare or bare not in quote.casefold())
+
+
+class _DroppedError(Exception):
+    """That a finding is none, and why."""
+
+    def __init__(self, reason: DropReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+_Drops: TypeAlias = collections.Counter[DropReason]
+
+
+def checked(
+    question: Question, answered: Iterable[tuple[Window, Iterable[Finding]]], *, quarantined: bool = False
+) -> Detection:
+    """Return the candidates among findings, and how many findings are none.
+
+    Args:
+        question: what was asked.
+        answered: what was found in which window, in the order of the conversation.
+        quarantined: whether what was found is not to be believed.
+    """
+    vocabulary, dropped = question.vocabulary(), _Drops()
+    candidates: list[Candidate] = []
+    for window, findings in answered:
+        check = _Check(question, vocabulary, window, dropped)
+        for finding in findings:
+            try:
+                found = check.candidate(finding)
+            except _DroppedError as drop:
+                dropped[drop.reason] += 1
+                continue
+            if found is not None:
+                candidates.append(attrs.evolve(found, quarantined=quarantined))
+    return Detection(candidates=candidates, dropped=dict(dropped))
+
+
+@attrs.frozen
+class _Meaning:
+    """What a finding comes to: the values of a concept, whether they are no more, and what is cleared."""
+
+    concept: Concept[Any, Any]
+    values: list[Any]
+    removed: bool = False
+    cleared: Concept[Any, Any] | None = None
+
+
+@attrs.frozen
+class _Check:
+    """Checks the findings of one window."""
+
+    question: Question
+    vocabulary: Vocabulary
+    window: Window
+    dropped: _Drops
+
+    def candidate(self, finding: Finding) -> Candidate | None:
+        """Return what a finding comes to; None if it is left to the window before, or has no value left."""
+        excerpt, evidence = _located(self.window, finding)
+        if excerpt.carried:
+            return None
+        said = excerpt.utterance
+        if said.origin is not Origin.USER and _is_instruction(finding):
+            raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
+        subject = self._subject(finding)
+        topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
+        meaning = self._meaning(finding, evidence.quote)
+        if not meaning.values:
+            return None
+        return Candidate(
+            fact=meaning.concept.fact(meaning.values, timestamp=said.timestamp),
+            details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics),
+            subject=subject,
+            removed=meaning.removed,
+            cleared=meaning.cleared,
+        )
+
+    def _meaning(self, finding: Finding, quote: str) -> _Meaning:
+        match finding.said:
+            case Targeted(concept, values):
+                return _Meaning(concept, self._values(values, concept, quote))
+            case Described() as found:
+                named = self.vocabulary.take_up(found.keyword, found.description, multiple=found.multiple)
+                if named is None:
+                    raise _DroppedError(DropReason.UNKNOWN_CONCEPT)
+                return _Meaning(named, self._values([found.value], named, quote))
+            case Sentence(text=text):
+                return _Meaning(STATEMENT, self._values([text], STATEMENT))
+            case Forgotten() as forgotten:
+                return self._forgotten(forgotten, quote)
+
+    def _forgotten(self, forgotten: Forgotten, quote: str) -> _Meaning:
+        """Name the value, or the concept, or in words what is asked to be forgotten."""
+        concept = self.vocabulary.find(forgotten.keyword) if forgotten.keyword else None
+        concept = None if concept == STATEMENT else concept
+        if concept is not None and forgotten.value is not None:
+            if values := _valid([forgotten.value], concept, quote):
+                return _Meaning(concept, values, removed=True)
+            concept = None  # to clear all values because one could not be read would be too much
+        words = quote if says_nothing(forgotten.text) else forgotten.text
+        return _Meaning(STATEMENT, self._values([words], STATEMENT), removed=True, cleared=concept)
+
+    def _values(self, found: Sequence[Json], concept: Concept[Any, Any], quote: str = "") -> list[Any]:
+        values = _valid(found, concept, quote)
+        if wrong := len(found) - len(values):
+            self.dropped[DropReason.INVALID_VALUE] += wrong
+        return values
+
+    def _subject(self, finding: Finding) -> MemorySubject | None:
+        subjects = self.question.subjects
+        if not self.question.several_subjects:
+            return None
+        wanted = (finding.about or "").strip().casefold()
+        if not wanted:
+            return next(iter(subjects.values()))
+        for label, subject in subjects.items():
+            if label.casefold() == wanted:
+                return subject
+        raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
+
+    def _topics(self, sentence: Sentence) -> tuple[str, ...]:
+        """Return the labels that were asked for; with one topic only, what has no label is about it."""
+        if sentence.instruction:
+            return (EXPLICIT_INSTRUCTIONS.label,)
+        asked = {topic.label.casefold(): topic.label for topic in self.question.topics}
+        named = [label.strip().casefold() for label in sentence.topics]
+        if not any(named) and len(asked) == 1:
+            return tuple(asked.values())
+        if not (labels := [asked[label] for label in named if label in asked]):
+            raise _DroppedError(DropReason.UNKNOWN_TOPIC)
+        return tuple(labels)
+
+
+def _is_instruction(finding: Finding) -> bool:
+    match finding.said:
+        case Sentence(instruction=instruction):
+            return instruction
+        case said:
+            return isinstance(said, Forgotten)
+
+
+def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> list[Any]:
+    """Return the values that are of the concept's type and say something."""
+    from factmem.detection.value_models import read_value
+
+    values: list[Any] = []
+    for data in found:
+        try:
+            value = check_value(read_value(data, concept.value_type), concept.value_type)
+        except InvalidDataError:
+            continue
+        if concept.value_type is not str or not says_nothing(value, quote):
+            values.append(value)
+    return values
+
+
+def _located(window: Window, finding: Finding) -> tuple[Excerpt, Evidence]:
+    """Return the words that a finding quotes: in the message that it names, or in the only one that has them."""
+    number, excerpts = finding.message or 0, window.excerpts
+    cited = excerpts[number - 1] if 0 < number <= len(excerpts) else None
+    quoted = [(cited, evidence)] if cited and (evidence := cited.cite(finding.quote)) else []
+    quoted = quoted or [(item, evidence) for item in excerpts if (evidence := item.cite(finding.quote))]
+    if len(quoted) != 1:
+        raise _DroppedError(DropReason.QUOTE_NOT_FOUND)
+    if not quoted[0][0].giving:
+        raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
+    return quoted[0]
+
+
+def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return candidates in the order of the conversation, what one message says of a concept only once."""
+    kept: list[Candidate] = []
+    holders: dict[tuple[object, ...], int] = {}
+    for candidate in sorted(candidates, key=_place):
+        new = [value for value in candidate.fact.values if _identity(candidate, value) not in holders]
+        if not new:
+            at = holders[_identity(candidate, candidate.fact.values[0])]
+            kept[at] = _with_topics(kept[at], candidate.details.topics)
+            continue
+        holders.update(dict.fromkeys((_identity(candidate, value) for value in new), len(kept)))
+        fact = candidate.fact.concept.fact(new, timestamp=candidate.fact.timestamp)
+        kept.append(attrs.evolve(candidate, fact=fact))
+    return kept
+
+
+def _with_topics(candidate: Candidate, topics: tuple[str, ...]) -> Candidate:
+    details = attrs.evolve(candidate.details, topics=(*candidate.details.topics, *topics))
+    return attrs.evolve(candidate, details=details)
+
+
+def _place(candidate: Candidate) -> tuple[int, int]:
+    evidence = candidate.details.evidence[0]
+    return (evidence.position or 0, evidence.start or 0)
+
+
+def _identity(candidate: Candidate, value: Any) -> tuple[object, ...]:
+    concept = candidate.fact.concept
+    return (
+        concept.keyword,
+        candidate.subject.key if candidate.subject else None,
+        candidate.removed,
+        candidate.cleared.keyword if candidate.cleared else None,
+        candidate.details.evidence[0].position,
+        canonical_bytes(encode_value(value, concept.value_type)),
+    )

@@ -1,0 +1,159 @@
+"""The detector that asks a language model."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+import attrs
+
+from factmem.abc import (
+    Candidate,
+    Clock,
+    Conversation,
+    Detection,
+    DetectionRequest,
+    DropReason,
+    LanguageModel,
+    Prompt,
+    system_clock,
+)
+from factmem.detection.asking import ask_all
+from factmem.detection.candidates import checked, merged
+from factmem.detection.origins import OriginPolicy, Treatment
+from factmem.detection.prompts import header_of, prompt_for
+from factmem.detection.question import Question, question_of
+from factmem.detection.utterances import Utterance, utterances
+from factmem.detection.verbatim import statement_candidates
+from factmem.detection.windows import Window, windows_of
+from factmem.errors import InvalidDataError
+from factmem.records import Origin
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+__all__ = ["SMALLEST_WINDOW", "InstructorDetector"]
+
+SMALLEST_WINDOW: Final = 200
+"""The fewest characters of a conversation that a question may hold."""
+_STATEMENT_CHARS: Final = 10_000
+
+
+def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
+
+
+def _window(instance: object, attribute: attrs.Attribute[int | None], value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < SMALLEST_WINDOW):
+        raise InvalidDataError(f"max_chars must be a whole number from {SMALLEST_WINDOW}", path="$.max_chars")
+
+
+@attrs.frozen
+class _Reading:
+    """A question about some windows of a conversation, with what a model is asked for each."""
+
+    question: Question
+    windows: Sequence[Window]
+    prompts: Sequence[Prompt]
+    answer: type[BaseModel]
+    quarantined: bool
+
+
+@attrs.frozen(kw_only=True)
+class InstructorDetector:
+    """A `Detector` that asks a language model, and believes only what it can show in the user's own words.
+
+    Concepts that are asked for give facts of their exact types; an open search takes up the keywords in use, with
+    their types, before it makes new ones, which hold text; topics give statements. "Remember that" gives a
+    statement of the topic `EXPLICIT_INSTRUCTIONS`, "forget that" a removal; both are looked for where the search is
+    open or that topic is asked for, and only in what the user said. A value said several times, or corrected, gives
+    a candidate for each time: the newest counts when they are folded.
+
+    What cannot be shown is dropped and counted: a quote that is not in the messages, words that are not the
+    user's, a value that is not of its type or stands for none ("unknown"), a subject or topic not asked for.
+
+    A conversation without words that give facts costs no call. A longer one than a window is asked about in parts,
+    in parallel; if one of them fails, the whole fails. Secrets are redacted before the model sees anything.
+
+    Attributes:
+        model: the model.
+        clock: gives the time of conversations that tell none.
+        concurrency: how many questions may be under way at once.
+        max_chars: how long a question's document may be, in characters; None asks the model.
+        origins: what is made of whose words.
+
+    Raises:
+        InvalidDataError: a number is out of range.
+    """
+
+    model: LanguageModel = attrs.field(kw_only=False)
+    clock: Clock = attrs.field(default=system_clock, repr=False)
+    concurrency: int = attrs.field(default=4, validator=_positive)
+    max_chars: int | None = attrs.field(default=None, validator=_window)
+    origins: OriginPolicy = attrs.field(factory=OriginPolicy)
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        """See `Detector.detect`. The order, and what one message says only once, are the conversation's."""
+        # Redaction, and checking the quotes of a long conversation, take their time.
+        said = await anyio.to_thread.run_sync(utterances, conversation, self.clock())
+        readings = await anyio.to_thread.run_sync(self._readings, said, request)
+        asked = [(prompt, reading.answer) for reading in readings for prompt in reading.prompts]
+        answers = await ask_all(self.model, asked, self.concurrency)
+        return await anyio.to_thread.run_sync(self._detection, said, readings, answers)
+
+    def _readings(self, said: Sequence[Utterance], request: DetectionRequest) -> list[_Reading]:
+        facts = frozenset(origin for origin in Origin if self.origins.of(origin) is Treatment.FACTS)
+        shown = [(item, item.origin in facts) for item in said if self.origins.shows(item.origin)]
+        readings = [self._reading(shown, question_of(request), quarantined=False)]
+        for origin in Origin:
+            if self.origins.of(origin) is Treatment.QUARANTINED_FACTS:
+                apart = [(item, True) for item in said if item.origin is origin]
+                # Nobody but the user may have something forgotten.
+                question = question_of(request, instructions=origin is Origin.USER)
+                readings.append(self._reading(apart, question, quarantined=True))
+        return [reading for reading in readings if reading.windows]
+
+    def _reading(self, spoken: Sequence[tuple[Utterance, bool]], question: Question, *, quarantined: bool) -> _Reading:
+        from pydantic import BaseModel
+
+        from factmem.detection.answers import answer_model
+
+        if not question.asks_something or not any(giving for _, giving in spoken):
+            return _Reading(question, (), (), BaseModel, quarantined)
+        most = self.model.max_chars if self.max_chars is None else self.max_chars
+        header = header_of(question, most // 3)
+        windows = windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW))
+        prompts = [prompt_for(question, header, window) for window in windows]
+        return _Reading(question, windows, prompts, answer_model(question), quarantined)
+
+    def _detection(
+        self, said: Sequence[Utterance], readings: Sequence[_Reading], answers: Sequence[BaseModel]
+    ) -> Detection:
+        from factmem.detection.answers import findings_in
+
+        given = iter(answers)
+        candidates: list[Candidate] = []
+        dropped: collections.Counter[DropReason] = collections.Counter()
+        for reading in readings:
+            found = [(window, findings_in(next(given), reading.question)) for window in reading.windows]
+            detection = checked(reading.question, found, quarantined=reading.quarantined)
+            candidates += detection.candidates
+            dropped.update(detection.dropped)
+        return Detection(candidates=_in_order(merged(candidates), self._statements(said)), dropped=dict(dropped))
+
+    def _statements(self, said: Iterable[Utterance]) -> Iterator[Candidate]:
+        for utterance in said:
+            if self.origins.of(utterance.origin) is Treatment.STATEMENTS:
+                yield from statement_candidates(utterance, _STATEMENT_CHARS)
+
+
+def _in_order(*found: Iterable[Candidate]) -> list[Candidate]:
+    return sorted((item for group in found for item in group), key=_position)
+
+
+def _position(candidate: Candidate) -> int:
+    return candidate.details.evidence[0].position or 0

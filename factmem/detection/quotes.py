@@ -1,0 +1,100 @@
+"""Finding the words that a model quotes in the message it quotes them from."""
+
+from __future__ import annotations
+
+import functools
+import html
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from factmem.detection.secret_tokens import Span
+from factmem.detection.statements import says_something
+
+__all__ = ["QuotableText"]
+
+_SAME: Final = str.maketrans(
+    {
+        **dict.fromkeys("“”„‟«»″＂", '"'),
+        **dict.fromkeys("‘’‚‛′`´＇", "'"),
+        **dict.fromkeys("‐‑‒–—―−", "-"),
+    }
+)
+"""What a model writes in place of each other."""
+_AROUND: Final = "\"'“”„‘’«»`…. \t\n"
+"""What a model puts around a quote."""
+
+
+@attrs.frozen
+class QuotableText:
+    """A text in which quotes are found that differ in spacing, case, quotation marks or Unicode form.
+
+    Attributes:
+        text: the text.
+    """
+
+    text: str = attrs.field(repr=False)
+
+    def find(self, quote: str) -> Span | None:
+        """Return where a quote stands in the text, in characters, or None.
+
+        What stands there has the quote's own letters and digits in their order. Of several places, one between
+        words goes before one inside a word, then the first. A quote without a letter or a digit stands nowhere.
+        """
+        for words in dict.fromkeys((quote, html.unescape(quote), quote.strip(_AROUND))):
+            if says_something(words) and (found := self._found(words)) is not None:
+                return found
+        return None
+
+    def _found(self, words: str) -> Span | None:
+        words = words.strip()
+        start = self.text.find(words)
+        exact = [(start, start + len(words))] if start >= 0 else []
+        if exact and self._between_words(*exact[0]):
+            return exact[0]
+        places = [*exact, *self._places(_folded(words)[0].strip())]
+        return next((place for place in places if self._between_words(*place)), places[0] if places else None)
+
+    def _places(self, folded: str) -> Iterator[Span]:
+        text, offsets = self._folded
+        at = text.find(folded) if folded else -1
+        while at >= 0:
+            end = at + len(folded)
+            if self._whole_characters(at, end):
+                yield offsets[at], offsets[end - 1] + 1
+            at = text.find(folded, at + 1)
+
+    def _whole_characters(self, start: int, end: int) -> bool:
+        """Whether a folded place starts and ends where characters of the text do, with all their accents."""
+        text, offsets = self._folded
+        starts = start == 0 or offsets[start - 1] != offsets[start]
+        ends = end == len(text) or (offsets[end] != offsets[end - 1] and not unicodedata.combining(text[end]))
+        return starts and ends
+
+    def _between_words(self, start: int, end: int) -> bool:
+        before, after = self.text[start - 1 : start], self.text[end : end + 1]
+        inside = (before.isalnum() and self.text[start].isalnum()) or (after.isalnum() and self.text[end - 1].isalnum())
+        return not inside
+
+    @functools.cached_property
+    def _folded(self) -> tuple[str, list[int]]:
+        return _folded(self.text)
+
+
+def _folded(text: str) -> tuple[str, list[int]]:
+    """Return a text as it is compared, with the place in the text of each of its characters."""
+    parts: list[str] = []
+    offsets: list[int] = []
+    spaced = False
+    for place, char in enumerate(text.translate(_SAME)):
+        if char.isspace():
+            folded = "" if spaced else " "
+            spaced = True
+        else:
+            folded = char.casefold() if char.isascii() else unicodedata.normalize("NFKD", char).casefold()
+            spaced = False
+        parts.append(folded)
+        offsets.extend([place] * len(folded))
+    return "".join(parts), offsets

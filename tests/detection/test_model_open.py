@@ -1,0 +1,194 @@
+"""Facts that nobody asked for by name: their keywords stay the same from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.abc import EXPLICIT_INSTRUCTIONS, PREFERENCES, DetectionRequest, DropReason, Message
+from factmem.detection.keywords import LONGEST_KEYWORD, Vocabulary, keyword_of
+from factmem.facts import STATEMENT, Concept, FactType
+from factmem.records import Origin
+from factmem.subjects import MemorySubject
+
+
+@attrs.frozen
+class Pet:
+    name: str
+    age: int | None = None
+
+
+SEATS = Concept.single("seats", "How many seats are booked", int)
+DRINK = Concept.multiple("favourite_drink", "What they like to drink")
+OPEN = DetectionRequest(open=True)
+
+
+def fact(keyword: str, value: Any, **rest: Any) -> dict[str, Any]:
+    return {"facts": [{"quote": "so it is", "message": 1, "keyword": keyword, "value": value, **rest}]}
+
+
+@pytest.mark.parametrize("request_", [DetectionRequest(), OPEN])
+async def test_a_request_for_nothing_in_particular_is_an_open_search(
+    read: Callable[..., Any], request_: DetectionRequest
+) -> None:
+    answer = fact("Home City", "Oslo", description="where  they live", kind="single")
+    reading = await read(["so it is"], request_, answer)
+    (candidate,) = reading.detection.candidates
+    assert candidate.fact.concept == Concept.single("home_city", "where they live")
+    assert candidate.fact.values == ("Oslo",)
+
+
+async def test_a_multiple_is_what_the_model_calls_one(read: Callable[..., Any]) -> None:
+    reading = await read(["so it is"], OPEN, fact("hobby", "chess", kind="Multiple", description="a hobby"))
+    assert reading.detection.candidates[0].fact.concept.fact_type is FactType.MULTIPLE
+
+
+@pytest.mark.parametrize("keyword", ["favourite_drink", "Favourite Drink", "favouriteDrink", "FAVOURITE-DRINK"])
+async def test_a_keyword_in_use_keeps_its_spelling_type_and_description(read: Callable[..., Any], keyword: str) -> None:
+    """What the model says of it counts for nothing."""
+    answer = fact(keyword, "tea", kind="single", description="something else")
+    reading = await read(["so it is"], DetectionRequest(open=True, in_use=[DRINK]), answer)
+    assert [item.fact.concept for item in reading.detection.candidates] == [DRINK]
+
+
+async def test_keywords_in_use_are_shown_with_type_and_description(read: Callable[..., Any]) -> None:
+    reading = await read(["so it is"], DetectionRequest(open=True, in_use=[DRINK, SEATS]), {})
+    (prompt,) = reading.prompts
+    assert '<keyword name="favourite_drink" kind="multiple" type="text">What they like to drink</keyword>' in (
+        prompt.content
+    )
+    assert '<keyword name="seats" kind="single" type="whole number">' in prompt.content
+
+
+async def test_a_value_of_a_keyword_in_use_is_of_its_type(read: Callable[..., Any]) -> None:
+    pet = Concept.multiple("pet", "A pet", Pet)
+    request = DetectionRequest(open=True, in_use=[SEATS], concepts=[pet])
+    facts = [
+        *(fact("seats", value)["facts"][0] for value in ("120", 7, "many", None, True)),
+        *(fact("pet", value)["facts"][0] for value in ('{"name": "Tom"}', {"name": "Rex", "age": 3}, "Tom")),
+    ]
+    reading = await read(["so it is"], request, {"facts": facts})
+    assert [item.fact.values[0] for item in reading.detection.candidates] == [120, 7, Pet("Tom"), Pet("Rex", 3)]
+    assert reading.detection.dropped == {DropReason.INVALID_VALUE: 4}
+
+
+async def test_a_new_keyword_has_one_type_in_the_whole_conversation(read: Callable[..., Any]) -> None:
+    facts = [
+        {"quote": "chess", "message": 1, "keyword": "hobby", "description": "a hobby", "kind": "multiple", "value": 1},
+        {"quote": "go", "message": 1, "keyword": "Hobby", "description": "his game", "kind": "single", "value": "go"},
+    ]
+    reading = await read(["I like chess and go"], OPEN, {"facts": facts})
+    first, second = (item.fact for item in reading.detection.candidates)
+    assert first.concept == second.concept == Concept.multiple("hobby", "a hobby")
+    assert first.values == ("1",)
+
+
+@pytest.mark.parametrize("keyword", ["", "!?", "a word " * 30])
+async def test_a_keyword_that_is_none_is_dropped_and_counted(read: Callable[..., Any], keyword: str) -> None:
+    reading = await read(["so it is"], OPEN, fact(keyword, "x"))
+    assert reading.detection.dropped == {DropReason.UNKNOWN_CONCEPT: 1}
+
+
+async def test_a_fact_of_the_built_in_keyword_is_a_statement(read: Callable[..., Any]) -> None:
+    """Another type under this keyword would conflict with every statement at the place."""
+    reading = await read(["so it is"], OPEN, fact("statement", "It is so.", kind="single"))
+    assert [item.fact.concept for item in reading.detection.candidates] == [STATEMENT]
+
+
+async def test_an_answer_without_a_description_takes_the_keywords_words(read: Callable[..., Any]) -> None:
+    reading = await read(["so it is"], OPEN, fact("home_city", "Oslo", description=None))
+    assert reading.detection.candidates[0].fact.concept.description == "home city"
+
+
+async def test_remember_that_gives_a_statement(read: Callable[..., Any]) -> None:
+    said = "Please remember that I can't eat nuts."
+    answer = {"remember": [{"quote": "I can't eat nuts", "message": 1, "memory": "The user cannot eat nuts."}]}
+    (candidate,) = (await read([said], OPEN, answer)).detection.candidates
+    assert (candidate.fact.concept, candidate.fact.values) == (STATEMENT, ("The user cannot eat nuts.",))
+    assert candidate.details.topics == (EXPLICIT_INSTRUCTIONS.label,)
+    assert not candidate.removed
+
+
+async def test_forget_that_names_the_value_the_concept_or_what_in_words(read: Callable[..., Any]) -> None:
+    request = DetectionRequest(open=True, in_use=[SEATS, DRINK])
+    quoted = {"quote": "Forget it", "message": 1}
+    forget = [
+        {**quoted, "what": "That they like tea.", "keyword": "Favourite drink", "value": "tea"},
+        {**quoted, "what": "How many seats there are.", "keyword": "seats", "value": None},
+        {**quoted, "what": "The old car.", "keyword": None, "value": None},
+        {**quoted, "what": "The number of seats.", "keyword": "seats", "value": "a few"},
+    ]
+    by_value, cleared, in_words, unreadable = (
+        await read(["Forget it all!"], request, {"forget": forget})
+    ).detection.candidates
+    assert (by_value.fact.concept, by_value.fact.values, by_value.cleared) == (DRINK, ("tea",), None)
+    assert (cleared.fact.concept, cleared.fact.values, cleared.cleared) == (
+        STATEMENT,
+        ("How many seats there are.",),
+        SEATS,
+    )
+    assert (in_words.fact.values, in_words.cleared) == (("The old car.",), None)
+    assert unreadable.cleared is None, "all values would be too much when one was meant"
+    assert all(item.removed for item in (by_value, cleared, in_words, unreadable))
+
+
+async def test_instructions_are_not_looked_for_where_only_concepts_or_other_topics_are(
+    read: Callable[..., Any],
+) -> None:
+    ignored = {"forget": [{"quote": "Forget it", "message": 1, "what": "it"}]}
+    for request in (DetectionRequest(concepts=[SEATS]), DetectionRequest(topics=[PREFERENCES])):
+        reading = await read(["Forget it"], request, ignored)
+        assert reading.detection.candidates == ()
+        assert "forget" not in reading.prompts[0].instructions
+
+
+async def test_a_fact_that_is_asked_for_and_found_openly_too_is_there_once(read: Callable[..., Any]) -> None:
+    item = {"quote": "12 seats", "message": 1, "value": 12}
+    answer = {"seats": [item], "facts": [{**item, "keyword": "Seats"}]}
+    reading = await read(["we have 12 seats"], DetectionRequest(open=True, concepts=[SEATS]), answer)
+    assert [candidate.fact.concept for candidate in reading.detection.candidates] == [SEATS]
+
+
+async def test_the_assistant_gives_attributed_statements_and_no_facts(read: Callable[..., Any]) -> None:
+    said = [Message(content="so it is"), Message(content="You live in Rome.", role="assistant")]
+    answer = {"facts": [{"quote": "You live in Rome", "message": 2, "keyword": "home_city", "value": "Rome"}]}
+    reading = await read(said, DetectionRequest(subjects=[MemorySubject("user")]), answer)
+    (candidate,) = reading.detection.candidates
+    assert (candidate.fact.concept, candidate.details.origin) == (STATEMENT, Origin.ASSISTANT)
+    assert reading.detection.dropped == {DropReason.NOT_THE_USERS_WORDS: 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [
+        ("Favourite Drink", "favourite_drink"),
+        ("homeCity", "home_city"),
+        ("  a--b__c ", "a_b_c"),
+        ("好きな飲み物", "好きな飲み物"),
+        ("Любимый напиток", "любимый_напиток"),
+        ("पसंदीदा पेय", "पसंदीदा_पेय"),
+        ("Cafe\u0301", "caf\u00e9"),
+        ("!?", ""),
+    ],
+)
+def test_keywords_are_snake_case_in_any_script(text: str, keyword: str) -> None:
+    assert keyword_of(text) == keyword
+
+
+@given(st.text(max_size=40))
+def test_a_keyword_made_again_from_itself_is_itself(text: str) -> None:
+    made = keyword_of(text)
+    assert keyword_of(made) == made
+
+
+@given(st.lists(st.text(max_size=12), max_size=6))
+def test_a_vocabulary_takes_up_a_keyword_once(keywords: list[str]) -> None:
+    vocabulary = Vocabulary.of([])
+    first = [vocabulary.take_up(keyword, "first", multiple=True) for keyword in keywords]
+    assert first == [vocabulary.take_up(keyword, "second", multiple=False) for keyword in keywords]
+    assert all(len(concept.keyword) <= LONGEST_KEYWORD for concept in first if concept)
