@@ -11,6 +11,7 @@
     │   └── NewerVersionError              written by a newer factmem than this one
     ├── ConceptConflictError (TypeError)   a place holds another type under this keyword
     ├── RecordNotFoundError (LookupError)  no visible record has this id
+    ├── IncompleteProfileError (LookupError)  nothing is known of a field that a profile needs
     ├── ReadOnlyError (PermissionError)    a write through something opened for reading
     ├── CapabilityError                    the provider cannot represent what was asked
     ├── StateConflictError                 what should change had changed meanwhile; nothing was written
@@ -32,6 +33,8 @@ No message here ever holds a fact's value or the text of a conversation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 __all__ = [
     "CapabilityError",
     "CodecError",
@@ -41,6 +44,7 @@ __all__ = [
     "EmbedderError",
     "EmbedderMismatchError",
     "FactMemError",
+    "IncompleteProfileError",
     "InvalidDataError",
     "InvalidNameError",
     "InvalidVectorError",
@@ -106,6 +110,21 @@ class ConceptConflictError(FactMemError, TypeError):
 
 class RecordNotFoundError(FactMemError, LookupError):
     """Raised when no record with this id is visible to the viewer."""
+
+
+class IncompleteProfileError(FactMemError, LookupError):
+    """Raised when nothing is known of a field that a profile cannot be made without.
+
+    Attributes:
+        missing: the names of these fields.
+    """
+
+    def __init__(self, profile: str, missing: Sequence[str]) -> None:
+        super().__init__(
+            f"nothing is known of {', '.join(missing)}, which {profile} needs: give these fields a default, "
+            "or ask for a partial profile"
+        )
+        self.missing = tuple(missing)
 
 
 class ReadOnlyError(FactMemError, PermissionError):

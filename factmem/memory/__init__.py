@@ -8,6 +8,7 @@ from factmem.memory.facade import Memory
 from factmem.memory.filtering import Filters, RecordOrder, RecordPage
 from factmem.memory.lifecycle import PurgeResult
 from factmem.memory.listing import ScopeInfo, ScopeTree
+from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
 from factmem.memory.reading import MemoryReader
 from factmem.memory.writing import FuturePolicy
 
@@ -19,6 +20,9 @@ __all__ = [
     "FuturePolicy",
     "Memory",
     "MemoryReader",
+    "PartialProfile",
+    "ProfileField",
+    "ProfileSchema",
     "PurgeResult",
     "RecordOrder",
     "RecordPage",
@@ -26,4 +30,5 @@ __all__ = [
     "ScopeTree",
     "TtlOperation",
     "TtlPolicy",
+    "concepts_of",
 ]

@@ -43,6 +43,8 @@ class BlockingReader:
         return self._portal
 
     load: Final = _blocking(MemoryReader.load)
+    profile: Final = _blocking(MemoryReader.profile)
+    partial_profile: Final = _blocking(MemoryReader.partial_profile)
     recall: Final = _blocking(MemoryReader.recall)
     get: Final = _blocking(MemoryReader.get)
     history: Final = _blocking(MemoryReader.history)
@@ -104,6 +106,7 @@ class BlockingMemory(BlockingReader):
     restore: Final = _blocking(Memory.restore)
     forget: Final = _blocking(Memory.forget)
     would_forget: Final = _blocking(Memory.would_forget)
+    save_profile: Final = _blocking(Memory.save_profile)
     rollback: Final = _blocking(Memory.rollback)
     expire: Final = _blocking(Memory.expire)
     purge: Final = _blocking(Memory.purge)

@@ -12,12 +12,14 @@ from typing import Any, Final, Literal, Unpack
 import attrs
 from anyio import to_thread
 
-from factmem.abc import EraseReceipt, Erases, StateRequest
+from factmem.abc import EraseReceipt, Erases, KeepsHistory
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
-from factmem.fold import Current, Moment, fold, has_expired, record_key, revisions, said_order, states_of
+from factmem.fold import Current, fold, revisions, said_order, states_of
 from factmem.memory.expiry import ExpiryReceipt, TtlOperation, after, expires_at, outlived
 from factmem.memory.filtering import Filters
+from factmem.memory.profiles import ProfileSchema
+from factmem.memory.rollback import changed_log, current_of, revision_in, rollback_requests
 from factmem.memory.writing import MemoryWriter
 from factmem.recall import RecallFilter, hydrate
 from factmem.records import (
@@ -25,14 +27,18 @@ from factmem.records import (
     AssertionState,
     Change,
     ChangeKind,
+    FactDetails,
     FactRecord,
     LogEntry,
     MetadataMerge,
+    Place,
     Recorded,
-    StateChange,
+    assertions_of,
     merged_metadata,
     record_of,
 )
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
 __all__ = ["MemoryLifecycle", "PurgeResult"]
@@ -191,13 +197,13 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         self._check_writable()
         store = self._history()
         log = await self._seen_log()
-        target = _revision(log, revision)
+        target = revision_in(log, revision)
         moment = self._moment()
-        requests = await to_thread.run_sync(partial(_rollback, log, target, moment, reason))
-        before = await to_thread.run_sync(partial(_current_of, log, target, moment))
+        requests = await to_thread.run_sync(partial(rollback_requests, log, target, moment, reason))
+        before = await to_thread.run_sync(partial(current_of, log, target, moment))
         if requests:
             await store.append(requests)
-        after = await to_thread.run_sync(partial(_current_of, _changed(log, requests, moment), target, moment))
+        after = await to_thread.run_sync(partial(current_of, changed_log(log, requests, moment), target, moment))
         assert after is not None
         return _change(before, after, self._reading.concepts)
 
@@ -251,6 +257,49 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             erased = await self._eraser().erase([record.id for record in records], tenant=self._reading.tenant)
         return PurgeResult(records=tuple(records), dry_run=dry_run, erased=erased)
 
+    async def save_profile(
+        self,
+        profile: object,
+        *,
+        subject: MemorySubject = MemorySubject.EVERYTHING,
+        scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT,
+        details: FactDetails | None = None,
+        private: bool = False,
+        ttl: dt.timedelta | None = None,
+    ) -> tuple[FactRecord[Any], ...]:
+        """Keep what an instance of a profile says, each field as a fact of its own, said now.
+
+        A field that is None and a collection that is empty say nothing: they take nothing back either.
+
+        Args:
+            profile: an instance of an attrs class or of a pydantic model; see `ProfileSchema`.
+            subject: whom it is about.
+            scope: where it holds.
+            details: importance, categories, evidence, origin and so on, of every field.
+            private: keep it for this memory's viewer alone.
+            ttl: how long it lasts from now on.
+
+        Returns:
+            A record for each value, as it stands in the store.
+
+        Raises:
+            ConceptConflictError: the place holds another type under a field's name; nothing was kept.
+            InvalidDataError: its class is no profile, or a value cannot be stored.
+        """
+        self._check_writable()
+        schema = ProfileSchema.of(type(profile))
+        facts = schema.facts(profile, self._reading.clock())
+        place = Place(subject, self._scope(scope))
+        given = self._lasting(self._owned_details(details or FactDetails(), private=private), ttl)
+        if not isinstance(self._writing.provider, KeepsHistory):
+            return tuple(
+                [record for fact in facts for record in await self._save_through_the_waist(fact, place, given)]
+            )
+        concepts = {fact.concept.keyword: fact.concept for fact in facts}
+        said = [assertion for fact in facts for assertion in assertions_of(fact, place, given)]
+        recorded = await self._append(said)
+        return tuple(record_of(item, concepts[item.assertion.keyword]) for item in recorded)
+
     async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
         """Return the records that an erasure means: each as it is now, or else as it was last."""
         log, moment = await self._seen_log(), self._moment()
@@ -295,79 +344,6 @@ def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataM
     if metadata is None:
         raise StateConflictError("the record's metadata is not exactly what the update brings: read it again")
     return metadata
-
-
-def _revision(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
-    """Find a revision that may become current again."""
-    number = revision if isinstance(revision, int) else revision.revision
-    record_id = None if isinstance(revision, int) else revision.id
-    for entry in log:
-        if not isinstance(entry, Recorded) or entry.seq != number or record_id not in (None, entry.record_id):
-            continue
-        if not entry.assertion.removed and _ever_counted(log, entry):
-            return entry
-    raise RecordNotFoundError("no visible revision of a record has this number: see its history")
-
-
-def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
-    """What was quarantined, or rejected from there, is let in by those who may and not by a rollback."""
-    states = [change.state for change in log if isinstance(change, StateChange) and change.assertion_id == target.id]
-    return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
-
-
-def _rollback(log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None) -> list[StateRequest]:
-    """Return the changes of state after which a revision is what its record is."""
-    if has_expired(target.assertion, moment):
-        raise RecordNotFoundError("the revision has expired: save its value anew")
-    states = states_of(log)
-    if target.id not in states:
-        raise RecordNotFoundError("the revision was erased")
-    requests = [
-        _request(item, states[item.id], AssertionState.RETRACTED, reason)
-        for item in log
-        if isinstance(item, Recorded)
-        and record_key(item) == record_key(target)
-        and said_order(item) > said_order(target)
-        and item.id in states
-        and item.assertion.counts(states[item.id])
-    ]
-    if any(request.expected is AssertionState.PENDING for request in requests):
-        raise StateConflictError("words said since then wait for a model: let them be read before")
-    if not target.assertion.counts(states[target.id]):
-        requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
-    if _current_of(_changed(log, requests, moment), target, moment) is None:
-        raise RecordNotFoundError("another record has the value of this revision by now: retract that one before")
-    return requests
-
-
-def _request(recorded: Recorded, before: AssertionState, after: AssertionState, reason: str | None) -> StateRequest:
-    return StateRequest(assertion_id=recorded.id, state=after, reason=reason, expected=before)
-
-
-def _changed(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
-    """A log as it will be once these changes are written."""
-    newest = max((entry.seq for entry in log), default=0)
-    return [
-        *log,
-        *(
-            StateChange(
-                assertion_id=request.assertion_id,
-                state=request.state,
-                seq=newest + number,
-                recorded_at=moment.now,
-                reason=request.reason,
-            )
-            for number, request in enumerate(requests, start=1)
-        ),
-    ]
-
-
-def _current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Current | None:
-    """What the record of a revision is now, or None."""
-    track = [
-        entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.track == target.assertion.track
-    ]
-    return next((row for row in fold(track, moment) if record_key(row.recorded) == record_key(target)), None)
 
 
 def _change(before: Current | None, after: Current, concepts: Mapping[str, Concept[Any, Any]]) -> Change:

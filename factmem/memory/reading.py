@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import attrs
 from anyio import to_thread
@@ -16,6 +16,7 @@ from factmem.facts import Concept, FactT
 from factmem.fold import Current, Moment, revisions
 from factmem.memory.filtering import Filters, RecordOrder, RecordPage, filter_of, page_of, sorted_rows
 from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
+from factmem.memory.profiles import PartialProfile, ProfileSchema
 from factmem.providers import fact_of
 from factmem.recall import (
     Corpus,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from factmem.abc import Clock
 
 __all__ = ["MemoryReader", "MomentReader", "Reading"]
+
+ProfileT = TypeVar("ProfileT")
 
 
 @attrs.frozen(kw_only=True)
@@ -113,6 +116,65 @@ class MemoryReader(abc.ABC):
         )
         found = chosen(await self._visible(wanted))
         return fact_of(concept, found) if found else None
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
+    ) -> ProfileT:
+        """Return an instance of a class, its fields filled with what is known of the concepts that they name.
+
+        Each field is loaded as `load` does it. One that nothing is known of takes its default, or None,
+        or is empty, where that is legal.
+
+        Args:
+            schema: an attrs class or a pydantic model; see `ProfileSchema`.
+            subject: about whom.
+            scope: where.
+
+        Raises:
+            IncompleteProfileError: nothing is known of a field that is required; `partial_profile`
+                returns the others.
+            ConceptConflictError: what is stored cannot be read as a field's type.
+            InvalidDataError: the class is no profile, or does not accept what is known.
+        """
+        made = schema if isinstance(schema, ProfileSchema) else ProfileSchema.of(schema)
+        return made.filled(await self._known(made.concepts, subject, scope))
+
+    async def partial_profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
+    ) -> PartialProfile[ProfileT]:
+        """Return what is known of a profile's fields, and which required ones are missing.
+
+        Args:
+            schema: see `profile`, as all the others.
+            subject: about whom.
+            scope: where.
+        """
+        made = schema if isinstance(schema, ProfileSchema) else ProfileSchema.of(schema)
+        return made.partial(await self._known(made.concepts, subject, scope))
+
+    async def _known(
+        self,
+        concepts: Sequence[Concept[Any, Any]],
+        subject: MemorySubject | None,
+        scope: MemoryScope | str | None,
+    ) -> dict[str, Any]:
+        """Load several concepts at one moment; the facts by keyword."""
+        declared = {concept.keyword: concept for concept in concepts}
+        wanted = RecallFilter(
+            keywords=tuple(declared), subject=subject, scope=self._reading.anchored(scope), exact=True
+        )
+        found: dict[str, list[Current]] = {}
+        for row in chosen(await self._visible(wanted) if declared else ()):
+            found.setdefault(row.recorded.assertion.keyword, []).append(row)
+        return {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
 
     async def recall(
         self,

@@ -1,0 +1,107 @@
+"""Rolling back: which states must change so that a record is what it was at a revision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from factmem.abc import StateRequest
+from factmem.errors import RecordNotFoundError, StateConflictError
+from factmem.fold import Current, Moment, fold, has_expired, record_key, said_order, states_of
+from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange
+
+__all__ = ["changed_log", "current_of", "revision_in", "rollback_requests"]
+
+
+def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
+    """Find a revision that may become current again.
+
+    Args:
+        log: what the viewer may see.
+        revision: its number, or the record as a history shows it.
+
+    Raises:
+        RecordNotFoundError: there is none.
+    """
+    number = revision if isinstance(revision, int) else revision.revision
+    record_id = None if isinstance(revision, int) else revision.id
+    for entry in log:
+        if not isinstance(entry, Recorded) or entry.seq != number or record_id not in (None, entry.record_id):
+            continue
+        if not entry.assertion.removed and _ever_counted(log, entry):
+            return entry
+    raise RecordNotFoundError("no visible revision of a record has this number: see its history")
+
+
+def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
+    """What was quarantined, or rejected from there, is let in by those who may and not by a rollback."""
+    states = [change.state for change in log if isinstance(change, StateChange) and change.assertion_id == target.id]
+    return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
+
+
+def rollback_requests(
+    log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None
+) -> list[StateRequest]:
+    """Return the changes of state after which a revision is what its record is.
+
+    Args:
+        log: what the viewer may see.
+        target: the revision.
+        moment: the present.
+        reason: why, for the audit trail.
+
+    Raises:
+        RecordNotFoundError: it has expired or was erased, or another record has its value by now.
+        StateConflictError: words that wait for a model would have to be retracted.
+    """
+    if has_expired(target.assertion, moment):
+        raise RecordNotFoundError("the revision has expired: save its value anew")
+    states = states_of(log)
+    if target.id not in states:
+        raise RecordNotFoundError("the revision was erased")
+    requests = [
+        _request(item, states[item.id], AssertionState.RETRACTED, reason)
+        for item in log
+        if isinstance(item, Recorded)
+        and record_key(item) == record_key(target)
+        and said_order(item) > said_order(target)
+        and item.id in states
+        and item.assertion.counts(states[item.id])
+    ]
+    if any(request.expected is AssertionState.PENDING for request in requests):
+        raise StateConflictError("words said since then wait for a model: let them be read before")
+    if not target.assertion.counts(states[target.id]):
+        requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
+    if current_of(changed_log(log, requests, moment), target, moment) is None:
+        raise RecordNotFoundError("another record has the value of this revision by now: retract that one before")
+    return requests
+
+
+def _request(recorded: Recorded, before: AssertionState, after: AssertionState, reason: str | None) -> StateRequest:
+    return StateRequest(assertion_id=recorded.id, state=after, reason=reason, expected=before)
+
+
+def changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
+    """Return a log as it will be once these changes are written."""
+    newest = max((entry.seq for entry in log), default=0)
+    return [
+        *log,
+        *(
+            StateChange(
+                assertion_id=request.assertion_id,
+                state=request.state,
+                seq=newest + number,
+                recorded_at=moment.now,
+                reason=request.reason,
+            )
+            for number, request in enumerate(requests, start=1)
+        ),
+    ]
+
+
+def current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Current | None:
+    """Return what the record of a revision is now, or None."""
+    track = [
+        entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.track == target.assertion.track
+    ]
+    return next((row for row in fold(track, moment) if record_key(row.recorded) == record_key(target)), None)

@@ -1,0 +1,221 @@
+"""Profiles: classes filled with what is known."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import attrs
+import pydantic
+import pytest
+
+from factmem import (
+    AgentMemoryProvider,
+    BlockingMemory,
+    Concept,
+    FactType,
+    Memory,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.errors import ConceptConflictError, IncompleteProfileError, InvalidDataError, ReadOnlyError
+from factmem.memory import ProfileSchema, concepts_of
+from factmem.providers import NoMemory
+from factmem.testing import FakeClock, HashEmbedder
+
+USER = MemorySubject("user", priority_level=1)
+ALPHA = MemoryScope.product("alpha")
+
+
+class Diet(enum.Enum):
+    """A closed set of values."""
+
+    ANY = "any"
+    VEGAN = "vegan"
+
+
+@attrs.frozen(kw_only=True)
+class Address:
+    """A value with fields of its own."""
+
+    street: str
+    number: int = 1
+
+
+@attrs.frozen(kw_only=True)
+class UserProfile:
+    """What an agent wants to know of its user."""
+
+    name: str = attrs.field(metadata={"description": "What the user is called"})
+    age: int | None = None
+    home: Address | None
+    diet: Diet = Diet.ANY
+    likes: list[str] = attrs.field(factory=list)
+    allergies: frozenset[str]
+    inner: tuple[int, ...] = (7,)
+    _secret: str | None = None
+    derived: int = attrs.field(default=0, init=False)
+
+
+class UserModel(pydantic.BaseModel):
+    """The same kind of thing as a pydantic model."""
+
+    name: str = pydantic.Field(description="What the user is called", alias="fullName")
+    age: Annotated[int, pydantic.Field(ge=0)] | None = None
+    likes: set[str]
+    score: float = pydantic.Field(default=0.5, le=1)
+
+
+async def met(memory: Memory, clock: FakeClock) -> None:
+    await memory.save(SingleFact(Concept.single("name", "n"), "Maya", timestamp=clock()), subject=USER, scope=ALPHA)
+    likes = Concept.multiple("likes", "l")
+    await memory.save(MultipleFacts(likes, ("tea", "jazz"), timestamp=clock()), subject=USER, scope=ALPHA)
+
+
+def test_the_fields_of_a_class_are_concepts() -> None:
+    concepts = {concept.keyword: concept for concept in concepts_of(UserProfile)}
+    assert list(concepts) == ["name", "age", "home", "diet", "likes", "allergies", "inner", "secret"]
+    assert (concepts["name"].description, concepts["age"].description) == ("What the user is called", "age")
+    assert {name for name, item in concepts.items() if item.fact_type is FactType.MULTIPLE} == {
+        "likes",
+        "allergies",
+        "inner",
+    }
+    types: list[Any] = [concepts[name].value_type for name in ("age", "home", "diet", "likes", "inner")]
+    assert types == [int, Address, Diet, str, int]
+
+
+def test_the_fields_of_a_pydantic_model_are_concepts() -> None:
+    name, age, likes, score = concepts_of(UserModel)
+    assert (name.keyword, name.description) == ("name", "What the user is called")
+    assert (age.shape, likes.fact_type, likes.value_type, score.value_type) == ("int", FactType.MULTIPLE, str, float)
+
+
+async def test_a_profile_is_filled_with_what_is_known_and_what_the_class_says_otherwise(
+    memory: Memory, clock: FakeClock
+) -> None:
+    await met(memory, clock)
+    profile: UserProfile = await memory.profile(UserProfile, subject=USER, scope=ALPHA)
+    assert profile == UserProfile(
+        name="Maya", home=None, likes=["tea", "jazz"], allergies=frozenset(), diet=Diet.ANY, inner=(7,)
+    )
+    model: UserModel = await memory.profile(UserModel, subject=USER, scope=ALPHA)
+    assert (model.name, model.age, model.likes, model.score) == ("Maya", None, {"tea", "jazz"}, 0.5)
+
+
+async def test_what_is_required_and_unknown_is_listed(memory: Memory, clock: FakeClock) -> None:
+    with pytest.raises(IncompleteProfileError, match="name") as caught:
+        await memory.profile(UserProfile, subject=USER)
+    assert caught.value.missing == ("name",)
+    partial = await memory.partial_profile(UserProfile, subject=USER)
+    assert (partial.profile, dict(partial.known), partial.missing) == (None, {}, ("name",))
+    await met(memory, clock)
+    partial = await memory.partial_profile(UserProfile, subject=USER)
+    assert partial.profile == await memory.profile(UserProfile)
+    assert (dict(partial.known), partial.missing) == ({"name": "Maya", "likes": ["tea", "jazz"]}, ())
+
+
+async def test_each_field_is_kept_as_a_fact_of_its_own(memory: Memory) -> None:
+    home = Address(street="Mill Lane", number=4)
+    profile = UserProfile(name="Maya", age=40, home=home, diet=Diet.VEGAN, likes=["tea", "jazz"], allergies=frozenset())
+    records = await memory.save_profile(profile, subject=USER, scope=ALPHA)
+    assert [record.concept.keyword for record in records] == ["name", "age", "home", "diet", "likes", "likes", "inner"]
+    assert await memory.profile(UserProfile, subject=USER, scope=ALPHA) == profile
+    await memory.update(records[1].id, value=41)
+    assert (await memory.profile(UserProfile, subject=USER)).age == 41
+    await memory.save_profile(attrs.evolve(profile, age=None, likes=[]), subject=USER, scope=ALPHA)
+    again = await memory.profile(UserProfile, subject=USER)
+    assert (again.age, again.likes) == (41, ["tea", "jazz"])
+
+
+async def test_a_pydantic_model_comes_back_as_it_was_kept(memory: Memory) -> None:
+    model = UserModel(fullName="Maya", age=3, likes={"tea"}, score=1)
+    await memory.save_profile(model, subject=USER)
+    assert await memory.profile(UserModel, subject=USER) == model
+
+
+async def test_a_profile_of_another_time_holds_what_was_said_by_then(memory: Memory, clock: FakeClock) -> None:
+    await met(memory, clock)
+    then = clock()
+    await memory.save(SingleFact(Concept.single("name", "n"), "Mia", timestamp=clock()), subject=USER, scope=ALPHA)
+    assert (await memory.as_of(then).profile(UserProfile)).name == "Maya"
+    assert (await memory.profile(UserProfile)).name == "Mia"
+
+
+async def test_a_profile_stays_behind_the_walls(
+    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
+) -> None:
+    await memory.save_profile(UserModel(fullName="Maya", likes={"secret"}), subject=USER, private=True)
+    other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
+    for outsider in (memory.as_viewer("bob"), other):
+        assert (await outsider.partial_profile(UserModel, subject=USER)).known == {}
+    assert (await memory.partial_profile(UserModel, subject=USER, scope=ALPHA)).known == {}
+    assert (await memory.profile(UserModel, subject=USER)).likes == {"secret"}
+    with pytest.raises(ReadOnlyError):
+        await Memory(provider, read_only=True, embedder=HashEmbedder()).save_profile(
+            UserModel(fullName="M", likes=set())
+        )
+
+
+async def test_all_of_a_profile_is_kept_or_nothing(memory: Memory) -> None:
+    await memory.save(SingleFact(Concept.single("score", "s"), "high"), subject=USER)
+    with pytest.raises(ConceptConflictError):
+        await memory.save_profile(UserModel(fullName="Maya", likes={"tea"}), subject=USER)
+    assert [record.value for record in await memory.list_records()] == ["high"]
+    with pytest.raises(ConceptConflictError):
+        await memory.profile(UserModel, subject=USER)
+
+
+async def test_what_the_class_does_not_accept_is_told_without_its_value(memory: Memory) -> None:
+    await memory.save(SingleFact(Concept.single("score", "s", float), 66.25), subject=USER)
+    await memory.save(SingleFact(Concept.single("name", "n"), "Maya"), subject=USER)
+    with pytest.raises(InvalidDataError, match="score") as caught:
+        await memory.profile(UserModel, subject=USER)
+    assert "66" not in str(caught.value)
+
+
+async def test_a_profile_lasts_as_long_as_is_said(memory: Memory, clock: FakeClock) -> None:
+    await memory.save_profile(UserModel(fullName="Maya", likes={"tea"}), ttl=dt.timedelta(days=1))
+    clock.advance(dt.timedelta(days=2))
+    assert (await memory.partial_profile(UserModel)).known == {}
+
+
+def test_only_classes_with_storable_fields_are_profiles() -> None:
+    class Nested(pydantic.BaseModel):
+        inner: UserModel
+
+    class Plain:
+        name: str
+
+    unfit: list[Any] = [Nested, Plain, dict, "name", UserModel(fullName="Maya", likes=set())]
+    for wrong in unfit:
+        with pytest.raises(InvalidDataError):
+            ProfileSchema.of(wrong)
+
+
+async def test_a_store_of_four_verbs_takes_a_profile_field_by_field() -> None:
+    async with Memory(NoMemory(), embedder=HashEmbedder()) as memory:
+        assert await memory.save_profile(UserModel(fullName="Maya", likes={"tea"})) == ()
+
+
+def test_the_blocking_twin_knows_the_class(tmp_path: Path) -> None:
+    with BlockingMemory(Memory(f"sqlite-vec:{tmp_path}/facts.db", embedder=HashEmbedder())) as memory:
+        memory.save_profile(UserModel(fullName="Maya", likes={"tea"}), subject=USER)
+        profile: UserModel = memory.profile(UserModel, subject=USER)
+    assert profile.name == "Maya"
+
+
+def test_profiles_of_attrs_classes_do_without_pydantic() -> None:
+    code = (
+        "import sys, attrs\n"
+        "from factmem.memory import concepts_of\n"
+        "assert concepts_of(attrs.make_class('P', {'name': attrs.field(type=str)}))\n"
+        "assert 'pydantic' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
