@@ -70,8 +70,11 @@ class Verdicts:
     """What to do about one novelty.
 
     Attributes:
-        insert: whether it becomes a record of its own.
-        known: what to do with which known record, by its number; the others are kept.
+        insert: whether it becomes a record of its own. False needs a record that says it afterwards: one that
+            is updated, or one that is kept in so many words; otherwise it is inserted all the same. Of a
+            removal it means nothing.
+        known: what to do with which known record, by its number; those that are not named are kept. Of a
+            removal, delete the records that are meant, and update those of which only a part is.
     """
 
     insert: bool = True
@@ -83,7 +86,10 @@ class Consolidator(Protocol):
     """Decides what is new and what becomes of what was known."""
 
     async def decide(self, novelty: Novelty) -> Verdicts:
-        """Return what to do about a novelty. Numbers that name nothing shown are passed over by who applies it.
+        """Return what to do about a novelty; several may be asked about at a time.
+
+        Whoever applies it passes over numbers that name nothing shown, and what the walls, the origins or a
+        policy do not allow: see `factmem.consolidation.plan`.
 
         Raises:
             ModelError: the model failed.

@@ -1,0 +1,20 @@
+"""Consolidation: what new facts do to those that are known. It plans, and leaves applying to others."""
+
+from __future__ import annotations
+
+from factmem.consolidation.changes import changes
+from factmem.consolidation.duplicates import without_duplicates
+from factmem.consolidation.newcomers import Newcomer
+from factmem.consolidation.planning import Plan, plan
+from factmem.consolidation.policy import Approve, ConsolidationPolicy, Proposal
+
+__all__ = [
+    "Approve",
+    "ConsolidationPolicy",
+    "Newcomer",
+    "Plan",
+    "Proposal",
+    "changes",
+    "plan",
+    "without_duplicates",
+]

@@ -1,0 +1,50 @@
+"""What happened between two folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from factmem.facts import Concept
+from factmem.fold import Current
+from factmem.records import Change, ChangeKind, FactRecord, record_of
+
+__all__ = ["changes"]
+
+
+def changes(
+    before: Iterable[Current], after: Iterable[Current], concepts: Mapping[str, Concept[Any, Any]] | None = None
+) -> list[Change]:
+    """Return what happened to each record between two folds of the same places, in the order first said.
+
+    A record is UPDATED if it shows another assertion, or more or less evidence, than before.
+
+    Args:
+        before: what was current, as somebody sees it.
+        after: what is current now, as the same person sees it.
+        concepts: declared concepts by keyword, to read values with; the others are read by their shapes.
+    """
+    was = {current.recorded.record_id: current for current in before}
+    now = {current.recorded.record_id: current for current in after}
+    everything = sorted((was | now).items(), key=lambda item: item[1].first_said)
+    found = (_change(was.get(id), now.get(id), concepts or {}) for id, _ in everything)
+    return [change for change in found if change is not None]
+
+
+def _change(before: Current | None, after: Current | None, concepts: Mapping[str, Concept[Any, Any]]) -> Change | None:
+    match before, after:
+        case Current(), None:
+            return Change(kind=ChangeKind.DELETED, record=_shown(before, concepts))
+        case None, Current():
+            return Change(kind=ChangeKind.CREATED, record=_shown(after, concepts))
+        case Current(), Current() if before.recorded.id != after.recorded.id or before.details != after.details:
+            shown, previous = _shown(after, concepts), _shown(before, concepts)
+            return Change(kind=ChangeKind.UPDATED, record=shown, previous=previous)
+        case _:
+            return None
+
+
+def _shown(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
+    declared = concepts.get(current.recorded.assertion.keyword)
+    fits = declared is not None and declared.fact_type is current.recorded.assertion.fact_type
+    return record_of(current.recorded, declared if fits else None, details=current.details)

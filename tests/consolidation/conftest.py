@@ -1,0 +1,133 @@
+"""A store with records behind several walls, and consolidators that say what a test wants."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import pytest
+
+from factmem import InMemoryProvider, MemoryScope, MemorySubject
+from factmem.abc import Action, Append, Consolidator, Novelty, StateRequest, Verdict, Verdicts
+from factmem.consolidation import ConsolidationPolicy, Newcomer, Plan, changes, plan
+from factmem.facts import STATEMENT, Concept
+from factmem.fold import Current, Moment, fold, states_of
+from factmem.records import Assertion, AssertionState, Change, FactDetails, LogEntry, Place, Recorded, assertions_of
+from factmem.testing import FakeClock, HashEmbedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+START: Final = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+USER: Final = MemorySubject("user", "the user")
+SCOPE: Final = MemoryScope.parse("/project/alpha").within("acme")
+
+
+@attrs.define
+class ScriptedConsolidator:
+    """Answers what it is told to, and keeps what it was asked."""
+
+    answer: Callable[[Novelty], Verdicts]
+    asked: list[Novelty] = attrs.field(factory=list, init=False)
+
+    async def decide(self, novelty: Novelty) -> Verdicts:
+        self.asked.append(novelty)
+        return self.answer(novelty)
+
+
+@attrs.define
+class World:
+    """A store in memory, and everything that happens to it."""
+
+    provider: InMemoryProvider
+    policy: ConsolidationPolicy = attrs.field(factory=lambda: ConsolidationPolicy(threshold=0.5))
+    embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
+
+    def answering(self, answer: Callable[[Novelty], Verdicts]) -> ScriptedConsolidator:
+        """A consolidator with these answers."""
+        return ScriptedConsolidator(answer)
+
+    def always(self, *actions: Action, insert: bool = True, text: str | None = None) -> ScriptedConsolidator:
+        """A consolidator that answers the same each time: an action for each number, from 0."""
+        known = {
+            number: Verdict(action=action, text=text if action is Action.UPDATE else None)
+            for number, action in enumerate(actions)
+        }
+        return ScriptedConsolidator(lambda novelty: Verdicts(insert=insert, known=known))
+
+    def says(self, text: str, *, minute: int = 0, place: Place | None = None, **details: Any) -> Assertion:
+        """A statement, some minutes after the start."""
+        fact = STATEMENT.fact([text], timestamp=START + dt.timedelta(minutes=minute))
+        return assertions_of(fact, place or Place(USER, SCOPE), FactDetails(**details))[0]
+
+    def typed(self, keyword: str, value: str, *, minute: int = 0, removed: bool = False) -> Assertion:
+        """A SINGLE fact."""
+        fact = Concept.single(keyword, keyword).fact([value], timestamp=START + dt.timedelta(minutes=minute))
+        return assertions_of(fact, Place(USER, SCOPE), removed=removed)[0]
+
+    async def vectors(self, assertions: Sequence[Assertion]) -> list[NDArray[np.float32]]:
+        await self.provider.use_embedder(await self.embedder.identity())
+        return list(await self.embedder.embed([str(said.data) for said in assertions])) if assertions else []
+
+    async def save(self, *assertions: Assertion) -> list[Recorded]:
+        """Append assertions with their embeddings."""
+        pairs = zip(assertions, await self.vectors(assertions), strict=True)
+        receipts = await self.provider.append([Append(assertion=said, vector=vector) for said, vector in pairs])
+        return [receipt.recorded for receipt in receipts]
+
+    async def newcomers(self, *assertions: Assertion, removal: bool = False) -> list[Newcomer]:
+        pairs = zip(assertions, await self.vectors(assertions), strict=True)
+        return [Newcomer(said, vector, removal=removal) for said, vector in pairs]
+
+    async def log(self, tenant: str | None = "acme") -> Sequence[LogEntry]:
+        return await self.provider.changes(tenant)
+
+    async def current(self, tenant: str | None = "acme") -> list[Current]:
+        """What is current, of every owner, scope and subject of a tenant."""
+        return fold(await self.log(tenant), Moment(now=START + dt.timedelta(days=1)))
+
+    async def texts(self, tenant: str | None = "acme") -> list[str]:
+        return [str(current.recorded.assertion.data) for current in await self.current(tenant)]
+
+    async def known(self) -> list[tuple[Current, NDArray[np.float32] | None]]:
+        """Everything of every tenant and owner: it is the planner who has to keep to the walls."""
+        current = [item for tenant in ("acme", "other", None) for item in await self.current(tenant)]
+        vectors = await self.vectors([item.recorded.assertion for item in current])
+        return list(zip(current, vectors, strict=True))
+
+    async def whole_log(self) -> list[LogEntry]:
+        return [entry for tenant in ("acme", "other", None) for entry in await self.log(tenant)]
+
+    async def plan(
+        self,
+        newcomers: Sequence[Newcomer],
+        consolidator: Consolidator | None = None,
+        *,
+        leave_out: frozenset[str] = frozenset(),
+    ) -> Plan:
+        known, log = await self.known(), await self.whole_log()
+        return await plan(newcomers, known, consolidator, self.policy, log=log, leave_out=leave_out)
+
+    async def consolidate(
+        self, newcomers: Sequence[Newcomer], consolidator: Consolidator | None = None
+    ) -> tuple[Plan, list[Change]]:
+        """Plan, apply in one transaction, and say what changed."""
+        before = await self.current()
+        planned = await self.plan(newcomers, consolidator)
+        await self.provider.append(planned.statements)
+        return planned, changes(before, await self.current())
+
+    async def restore_everything(self) -> None:
+        """Bring back all that is retracted."""
+        log = await self.whole_log()
+        retracted = [id for id, state in states_of(log).items() if state is AssertionState.RETRACTED]
+        await self.provider.append([StateRequest(assertion_id=id, state=AssertionState.ACTIVE) for id in retracted])
+
+
+@pytest.fixture
+def world() -> World:
+    """An empty store; a cosine of .5 is similar, since the test embedder counts words."""
+    return World(InMemoryProvider(clock=FakeClock(START, step=dt.timedelta(seconds=1))))
