@@ -53,7 +53,7 @@ def strict_schema(schema: dict[str, Any]) -> None:
 class AnswerPart(BaseModel):
     """What answers are made of: unknown keys are dropped, numbers stand for texts, and every field is asked for."""
 
-    model_config = ConfigDict(coerce_numbers_to_str=True, json_schema_extra=strict_schema)
+    model_config: ClassVar[ConfigDict] = ConfigDict(coerce_numbers_to_str=True, json_schema_extra=strict_schema)
 
 
 class _Record(AnswerPart):

@@ -97,7 +97,7 @@ def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list
     for piece in (piece for utterance, giving in spoken for piece in _pieces(utterance, giving, max_chars)):
         cost = _cost(piece)
         if not groups or size + cost > max_chars:
-            carried = _carried(groups[-1][-1], max_chars - cost) if groups else []
+            carried = _carried(groups[-1][-1], min(max_chars - cost, max_chars // 4)) if groups else []
             groups.append(carried)
             size = sum(map(_cost, carried))
         groups[-1].append(piece)
@@ -107,7 +107,7 @@ def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list
 
 def _carried(last: Excerpt, room: int) -> list[Excerpt]:
     again = attrs.evolve(last, carried=True)
-    return [again] if _cost(again) <= room // 3 else []
+    return [again] if _cost(again) <= room else []
 
 
 def _cost(piece: Excerpt) -> int:

@@ -34,14 +34,25 @@ Read: TypeAlias = Callable[..., Awaitable[Reading]]
 
 @pytest.fixture
 def read() -> Read:
-    """Read messages (or texts, said by the user) with a request and the answers that the model gives in turn."""
+    """Read messages (or texts, said by the user) with a request and what the model answers.
+
+    It takes one answer, or where several questions are asked in any order, each with a text of its question.
+    """
 
     async def reading(
-        said: Sequence[Message | str], request: DetectionRequest, *answers: dict[str, Any] | Exception, **options: Any
+        said: Sequence[Message | str],
+        request: DetectionRequest,
+        *answers: dict[str, Any] | Exception | tuple[str, dict[str, Any] | Exception],
+        **options: Any,
     ) -> Reading:
         messages = [Message(content=item) if isinstance(item, str) else item for item in said]
-        left = list(answers)
-        model = ScriptedModel(lambda prompt, answer: left.pop(0))
+        left = [item if isinstance(item, tuple) else ("", item) for item in answers]
+
+        def script(prompt: Prompt, answer: object) -> dict[str, Any] | Exception:
+            number = next(number for number, (text, _) in enumerate(left) if text in prompt.content)
+            return left.pop(number)[1]
+
+        model = ScriptedModel(script)
         detector = InstructorDetector(model, **options)
         detection = await detector.detect(Conversation(messages=messages, id="c", started_at=BEGAN), request)
         assert left == [], "the model was asked less often than the test expects"

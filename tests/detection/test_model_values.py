@@ -1,0 +1,146 @@
+"""Values of every type pass through an answer unchanged, and worked examples are answers themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import attrs
+import pytest
+from hypothesis import given
+from pydantic import TypeAdapter
+
+from factmem.abc import MANAGED_TOPICS, DetectionRequest
+from factmem.detection.answers import answer_model, findings_in
+from factmem.detection.question import question_of
+from factmem.detection.type_words import sample_of, words_for
+from factmem.detection.value_models import answer_type, read_value
+from factmem.detection.worked_examples import worked_examples
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept
+from factmem.subjects import MemorySubject
+from factmem.testing import strategies
+from factmem.values import encode_value, shape_of
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    VERY_HIGH = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    street: str
+    number: int = 1
+    tags: list[str] = dataclasses.field(default_factory=list)
+
+
+@attrs.frozen
+class Person:
+    name: str
+    model_config: Level
+    home: Address | None = None
+    _secret: str = "none"
+
+
+TYPES: Sequence[Any] = (
+    *(str, int, float, bool, bytes, dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID, object),
+    *(Level, Address, Person, list[Person], dict[str, Address], tuple[int, str], tuple[int, ...], set[int]),
+    *(Literal["a", 1], int | None, Address | None, Annotated[int, "metres"], list, dict),
+)
+
+
+@given(strategies.typed_values())
+def test_a_value_that_is_answered_as_it_is_stored_reads_back(typed: tuple[Any, Any]) -> None:
+    value_type, value = typed
+    answered = json.loads(json.dumps(encode_value(value, value_type)))
+    assert read_value(answered, value_type) == value
+
+
+@given(strategies.typed_values())
+def test_a_value_passes_through_the_model_of_an_answer(typed: tuple[Any, Any]) -> None:
+    value_type, value = typed
+    question = question_of(DetectionRequest(concepts=[Concept.single("thing", "A thing", value_type)]))
+    written = json.dumps({"thing": [{"quote": "x", "message": 1, "value": encode_value(value, value_type)}]})
+    (finding,) = findings_in(answer_model(question).model_validate_json(written), question)
+    said: Any = finding.said
+    assert [read_value(data, value_type) for data in said.values] == [value]
+
+
+@pytest.mark.parametrize("value_type", TYPES, ids=str)
+def test_every_type_has_words_and_a_sample_that_is_a_value_of_it(value_type: Any) -> None:
+    shape = shape_of(value_type)
+    assert words_for(shape)
+    read_value(sample_of(shape), value_type)
+    assert json.dumps(TypeAdapter(answer_type(value_type)).json_schema())
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("kind", [Concept.single, Concept.multiple])
+@pytest.mark.parametrize("value_type", TYPES, ids=str)
+def test_worked_examples_are_right_answers(value_type: Any, kind: Any, several: bool) -> None:
+    """A small model copies their form to the letter."""
+    subjects = [MemorySubject("user"), MemorySubject("firm")][: 1 + several]
+    request = DetectionRequest(
+        concepts=[kind("thing", "A thing", value_type)], open=True, topics=MANAGED_TOPICS, subjects=subjects
+    )
+    question = question_of(request)
+    full, empty = worked_examples(question)
+    model = answer_model(question)
+    fields = list(model.model_json_schema()["properties"])
+    assert list(json.loads(full.answer)) == list(json.loads(empty.answer)) == fields
+    assert len(list(findings_in(model.model_validate_json(full.answer), question))) == 8
+    assert list(findings_in(model.model_validate_json(empty.answer), question)) == []
+
+
+@pytest.mark.parametrize(
+    ("answered", "value_type", "value"),
+    [
+        ("VERY HIGH", Level, Level.VERY_HIGH),
+        (2, Level, Level.VERY_HIGH),
+        ("2", Level, Level.VERY_HIGH),
+        (12.5, decimal.Decimal, decimal.Decimal("12.5")),
+        ("yes", bool, True),
+        (7, str, "7"),
+        ('[1, "2"]', list[int], [1, 2]),
+        ({"street": "Elm", "number": None, "extra": 1}, Address, Address("Elm")),
+        (
+            {"name": "Ann", "model_config": "low", "home": {"street": "Elm"}},
+            Person,
+            Person("Ann", Level.LOW, Address("Elm")),
+        ),
+    ],
+)
+def test_what_loses_nothing_is_read_leniently(answered: Any, value_type: Any, value: Any) -> None:
+    assert read_value(answered, value_type) == value
+
+
+@pytest.mark.parametrize(
+    ("answered", "value_type"),
+    [
+        (True, int),
+        (True, str),
+        (["a"], str),
+        ("NaN", float),
+        (float("inf"), float),
+        (1.5, int),
+        ("3", Level),
+        (None, int),
+        ("1970-13-01", dt.date),
+        ("nan.5", decimal.Decimal),
+        ([1], tuple[int, str]),
+        ({"number": 1}, Address),
+        ("{", Address),
+        ({"a": float("nan")}, object),
+    ],
+)
+def test_what_would_lose_something_is_refused_without_being_told(answered: Any, value_type: Any) -> None:
+    with pytest.raises(InvalidDataError) as refused:
+        read_value(answered, value_type)
+    assert "1970" not in str(refused.value)
