@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from factmem.cli import demo, exchanging, exploring, ingesting, reading, removing, saving
+from factmem.cli import demo, exchanging, exploring, ingesting, lifecycle, reading, removing, saving
 from factmem.cli.session import Session
 
 __all__ = ["app"]
@@ -64,5 +64,5 @@ def _global_options(
     ctx.obj = Session(store=store, organization=organization, viewer=viewer, embedder=embedder, as_json=as_json)
 
 
-for _part in (demo, ingesting, reading, saving, removing, exploring, exchanging):
+for _part in (demo, ingesting, reading, saving, removing, lifecycle, exploring, exchanging):
     _part.add_to(app)

@@ -16,7 +16,22 @@ if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
 
 COMMANDS = (
-    *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
+    *(
+        "demo",
+        "ingest",
+        "recall",
+        "load",
+        "history",
+        "save",
+        "forget",
+        "retract",
+        "restore",
+        "rollback",
+        "expire",
+        "purge",
+        "tree",
+        "info",
+    ),
     *("providers", "export", "import", "reembed"),
 )
 
