@@ -7,6 +7,16 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--big", action="store_true", help="run the heavy checks with their big numbers")
+    parser.addoption("--local-model", action="store_true", help="ask a real small model that runs on this machine")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what asks a real model, unless it is asked for: its packages are big, its answers no gate."""
+    if not config.getoption("--local-model"):
+        left_out = pytest.mark.skip(reason="run with --local-model")
+        for item in items:
+            if item.get_closest_marker("local_model"):
+                item.add_marker(left_out)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any, Final
 __all__ = [
     "Ending",
     "ending_of",
+    "is_filtered",
     "is_passing",
     "pause_asked",
     "status_of",
