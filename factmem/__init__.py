@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         SingleConcept,
         SingleFact,
     )
-    from factmem.memory import BlockingMemory, FuturePolicy, Memory
+    from factmem.memory import BlockingMemory, FuturePolicy, Memory, RecordOrder, TtlPolicy
     from factmem.providers import InMemoryProvider, NoMemory, open_provider
-    from factmem.recall import RecallMatch, RecallSettings
-    from factmem.records import Change, ChangeKind, Evidence, FactDetails, FactRecord, Origin
+    from factmem.recall import MetadataCondition, MetadataOperator, RecallMatch, RecallSettings
+    from factmem.records import Change, ChangeKind, Evidence, FactDetails, FactRecord, MetadataMerge, Origin
     from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
     from factmem.subjects import MemorySubject
 
@@ -54,15 +54,20 @@ __all__ = [
     "MemoryScopesProfile",
     "MemorySubject",
     "Message",
+    "MetadataCondition",
+    "MetadataMerge",
+    "MetadataOperator",
     "MultipleConcept",
     "MultipleFacts",
     "NoMemory",
     "Origin",
     "RecallMatch",
     "RecallSettings",
+    "RecordOrder",
     "ScopeKind",
     "SingleConcept",
     "SingleFact",
+    "TtlPolicy",
     "open_provider",
 ]
 
@@ -79,10 +84,10 @@ _HOME = {
         "SingleConcept",
         "SingleFact",
     ),
-    "memory": ("BlockingMemory", "FuturePolicy", "Memory"),
+    "memory": ("BlockingMemory", "FuturePolicy", "Memory", "RecordOrder", "TtlPolicy"),
     "providers": ("InMemoryProvider", "NoMemory", "open_provider"),
-    "recall": ("RecallMatch", "RecallSettings"),
-    "records": ("Change", "ChangeKind", "Evidence", "FactDetails", "FactRecord", "Origin"),
+    "recall": ("MetadataCondition", "MetadataOperator", "RecallMatch", "RecallSettings"),
+    "records": ("Change", "ChangeKind", "Evidence", "FactDetails", "FactRecord", "MetadataMerge", "Origin"),
     "scopes": ("MemoryScope", "MemoryScopesProfile", "ScopeKind"),
     "subjects": ("MemorySubject",),
 }

@@ -16,23 +16,8 @@ if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
 
 COMMANDS = (
-    *(
-        "demo",
-        "ingest",
-        "recall",
-        "load",
-        "history",
-        "save",
-        "forget",
-        "retract",
-        "restore",
-        "rollback",
-        "expire",
-        "purge",
-        "tree",
-        "info",
-    ),
-    *("providers", "export", "import", "reembed"),
+    *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
+    *("rollback", "expire", "purge", "providers", "export", "import", "reembed"),
 )
 
 
