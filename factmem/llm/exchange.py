@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import re
 import time
 import types
 from collections.abc import Iterator
@@ -164,9 +165,13 @@ def _seconds_left() -> float:
 
 @functools.lru_cache(maxsize=128)
 def reader_of(answer: type[AnswerT]) -> type[AnswerT]:
-    """Return a model with the schema of another that reads what is said through the current exchange."""
+    """Return a model with the schema of another that reads what is said through the current exchange.
+
+    Its name is one that every endpoint takes for a tool's.
+    """
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", answer.__name__)[:64]
     body = {"__doc__": answer.__doc__, "__module__": __name__, "__qualname__": answer.__qualname__}
-    made = types.new_class(answer.__name__, (_Reader, answer), exec_body=lambda space: space.update(body))
+    made = types.new_class(name, (_Reader, answer), exec_body=lambda space: space.update(body))
     return cast("type[AnswerT]", made)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import anyio
 import pytest
@@ -16,7 +16,9 @@ from factmem.errors import InvalidDataError, MissingPackageError, ModelAnswerErr
 from factmem.llm import InstructorModel
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.llm.asking import PROMPT, RIGHT, Trip, asked_of, shown_by
+from tests.llm.asking import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
+
+ItemT = TypeVar("ItemT")
 
 
 def mode_of(request: dict[str, Any]) -> str:
@@ -120,6 +122,20 @@ async def test_an_answer_model_that_forbids_extra_keys_is_obeyed() -> None:
 
     with LoopbackOpenAIServer(answering(RIGHT)) as server, pytest.raises(ModelAnswerError, match="valid Strict"):
         await asked_of(server.base_url).ask(PROMPT, Strict)
+
+
+@pytest.mark.parametrize("mode", ["TOOLS", "JSON_SCHEMA"])
+async def test_an_answer_model_goes_by_a_name_that_endpoints_take(mode: str) -> None:
+    """OpenAI takes letters, digits, underscores and hyphens only; a generic model has brackets in its name."""
+
+    class Boxed(BaseModel, Generic[ItemT]):
+        city: ItemT
+
+    with LoopbackOpenAIServer(answering(RIGHT)) as server:
+        assert await asked_of(server.base_url, mode=mode).ask(PROMPT, Boxed[str]) == Boxed[str](city=CANARY)
+    request = server.requests[0][1]
+    part = request["tools"][0]["function"] if "tools" in request else request["response_format"]["json_schema"]
+    assert part["name"] == "Boxed_str_"
 
 
 async def test_questions_asked_at_once_get_each_its_own_answer() -> None:
