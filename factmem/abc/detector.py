@@ -223,6 +223,7 @@ class DropReason(enum.Enum):
     UNKNOWN_SUBJECT = "its subject was not asked for"
     UNKNOWN_CONCEPT = "its concept was not asked for, or its keyword is not legal"
     UNKNOWN_TOPIC = "its topic was not asked for"
+    REPEATED_EXAMPLE = "it is what a worked example says, not what its quote says"
 
 
 @attrs.frozen(kw_only=True)

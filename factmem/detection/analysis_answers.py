@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, create_model
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue, create_model
 
 from factmem.abc import Analysis, AnalysisRequest
 from factmem.detection.candidates import says_nothing
@@ -13,7 +13,7 @@ from factmem.detection.value_models import AnswerPart
 from factmem.errors import InvalidNameError
 from factmem.names import checked_name
 
-__all__ = ["Statements", "analysis_from", "analysis_model"]
+__all__ = ["Statements", "analysis_from", "analysis_model", "statements_model"]
 
 # What is made here at run time, no type checker can know.
 _Dynamic: TypeAlias = Any
@@ -30,6 +30,13 @@ class Statements(AnswerPart):
     """The statements of a text."""
 
     statements: _Labels = Field(description="the atomic statements of the text, in order")
+
+
+def statements_model(most: int) -> type[Statements]:
+    """Build the model of the statements of a text, whose schema says how many there are to be at most."""
+    told: dict[str, JsonValue] = {"maxItems": most}
+    described = Field(description="the atomic statements of the text, in order", json_schema_extra=told)
+    return create_model("Statements", __base__=Statements, statements=(_Labels, described))
 
 
 class _Analysis(AnswerPart):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, create_model
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue, WithJsonSchema, create_model
 
 from factmem.detection.findings import Described, Finding, Forgotten, Said, Sentence, Targeted
 from factmem.detection.question import Question
@@ -68,23 +68,29 @@ class _Memory(AnswerPart):
     memory: _Text = Field(default="", description="what to remember, in one full sentence that needs no context")
 
 
-def answer_model(question: Question) -> type[BaseModel]:
-    """Build the model of the answer: a list for each concept asked for, and for what else is looked for."""
+def answer_model(question: Question, *, most: int = 100) -> type[BaseModel]:
+    """Build the model of the answer: a list for each concept asked for, and for what else is looked for.
+
+    Args:
+        question: what is looked for.
+        most: how many items a list is to have at most. The schema says so, since small models repeat themselves
+            without end where it is enforced; an answer with more is read all the same.
+    """
     cited = _cited(question)
     fields: dict[str, _Dynamic] = {}
     for number, (name, concept) in enumerate(question.fields.items()):
         item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept))
-        fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword)
+        fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword, most)
     if question.open:
-        fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", "other facts about the subjects")
+        fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", "other facts about the subjects", most)
     if question.topics:
         memory = create_model("Memory", __base__=(_Memory, cited), topics=_labels(question))
-        fields["memories"] = _list_of(memory, "memories", "what to remember of the topics")
+        fields["memories"] = _list_of(memory, "memories", "what to remember of the topics", most)
     if question.instructions:
         remember = _item("Remember", cited, _Memory)
-        fields["remember"] = _list_of(remember, "remember", "what the user asks in so many words to remember")
+        fields["remember"] = _list_of(remember, "remember", "what the user asks in so many words to remember", most)
         forget = _item("Forget", cited, _Forgotten)
-        fields["forget"] = _list_of(forget, "forget", "what the user asks in so many words to forget")
+        fields["forget"] = _list_of(forget, "forget", "what the user asks in so many words to forget", most)
     return create_model("Findings", __base__=AnswerPart, **fields)
 
 
@@ -114,9 +120,10 @@ def _labels(question: Question) -> _Dynamic:
     return (labels, Field(default_factory=list, description="the topics that it belongs to"))
 
 
-def _list_of(item: _Dynamic, name: str, description: str) -> _Dynamic:
+def _list_of(item: _Dynamic, name: str, description: str, most: int) -> _Dynamic:
     listed = Annotated[list[item], BeforeValidator(_listed)]
-    return (listed, Field(default_factory=list, alias=name, description=description))
+    told: dict[str, JsonValue] = {"maxItems": most}
+    return (listed, Field(default_factory=list, alias=name, description=description, json_schema_extra=told))
 
 
 def findings_in(answer: BaseModel, question: Question) -> Iterator[Finding]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import collections
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, DropReason
-from factmem.detection.findings import Described, Finding, Forgotten, Sentence, Targeted
+from factmem.detection.findings import Described, Finding, Forgotten, Said, Sentence, Targeted
 from factmem.detection.keywords import Vocabulary
 from factmem.detection.question import Question
 from factmem.detection.redaction import without_placeholders
 from factmem.detection.windows import Excerpt, Window
+from factmem.detection.worked_examples import texts_of_examples
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.records import Evidence, FactDetails, Origin
@@ -67,9 +69,10 @@ def checked(
         quarantined: whether what was found is not to be believed.
     """
     vocabulary, dropped = question.vocabulary(), _Drops()
+    examples = texts_of_examples(question)
     candidates: list[Candidate] = []
     for window, findings in answered:
-        check = _Check(question, vocabulary, window, dropped)
+        check = _Check(question, vocabulary, window, examples, dropped)
         for finding in findings:
             try:
                 found = check.candidate(finding)
@@ -98,6 +101,7 @@ class _Check:
     question: Question
     vocabulary: Vocabulary
     window: Window
+    examples: frozenset[str]
     dropped: _Drops
 
     def candidate(self, finding: Finding) -> Candidate | None:
@@ -108,6 +112,8 @@ class _Check:
         said = excerpt.utterance
         if said.origin is not Origin.USER and _is_instruction(finding):
             raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
+        if self._is_parroted(finding, said.text):
+            raise _DroppedError(DropReason.REPEATED_EXAMPLE)
         subject = self._subject(finding)
         topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
         meaning = self._meaning(finding, evidence.quote)
@@ -119,6 +125,14 @@ class _Check:
             subject=subject,
             removed=meaning.removed,
             cleared=meaning.cleared,
+        )
+
+    def _is_parroted(self, finding: Finding, said: str) -> bool:
+        """Whether a finding says what a worked example says, and the message that it cites says something else."""
+        return any(
+            text.casefold() in self.examples and not _supports(said, text)
+            for text in _texts(finding.said)
+            if isinstance(text, str)
         )
 
     def _meaning(self, finding: Finding, quote: str) -> _Meaning:
@@ -175,6 +189,25 @@ class _Check:
         if not (labels := [asked[label] for label in named if label in asked]):
             raise _DroppedError(DropReason.UNKNOWN_TOPIC)
         return tuple(labels)
+
+
+def _texts(said: Said) -> Sequence[Json]:
+    match said:
+        case Targeted(values=values):
+            return values
+        case Described(value=value):
+            return (value,)
+        case Sentence(text=text):
+            return (text,)
+        case Forgotten(text=text):
+            return (text,)
+
+
+def _supports(said: str, text: str) -> bool:
+    """Whether half of a text's words of some length are said."""
+    words = {word for word in re.findall(r"\w{4,}", text.casefold()) if word != "user"}
+    heard = set(re.findall(r"\w{4,}", said.casefold()))
+    return 2 * len(words & heard) >= len(words)
 
 
 def _is_instruction(finding: Finding) -> bool:

@@ -50,6 +50,11 @@ _NOTHING_EXAMPLE: Final = WorkedExample(
 )
 
 
+_FEWEST_STATEMENTS: Final = 4
+_CHARS_PER_STATEMENT: Final = 20
+"""No text states more than one thing in so many characters; small models state things without end."""
+
+
 def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
@@ -88,12 +93,18 @@ class InstructorAnalyst:
 
     async def extract(self, text: str) -> list[str]:
         """See `Analyst.extract`. They come in the order of the text, each once."""
-        from factmem.detection.analysis_answers import Statements
+        from factmem.detection.analysis_answers import statements_model
 
         parts = await anyio.to_thread.run_sync(_parts, text, self.model.max_chars)
-        examples = (_EXTRACT_EXAMPLE, _NOTHING_EXAMPLE)
-        prompts = [Prompt(instructions=_EXTRACT, content=_document(part), examples=examples) for part in parts]
-        answers = await ask_all(self.model, [(prompt, Statements) for prompt in prompts], self.concurrency)
+        examples = (_NOTHING_EXAMPLE, _EXTRACT_EXAMPLE)  # small models lean on the last one
+        questions = [
+            (
+                Prompt(instructions=_EXTRACT, content=_document(part), examples=examples),
+                statements_model(_FEWEST_STATEMENTS + len(part) // _CHARS_PER_STATEMENT),
+            )
+            for part in parts
+        ]
+        answers = await ask_all(self.model, questions, self.concurrency)
         said = (" ".join(statement.split()) for answer in answers for statement in answer.statements)
         return list({statement.casefold(): statement for statement in said if not says_nothing(statement)}.values())
 

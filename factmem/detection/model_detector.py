@@ -24,7 +24,7 @@ from factmem.abc import (
 from factmem.detection.asking import ask_all
 from factmem.detection.candidates import checked, merged
 from factmem.detection.origins import OriginPolicy, Treatment
-from factmem.detection.prompts import header_of, prompt_for
+from factmem.detection.prompts import header_of, prompts_for
 from factmem.detection.question import Question, question_of
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import statement_candidates
@@ -40,6 +40,9 @@ __all__ = ["SMALLEST_WINDOW", "InstructorDetector"]
 SMALLEST_WINDOW: Final = 200
 """The fewest characters of a conversation that a question may hold."""
 _STATEMENT_CHARS: Final = 10_000
+_FEWEST_ITEMS: Final = 8
+_CHARS_PER_ITEM: Final = 60
+"""No text says more than a fact in so many characters."""
 
 
 def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
@@ -127,8 +130,10 @@ class InstructorDetector:
         most = self.model.max_chars if self.max_chars is None else self.max_chars
         header = header_of(question, most // 3)
         windows = windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW))
-        prompts = [prompt_for(question, header, window) for window in windows]
-        return _Reading(question, windows, prompts, answer_model(question), quarantined)
+        prompts = prompts_for(question, header, windows)
+        longest = max((len(window.rendered()) for window in windows), default=0)
+        answer = answer_model(question, most=_FEWEST_ITEMS + longest // _CHARS_PER_ITEM)
+        return _Reading(question, windows, prompts, answer, quarantined)
 
     def _detection(
         self, said: Sequence[Utterance], readings: Sequence[_Reading], answers: Sequence[BaseModel]

@@ -27,7 +27,7 @@ from factmem.detection.windows import Excerpt, Window
 from factmem.facts import Concept, FactType
 from factmem.records import Origin
 
-__all__ = ["worked_examples"]
+__all__ = ["texts_of_examples", "worked_examples"]
 
 _SAID_AT: Final = dt.datetime(2024, 5, 31, 9, tzinfo=dt.UTC)
 _CONCEPTS_SHOWN: Final = 2
@@ -106,9 +106,22 @@ _NOTHING: Final = (
 
 
 def worked_examples(question: Question) -> tuple[WorkedExample, ...]:
-    """Return an example of all that is looked for, one with nothing in it, and the request's own."""
-    made = [_example(question, _lines(question)), _example(question, _NOTHING)]
+    """Return an example with nothing in it, one of all that is looked for, and the request's own.
+
+    Small models lean on the last one.
+    """
+    made = [_example(question, _NOTHING), _example(question, _lines(question))]
     return (*made, *(_own(question, example) for example in question.examples))
+
+
+def texts_of_examples(question: Question) -> frozenset[str]:
+    """Return the sentences and values that the examples' answers give, in lower case."""
+    lines = (*_OPEN, *_INSTRUCTIONS)
+    items = [item for line in lines for _, item in line.found]
+    told = {str(item[key]) for item in items for key in ("memory", "what", "value") if item.get(key)}
+    told |= {memory for _, memory in _MEMORIES.values()} | {str(sample_of("str"))}
+    told |= {memory for example in question.examples for memory, _ in example.memories}
+    return frozenset(text.casefold() for text in told)
 
 
 def _lines(question: Question) -> list[_Line]:
@@ -123,9 +136,10 @@ def _lines(question: Question) -> list[_Line]:
 def _targeted(name: str, concept: Concept[Any, Any]) -> _Line:
     sample = sample_of(concept.shape)
     words = sample if isinstance(sample, str) else json.dumps(sample, ensure_ascii=False)
-    quote = f"{concept.keyword.replace('_', ' ')}: {words}"
+    # The whole message is quoted: of "seats: 7" small models learn the form, and quote what nobody said.
+    text = f"And for the {concept.keyword.replace('_', ' ')} I would say {words}, thank you."
     value = {"value": sample} if concept.fact_type is FactType.SINGLE else {"values": [sample]}
-    return _Line(f"For the record, {quote}.", ((name, {"quote": quote, **value}),))
+    return _Line(text, ((name, {"quote": text, **value}),))
 
 
 def _memory(label: str) -> _Line:

@@ -102,6 +102,16 @@ async def test_examples_are_shown_as_worked_examples_also_the_negative_ones(read
     assert json.loads(second.answer) == {"memories": []}
 
 
+async def test_a_worked_example_that_a_small_model_repeats_is_no_memory(read: Callable[..., Any]) -> None:
+    """It cites words that were said, which say something else; what was said in the example's words is kept."""
+    parroted = {"quote": "moved to Oslo", "message": 1, "memory": "The user is allergic to nuts."}
+    said = {"quote": "allergic to nuts", "message": 2, "memory": "The user is allergic to nuts."}
+    answer = {"remember": [parroted, said]}
+    reading = await read([SAID, "I am allergic to nuts, remember."], DetectionRequest(topics=MANAGED_TOPICS), answer)
+    assert [item.details.evidence[0].position for item in reading.detection.candidates] == [1]
+    assert reading.detection.dropped == {DropReason.REPEATED_EXAMPLE: 1}
+
+
 def test_a_request_names_a_topic_once() -> None:
     with pytest.raises(InvalidDataError):
         DetectionRequest(topics=[GARDEN, Topic("garden")])

@@ -91,7 +91,7 @@ def test_worked_examples_are_right_answers(value_type: Any, kind: Any, several: 
         concepts=[kind("thing", "A thing", value_type)], open=True, topics=MANAGED_TOPICS, subjects=subjects
     )
     question = question_of(request)
-    full, empty = worked_examples(question)
+    empty, full = worked_examples(question)
     model = answer_model(question)
     fields = list(model.model_json_schema()["properties"])
     assert list(json.loads(full.answer)) == list(json.loads(empty.answer)) == fields
