@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
-from factmem.memory.blocking import BlockingMemory, BlockingReader
+from factmem.memory.blocking import (
+    BlockingDeadLetters,
+    BlockingHandover,
+    BlockingMemory,
+    BlockingQuarantine,
+    BlockingReader,
+)
+from factmem.memory.dead_letters import DeadLetter, DeadLetters
+from factmem.memory.errands import Trigger
 from factmem.memory.expiry import ExpiryReceipt, TtlOperation, TtlPolicy
 from factmem.memory.facade import Memory
 from factmem.memory.filtering import Filters, RecordOrder, RecordPage
+from factmem.memory.generating import StoredSession
+from factmem.memory.handover import Background, Handover, HandoverFailed, HandoverFinished, MemoryEvent
 from factmem.memory.lifecycle import PurgeResult
 from factmem.memory.listing import ScopeInfo, ScopeTree
+from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
+from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
 from factmem.memory.writing import FuturePolicy
 
 __all__ = [
+    "Background",
+    "BlockingDeadLetters",
+    "BlockingHandover",
     "BlockingMemory",
+    "BlockingQuarantine",
     "BlockingReader",
+    "DeadLetter",
+    "DeadLetters",
     "ExpiryReceipt",
     "Filters",
     "FuturePolicy",
+    "Handover",
+    "HandoverFailed",
+    "HandoverFinished",
     "Memory",
+    "MemoryEvent",
     "MemoryReader",
     "PartialProfile",
     "ProfileField",
     "ProfileSchema",
     "PurgeResult",
+    "Quarantine",
     "RecordOrder",
     "RecordPage",
+    "Remembered",
     "ScopeInfo",
     "ScopeTree",
+    "StoredSession",
+    "Trigger",
     "TtlOperation",
     "TtlPolicy",
     "concepts_of",

@@ -12,35 +12,104 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from factmem.errors import ProviderClosedError
+from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
+from factmem.memory.handover import Handover
+from factmem.memory.outcomes import Remembered
+from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
 
-__all__ = ["BlockingMemory", "BlockingReader"]
+__all__ = ["BlockingDeadLetters", "BlockingHandover", "BlockingMemory", "BlockingQuarantine", "BlockingReader"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[BlockingReader, P], R]:
+def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[_Twin, P], R]:
     """Turn an async method into one that waits for it, with the same arguments and the same docstring."""
 
-    def call(self: BlockingReader, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._portal_in_use().call(functools.partial(method, self._reader, *args, **kwargs))
+    def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._portal_in_use().call(functools.partial(method, self._original, *args, **kwargs))
 
-    return cast("Callable[Concatenate[BlockingReader, P], R]", functools.wraps(method)(call))
+    return cast("Callable[Concatenate[_Twin, P], R]", functools.wraps(method)(call))
 
 
-class BlockingReader:
-    """The blocking twin of `MemoryReader`: the same methods, which wait."""
+def _handing_over(
+    method: Callable[Concatenate[Any, P], Awaitable[Handover]],
+) -> Callable[Concatenate[_Twin, P], BlockingHandover]:
+    """Turn an async method that hands something over into one that waits for the handing over, not for the reading."""
 
-    def __init__(self, reader: MemoryReader, portal: BlockingPortal | None) -> None:
-        self._reader = reader
+    def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> BlockingHandover:
+        portal = self._portal_in_use()
+        return BlockingHandover(portal.call(functools.partial(method, self._original, *args, **kwargs)), portal)
+
+    return cast("Callable[Concatenate[_Twin, P], BlockingHandover]", functools.wraps(method)(call))
+
+
+class _Twin:
+    """The blocking twin of something async."""
+
+    def __init__(self, original: object, portal: BlockingPortal | None) -> None:
+        self._original = original
         self._portal = portal
 
     def _portal_in_use(self) -> BlockingPortal:
         if self._portal is None:
             raise ProviderClosedError("the memory is not open: use it inside its `with` block")
         return self._portal
+
+
+class BlockingHandover(_Twin):
+    """The blocking twin of `Handover`."""
+
+    def __init__(self, handover: Handover, portal: BlockingPortal) -> None:
+        super().__init__(handover, portal)
+        self._handover = handover
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """See `Handover`."""
+        return self._handover.ids
+
+    @property
+    def outcomes(self) -> tuple[Remembered, ...]:
+        """See `Handover.outcomes`."""
+        return self._handover.outcomes
+
+    @property
+    def pending(self) -> int:
+        """See `Handover.pending`."""
+        return self._handover.pending
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """See `Handover.failures`."""
+        return self._handover.failures
+
+    wait: Final = _blocking(Handover.wait)
+
+
+class BlockingQuarantine(_Twin):
+    """The blocking twin of `Quarantine`."""
+
+    list: Final = _blocking(Quarantine.list)
+    accept: Final = _blocking(Quarantine.accept)
+    reject: Final = _blocking(Quarantine.reject)
+
+
+class BlockingDeadLetters(_Twin):
+    """The blocking twin of `DeadLetters`."""
+
+    list: Final = _blocking(DeadLetters.list)
+    retry: Final = _blocking(DeadLetters.retry)
+    dismiss: Final = _blocking(DeadLetters.dismiss)
+
+
+class BlockingReader(_Twin):
+    """The blocking twin of `MemoryReader`: the same methods, which wait."""
+
+    def __init__(self, reader: MemoryReader, portal: BlockingPortal | None) -> None:
+        super().__init__(reader, portal)
 
     load: Final = _blocking(MemoryReader.load)
     profile: Final = _blocking(MemoryReader.profile)
@@ -75,7 +144,7 @@ class BlockingMemory(BlockingReader):
 
     def __enter__(self) -> Self:
         portal = self._open.enter_context(start_blocking_portal())
-        self._open.callback(lambda: portal.call(self._memory.aclose))
+        self._open.enter_context(portal.wrap_async_context_manager(self._memory))
         self._portal = portal
         return self
 
@@ -83,7 +152,7 @@ class BlockingMemory(BlockingReader):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._portal = None
-        self._open.close()
+        self._open.__exit__(exc_type, exc, traceback)
 
     def as_viewer(self, viewer: str | None) -> BlockingMemory:
         """See `Memory.as_viewer`; it lives as long as this memory is open."""
@@ -99,6 +168,22 @@ class BlockingMemory(BlockingReader):
         """See `Memory.known_at`."""
         return BlockingReader(self._memory.known_at(when), self._portal_in_use())
 
+    @property
+    def quarantine(self) -> BlockingQuarantine:
+        """See `Memory.quarantine`."""
+        return BlockingQuarantine(self._memory.quarantine, self._portal_in_use())
+
+    @property
+    def dead_letters(self) -> BlockingDeadLetters:
+        """See `Memory.dead_letters`."""
+        return BlockingDeadLetters(self._memory.dead_letters, self._portal_in_use())
+
+    remember_many: Final = _handing_over(Memory.remember_many)
+    generate: Final = _handing_over(Memory.generate)
+    ingest_events: Final = _handing_over(Memory.ingest_events)
+    resume: Final = _handing_over(Memory.resume)
+    flush: Final = _blocking(Memory.flush)
+    extract: Final = _blocking(Memory.extract)
     save: Final = _blocking(Memory.save)
     remember: Final = _blocking(Memory.remember)
     update: Final = _blocking(Memory.update)

@@ -11,15 +11,29 @@ from typing import IO, Any, Final, Self
 
 import attrs
 
-from factmem.abc import AgentMemoryProvider, Clock, Detector, Embedder, EraseReceipt, system_clock
-from factmem.detection import VerbatimDetector
+from factmem.abc import (
+    AgentMemoryProvider,
+    Analyst,
+    Clock,
+    Consolidator,
+    Detector,
+    Embedder,
+    EraseReceipt,
+    FeedsChanges,
+    LanguageModel,
+    system_clock,
+)
+from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
+from factmem.detection import InstructorAnalyst, InstructorDetector, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
 from factmem.memory.exchange import export_log, import_log
 from factmem.memory.expiry import TtlPolicy
+from factmem.memory.handover import Background, MemoryEvent, Worker
 from factmem.memory.lifecycle import MemoryLifecycle
 from factmem.memory.reading import MemoryReader, MomentReader, Reading
+from factmem.memory.streams import MemoryStreaming
 from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.providers import open_provider
@@ -32,9 +46,11 @@ from factmem.values import Json
 __all__ = ["Memory"]
 
 _FOR_EVER: Final = TtlPolicy()
+_CONSOLIDATION: Final = ConsolidationPolicy()
+_BACKGROUND: Final = Background()
 
 
-class Memory(MemoryLifecycle):
+class Memory(MemoryStreaming, MemoryLifecycle):
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
     ::
@@ -52,7 +68,15 @@ class Memory(MemoryLifecycle):
         subjects: where to look in a provider that has the four verbs only: these subjects …
         scopes: … in each of these scopes.
         embedder: makes the vectors; the offline default if None.
-        detector: takes statements from what is remembered; verbatim and offline if None.
+        model: reads what is remembered: a detector, an analyst and a consolidator that ask it are made for
+            whichever of these is not given. None to work without any model, offline.
+        detector: finds facts in conversations; without it and a model, they are kept word for word.
+        analyst: says what texts are about.
+        consolidator: says what new statements do to similar ones that are known.
+        consolidation: how those are compared.
+        keep_words: keep what the user said beside the facts that were found in it, instead of retracting it.
+        background: how `remember_many` and its kin are read.
+        on_event: is called with every `MemoryEvent`.
         settings: what weighs in recall.
         read_only: refuse every write.
         future: what to do with timestamps from the future.
@@ -74,7 +98,14 @@ class Memory(MemoryLifecycle):
         subjects: Sequence[MemorySubject] = (MemorySubject.EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
         embedder: Embedder | None = None,
+        model: LanguageModel | None = None,
         detector: Detector | None = None,
+        analyst: Analyst | None = None,
+        consolidator: Consolidator | None = None,
+        consolidation: ConsolidationPolicy = _CONSOLIDATION,
+        keep_words: bool = False,
+        background: Background = _BACKGROUND,
+        on_event: Callable[[MemoryEvent], None] | None = None,
         settings: RecallSettings | None = None,
         read_only: bool = False,
         future: FuturePolicy = FuturePolicy.REFUSE,
@@ -107,28 +138,40 @@ class Memory(MemoryLifecycle):
         )
         writing = Writing(
             provider=self._provider,
-            detector=detector or VerbatimDetector(clock=clock),
+            detector=detector or (InstructorDetector(model, clock=clock) if model else VerbatimDetector(clock=clock)),
+            analyst=analyst or (InstructorAnalyst(model) if model else None),
+            consolidator=consolidator or (InstructorConsolidator(model) if model else None),
+            consolidation=consolidation,
+            keep_words=keep_words,
+            concurrency=background.concurrency,
             read_only=read_only,
             future=future,
             clock_skew=clock_skew,
             ttl=ttl,
         )
         super().__init__(reading, writing, mirror, embedder)
+        self._worker = Worker(background, on_event)
 
     async def __aenter__(self) -> Self:
+        await self._worker.__aenter__()
+        if self._reads_words and isinstance(self._provider, FeedsChanges):
+            self._worker.start(self.resume)
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.aclose()
+        try:
+            await self._worker.__aexit__(exc_type, exc, traceback)
+        finally:
+            await self.aclose()
 
     async def aclose(self) -> None:
         """Close the store, if this memory opened it."""
         if self._owned:
             await self._provider.aclose()
 
-    def as_viewer(self, viewer: str | None) -> Memory:
+    def as_viewer(self, viewer: str | None) -> Self:
         """Return this memory as another viewer sees it, over the same store and the same mirror."""
         if viewer is not None:
             checked_name(viewer, what="a viewer")

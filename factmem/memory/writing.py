@@ -6,25 +6,24 @@ import abc
 import datetime as dt
 import enum
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
-from anyio import to_thread
 
 from factmem.abc import (
     AgentMemoryProvider,
+    Analyst,
     Append,
-    Candidate,
-    Conversation,
-    DetectionRequest,
+    Consolidator,
     Detector,
     Embedder,
     KeepsHistory,
-    Message,
+    Receipt,
     Statement,
     StateRequest,
 )
+from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import Fact
 from factmem.fold import states_of
@@ -45,12 +44,15 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json
 
 __all__ = ["FuturePolicy", "MemoryWriter", "Writing"]
 
 T = TypeVar("T")
 _log = logging.getLogger("factmem")
+
+
+_COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
+_RETRACTED: Final = (AssertionState.RETRACTED,)
 
 
 class FuturePolicy(enum.Enum):
@@ -67,6 +69,11 @@ class Writing:
     Attributes:
         provider: the store.
         detector: takes facts from what is remembered.
+        analyst: says what texts are about; None to ask nobody.
+        consolidator: says what new statements do to similar ones; None to ask nobody.
+        consolidation: how they are compared.
+        keep_words: keep what the user said beside the facts that were found in it.
+        concurrency: how many questions are asked at a time.
         read_only: refuse every write.
         future: what to do with timestamps from the future.
         clock_skew: how far into the future a timestamp may lie.
@@ -75,6 +82,11 @@ class Writing:
 
     provider: AgentMemoryProvider
     detector: Detector
+    analyst: Analyst | None
+    consolidator: Consolidator | None
+    consolidation: ConsolidationPolicy
+    keep_words: bool
+    concurrency: int
     read_only: bool
     future: FuturePolicy
     clock_skew: dt.timedelta
@@ -125,65 +137,6 @@ class MemoryWriter(MemoryReader, abc.ABC):
         recorded = await self._append(assertions_of(self._dated(fact), place, details))
         return tuple(record_of(item, fact.concept) for item in recorded)
 
-    async def remember(
-        self,
-        what: str | Message | Conversation,
-        *,
-        subject: MemorySubject = MemorySubject.EVERYTHING,
-        scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT,
-        importance: float = 0.5,
-        categories: Sequence[str] = (),
-        source: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        expires_at: dt.datetime | None = None,
-        private: bool = False,
-    ) -> tuple[FactRecord[Any], ...]:
-        """Keep what was said, as the detector finds it; without a model: word for word, secrets redacted.
-
-        A conversation remembered twice is there once. Words of a tool, a document or an unknown
-        origin are quarantined: kept, but neither loaded nor recalled until they are let in.
-
-        Args:
-            what: a text (said by the user, now), a message or a whole conversation.
-            subject: whom it is about.
-            scope: where it holds.
-            importance: from 0 to 1.
-            categories: labels.
-            source: where it came from.
-            metadata: anything else, as JSON.
-            expires_at: from when on it is forgotten.
-            private: keep it for this memory's viewer alone.
-
-        Returns:
-            A record for each fact found, as it stands in the store; none if there was nothing to remember.
-
-        Raises:
-            CapabilityError: the provider has the four verbs only and cannot keep evidence.
-            ReadOnlyError: this memory is read-only.
-        """
-        self._check_writable()
-        place = Place(subject, self._scope(scope))
-        given = FactDetails(
-            importance=importance,
-            categories=tuple(categories),
-            source=source,
-            metadata=metadata or {},
-            expires_at=expires_at,
-        )
-        given = self._owned_details(given, private=private)
-        request = DetectionRequest(subjects=(subject,))
-        found = await self._writing.detector.detect(_conversation(what, self._reading.clock()), request)
-        assertions = await to_thread.run_sync(self._assertions, found.candidates, place, given)
-        recorded = await self._append(assertions)
-        return await to_thread.run_sync(lambda: tuple(record_of(item, state=item.assertion.state) for item in recorded))
-
-    def _assertions(self, candidates: Sequence[Candidate], place: Place, given: FactDetails) -> list[Assertion]:
-        return [
-            assertion
-            for candidate in candidates
-            for assertion in assertions_of(self._dated(candidate.fact), place, _joined(given, candidate.details))
-        ]
-
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Take records back: they are neither loaded nor recalled any more, and `restore` brings them back.
 
@@ -196,9 +149,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         """
         self._check_writable()
         records = [await self.get(record_id) for record_id in dict.fromkeys(record_ids)]
-        await self._change_states(
-            {record.id for record in records}, AssertionState.ACTIVE, AssertionState.RETRACTED, reason
-        )
+        await self._change_states({record.id for record in records}, _COUNTING, AssertionState.RETRACTED, reason)
         return tuple(Change(kind=ChangeKind.DELETED, record=record) for record in records)
 
     async def restore(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
@@ -209,7 +160,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         """
         self._check_writable()
         wanted = set(record_ids)
-        await self._change_states(wanted, AssertionState.RETRACTED, AssertionState.ACTIVE, reason)
+        await self._change_states(wanted, _RETRACTED, AssertionState.ACTIVE, reason)
         return tuple([Change(kind=ChangeKind.CREATED, record=await self.get(record_id)) for record_id in record_ids])
 
     def _check_writable(self) -> None:
@@ -264,6 +215,9 @@ class MemoryWriter(MemoryReader, abc.ABC):
         return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in await self._visible(wanted))
 
     async def _append(self, assertions: Sequence[Assertion]) -> list[Recorded]:
+        return [receipt.recorded for receipt in await self._receipts(assertions)]
+
+    async def _receipts(self, assertions: Sequence[Assertion]) -> Sequence[Receipt]:
         if not assertions:
             return []
         store = self._history()
@@ -271,7 +225,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         statements = [
             Append(assertion=assertion, vector=vector) for assertion, vector in zip(assertions, vectors, strict=True)
         ]
-        return [receipt.recorded for receipt in await store.append(statements)]
+        return await store.append(statements)
 
     async def _vectors(self, assertions: Sequence[Assertion]) -> Sequence[Any]:
         """Embed what is about to be kept; a failing embedder must not lose a fact, so that comes later then."""
@@ -283,18 +237,27 @@ class MemoryWriter(MemoryReader, abc.ABC):
             return [None] * len(assertions)
 
     async def _change_states(
-        self, record_ids: Collection[str], before: AssertionState, after: AssertionState, reason: str | None
+        self, record_ids: Collection[str], before: Collection[AssertionState], after: AssertionState, reason: str | None
     ) -> None:
+        """Change everything of some records that is in one of the states ``before``."""
+        self._check_writable()
         store = self._history()
-        log = await self._visible_log()
         states = states_of(await self._mirror.log())
-        meant = [entry for entry in log if entry.record_id in record_ids and states.get(entry.id) is before]
+        meant = [entry for entry in await self._entries_in(before) if entry.record_id in record_ids]
         if missing := set(record_ids) - {entry.record_id for entry in meant}:
-            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that is {before.value}")
+            wanted = " or ".join(state.value for state in before)
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that is {wanted}")
         statements: list[Statement] = [
-            StateRequest(assertion_id=entry.id, state=after, reason=reason) for entry in meant
+            StateRequest(assertion_id=entry.id, state=after, reason=reason, expected=states[entry.id])
+            for entry in meant
         ]
         await store.append(statements)
+
+    async def _entries_in(self, wanted: Collection[AssertionState]) -> list[Recorded]:
+        """What the viewer may see of the log that is in one of some states."""
+        log = await self._visible_log()
+        states = states_of(await self._mirror.log())
+        return [entry for entry in log if states.get(entry.id) in wanted]
 
     def _history(self) -> KeepsHistory:
         if not isinstance(self._writing.provider, KeepsHistory):
@@ -309,22 +272,3 @@ class MemoryWriter(MemoryReader, abc.ABC):
             for entry in await self._mirror.log()
             if isinstance(entry, Recorded) and entry.assertion.details.owner in (None, viewer)
         ]
-
-
-def _joined(given: FactDetails, found: FactDetails) -> FactDetails:
-    """What the caller gave stands; evidence, origin and topics are the detector's."""
-    return attrs.evolve(given, evidence=found.evidence, origin=found.origin, topics=found.topics)
-
-
-def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conversation:
-    match what:
-        case Conversation():
-            return what
-        case Message():
-            return Conversation(messages=(what,), started_at=what.timestamp or now)
-        case str():
-            if not what.strip():
-                raise InvalidDataError("there is nothing to remember in a blank text")
-            return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
-        case _:
-            raise InvalidDataError(f"cannot remember a {type(what).__name__}: give a text, a Message or a Conversation")

@@ -111,6 +111,11 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def vector(self, row: int) -> NDArray[np.float32] | None:
+        """Return the embedding of a row, of length 1; None if there was nothing in it to embed."""
+        vector: NDArray[np.float32] = self._vectors[row]
+        return vector if vector.any() else None
+
     def visible(self, viewer: str | None) -> NDArray[np.bool_]:
         """Return which rows a viewer may see: what is public and what is their own."""
         return self._for(viewer).rows

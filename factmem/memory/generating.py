@@ -1,0 +1,145 @@
+"""Generating memories from a conversation, a stored session or facts that are ready: a long-running operation."""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from factmem.abc import MANAGED_TOPICS, Candidate, Conversation, DetectionRequest, Message
+from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
+from factmem.memory.errands import Errand, ErrandKind
+from factmem.memory.handover import Handover
+from factmem.memory.journal import Unit, in_order
+from factmem.memory.remembering import Handed, MemoryRemembering, Order
+from factmem.records import FactDetails, MetadataMerge, Recorded
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+__all__ = ["MemoryGenerating", "StoredSession"]
+
+
+@attrs.frozen(kw_only=True)
+class StoredSession:
+    """A conversation that is in the store already, or a part of it.
+
+    Attributes:
+        id: the conversation's id.
+        since: only what was said at this time or later.
+        until: only what was said before this time.
+    """
+
+    id: str
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+
+
+class MemoryGenerating(MemoryRemembering, abc.ABC):
+    """Takes in what is to be understood, with everything that a memory bank can be told about it."""
+
+    async def generate(
+        self,
+        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        *,
+        subject: MemorySubject = MemorySubject.EVERYTHING,
+        scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT,
+        looking_for: DetectionRequest | None = None,
+        consolidate: bool = True,
+        metadata: Mapping[str, Json] | None = None,
+        merge: MetadataMerge = MetadataMerge.MERGE,
+        labels: Mapping[str, str] | None = None,
+        expires_at: dt.datetime | None = None,
+        private: bool = False,
+    ) -> Handover:
+        """Generate memories; to wait for them is up to the caller: ``await (await memory.generate(…)).wait()``.
+
+        When this returns, the source is on disk. Any number of ready facts is taken. Every memory says what
+        became of it: CREATED, UPDATED (with the previous revision) or DELETED.
+
+        Args:
+            source: messages, ready facts, or a session that is in the store.
+            subject: whom they are about.
+            scope: where they hold.
+            looking_for: what to look for in messages; by default memories about `MANAGED_TOPICS`.
+            consolidate: whether to compare what is found with what is known; if not, all of it is created.
+            metadata: of every memory that this creates or updates.
+            merge: how that joins the metadata of a record that is updated. Google's pages contradict
+                each other on the default (MERGE on one, OVERWRITE on another); merging loses nothing.
+            labels: of every revision that this makes.
+            expires_at: from when on they are forgotten; else as this memory's `TtlPolicy` says.
+            private: keep them for this memory's viewer alone.
+
+        Raises:
+            CapabilityError: the memory was not opened with ``async with``, or the provider keeps no evidence.
+            InvalidDataError: the source is empty, or of a kind that cannot be read.
+            RecordNotFoundError: the store holds no such session that the viewer may see.
+            ReadOnlyError: this memory is read-only.
+        """
+        self._worker.check_running()
+        wish = looking_for or DetectionRequest(subjects=(subject,), topics=MANAGED_TOPICS)
+        order = self._ordered(subject, scope, 0.5, (), None, metadata, expires_at, private, wish, consolidate)
+        order = attrs.evolve(order, given=attrs.evolve(order.given, labels=labels or {}), merge=merge)
+        match source:
+            case StoredSession():
+                return await self._submitted([await self._session(source, order)])
+            case Conversation():
+                return await self._submitted(await self._hand_over([source], order))
+            case [Message(), *_]:
+                return await self._submitted(await self._hand_over([_conversation(source)], order))
+            case [SingleFact() | MultipleFacts(), *_]:
+                return await self._submitted([await self._ready(source, order)])
+            case _:
+                raise InvalidDataError(
+                    "there is nothing to generate from: give a Conversation, messages, facts or a StoredSession"
+                )
+
+    async def _ready(self, facts: Sequence[Any], order: Order) -> Handed:
+        for fact in facts:
+            if not isinstance(fact, SingleFact | MultipleFacts):
+                raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
+        candidates = [Candidate(fact=self._dated(fact), details=FactDetails()) for fact in facts]
+        errand = Errand(
+            id=uuid.uuid4().hex, kind=ErrandKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge
+        )
+        (handed,) = await self._journalled([candidates], [errand], order)
+        return handed
+
+    async def _session(self, session: StoredSession, order: Order) -> Handed:
+        """Words that are in the store already, to be read again whatever became of them."""
+        words = [
+            entry
+            for entry in await self._visible_log()
+            if entry.assertion.keyword == STATEMENT.keyword and _is_of(session, entry, order)
+        ]
+        if not words:
+            raise RecordNotFoundError("the store holds no such session that the viewer may see at this place")
+        errand = self._errand(Conversation(messages=()), order)
+        return Handed(
+            receipts=(),
+            unit=Unit(errand=errand, words=in_order(words), waiting=False) if errand else None,
+        )
+
+
+def _conversation(messages: Sequence[Any]) -> Conversation:
+    for message in messages:
+        if not isinstance(message, Message):
+            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
+    return Conversation(messages=messages)
+
+
+def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
+    said = entry.assertion
+    first = said.details.evidence[:1]
+    return (
+        said.place.key == order.place.key
+        and said.details.owner == order.given.owner
+        and any(item.conversation_id == session.id and item.quote == said.data for item in first)
+        and (session.since is None or said.timestamp >= session.since)
+        and (session.until is None or said.timestamp < session.until)
+    )

@@ -1,0 +1,294 @@
+"""Handing over: words are safe in the store at once, and read in the background."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import anyio
+import attrs
+from anyio.abc import TaskGroup
+
+from factmem.errors import CapabilityError, FactMemError, ModelUnavailableError
+from factmem.memory.journal import Unit
+from factmem.memory.outcomes import Remembered
+
+__all__ = ["Background", "Handover", "HandoverFailed", "HandoverFinished", "MemoryEvent", "UnitReader", "Worker"]
+
+_log = logging.getLogger("factmem")
+
+
+@attrs.frozen(kw_only=True)
+class Background:
+    """How words are read in the background.
+
+    Attributes:
+        concurrency: how many questions are asked at a time.
+        attempts: how often a model that cannot be reached is tried before the words become a dead letter.
+        backoff: how long to wait before the second attempt; twice as long before each further one.
+    """
+
+    concurrency: int = attrs.field(default=4, validator=attrs.validators.ge(1))
+    attempts: int = attrs.field(default=3, validator=attrs.validators.ge(1))
+    backoff: dt.timedelta = dt.timedelta(seconds=2)
+
+
+@attrs.frozen(kw_only=True)
+class HandoverFinished:
+    """Words were read.
+
+    Attributes:
+        handover_id: the errand's id.
+        outcome: what came of them.
+    """
+
+    handover_id: str
+    outcome: Remembered
+
+
+@attrs.frozen(kw_only=True)
+class HandoverFailed:
+    """Words could not be read; they are kept as they were said.
+
+    Attributes:
+        handover_id: the errand's id; `Memory.dead_letters` knows it by this.
+        error: why. It holds no word of them.
+    """
+
+    handover_id: str
+    error: FactMemError
+
+
+MemoryEvent = HandoverFinished | HandoverFailed
+"""What a memory tells whoever listens."""
+
+
+class Handover:
+    """What was handed over together. It is in the store already, whatever becomes of this process.
+
+    Attributes:
+        ids: the ids of the errands.
+    """
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.ids = tuple(ids)
+        self._outcomes: dict[str, Remembered] = {}
+        self._over = anyio.Event()
+
+    @property
+    def outcomes(self) -> tuple[Remembered, ...]:
+        """What became of it so far, in the order handed over."""
+        return tuple(self._outcomes[id] for id in self.ids if id in self._outcomes)
+
+    @property
+    def pending(self) -> int:
+        """How much of it has not been read yet."""
+        return len(self.ids) - len(self._outcomes)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The names of the errors that kept some of it from being read."""
+        return tuple(outcome.failure for outcome in self.outcomes if outcome.failure is not None)
+
+    async def wait(self) -> tuple[Remembered, ...]:
+        """Wait until all of it is read or has failed, and return what became of it.
+
+        If the memory is closed first, this returns what there is; the rest waits for the next process
+        that opens the store.
+        """
+        await self._over.wait()
+        return self.outcomes
+
+    def settle(self, id: str, outcome: Remembered) -> None:
+        """Say what became of one errand."""
+        self._outcomes[id] = outcome
+        if not self.pending:
+            self._over.set()
+
+    def end(self) -> None:
+        """Say that nothing more will happen to it in this process."""
+        self._over.set()
+
+
+@attrs.frozen
+class UnitReader:
+    """Reads words that wait, of one owner.
+
+    Attributes:
+        process: returns what became of each unit, or why it could not be read.
+        give_up: keeps the words of a unit as they were said, marked as unread.
+    """
+
+    process: Callable[[Sequence[Unit]], Awaitable[Sequence[Remembered | FactMemError]]]
+    give_up: Callable[[Unit, FactMemError], Awaitable[Remembered]]
+
+
+class Worker:
+    """Reads in the background what was handed over. Opened and closed with the memory.
+
+    Args:
+        settings: how.
+        tell: what to call with every event.
+    """
+
+    def __init__(self, settings: Background, tell: Callable[[MemoryEvent], None] | None) -> None:
+        self._settings = settings
+        self._tell = tell
+        self._tasks: TaskGroup | None = None
+        self._closing = anyio.Event()
+        self._open: set[Handover] = set()
+        self._streams: dict[str, Handover] = {}
+        self._watched: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        self._closing = anyio.Event()
+        self._tasks = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Finish what is under way; after an error, drop it, for the words are safe."""
+        tasks, self._tasks = self._tasks, None
+        assert tasks is not None
+        self._closing.set()
+        if exc is not None:
+            tasks.cancel_scope.cancel()
+        try:
+            # The group is not told of the caller's error: it would raise a group of errors in its place.
+            await tasks.__aexit__(None, None, None)
+        finally:
+            for handover in self._open:
+                handover.end()
+            self._open.clear()
+
+    @property
+    def running(self) -> bool:
+        """Whether there is anyone to read in the background."""
+        return self._tasks is not None
+
+    @property
+    def closing(self) -> anyio.Event:
+        """Set once the memory is being closed."""
+        return self._closing
+
+    def check_running(self) -> None:
+        """Refuse to start what nobody would finish.
+
+        Raises:
+            CapabilityError: the memory is not open.
+        """
+        if self._tasks is None:
+            raise CapabilityError("nothing is read in the background yet: open the memory with `async with`")
+
+    def submit(self, reader: UnitReader, units: Sequence[Unit], handover: Handover) -> None:
+        """Have units read."""
+        self.check_running()
+        assert self._tasks is not None
+        if not units:
+            handover.end()
+            return
+        self._open.add(handover)
+        self._tasks.start_soon(self._read, reader, tuple(units), handover)
+
+    def start(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Do something else in the background."""
+        self.check_running()
+        assert self._tasks is not None
+        self._tasks.start_soon(_guarded, work)
+
+    def stream(self, id: str) -> Handover:
+        """Return what is handed over of a stream and has not begun to be read."""
+        if id not in self._streams:
+            self._streams[id] = Handover([id])
+            self._open.add(self._streams[id])
+        return self._streams[id]
+
+    def has_stream(self, id: str) -> bool:
+        """Whether something of a stream waits to be read."""
+        return id in self._streams
+
+    def end_stream(self, id: str) -> None:
+        """Say that what was handed over of a stream is being read, or is nothing."""
+        self._watched.discard(id)
+        self._streams.pop(id, None)
+
+    def watch(self, id: str, watch: Callable[[str], Awaitable[None]]) -> None:
+        """Watch a stream in the background, once."""
+        self.check_running()
+        assert self._tasks is not None
+        if id not in self._watched:
+            self._watched.add(id)
+            self._tasks.start_soon(_guarded, partial(watch, id))
+
+    async def _read(self, reader: UnitReader, units: Sequence[Unit], handover: Handover) -> None:
+        waiting = list(units)
+        for attempt in range(self._settings.attempts):
+            if attempt and not await self._pause(attempt):
+                break
+            waiting = await self._attempt(reader, waiting, handover, last=attempt + 1 == self._settings.attempts)
+            if not waiting:
+                break
+        handover.end()
+        self._open.discard(handover)
+
+    async def _pause(self, attempt: int) -> bool:
+        """Wait a while; False if the memory is being closed meanwhile."""
+        with anyio.move_on_after(self._settings.backoff.total_seconds() * 2 ** (attempt - 1)):
+            await self._closing.wait()
+        return not self._closing.is_set()
+
+    async def _attempt(
+        self, reader: UnitReader, units: Sequence[Unit], handover: Handover, *, last: bool
+    ) -> list[Unit]:
+        """Read units once; return those to be tried again."""
+        again: list[Unit] = []
+        for unit, result in zip(units, await _processed(reader, units), strict=True):
+            if isinstance(result, ModelUnavailableError) and not last:
+                again.append(unit)
+            else:
+                await self._settle(reader, unit, result, handover)
+        return again
+
+    async def _settle(
+        self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError, handover: Handover
+    ) -> None:
+        id = unit.errand.id
+        if isinstance(result, Remembered):
+            handover.settle(id, result)
+            self._announce(HandoverFinished(handover_id=id, outcome=result))
+            return
+        _log.warning("words that were handed over could not be read (%s); they are kept", type(result).__name__)
+        try:
+            outcome = await reader.give_up(unit, result)
+        except FactMemError:  # the store is out of reach: they wait on, and the next process will find them
+            outcome = Remembered(failure=type(result).__name__)
+        handover.settle(id, outcome)
+        self._announce(HandoverFailed(handover_id=id, error=result))
+
+    def _announce(self, event: MemoryEvent) -> None:
+        if self._tell is None:
+            return
+        try:
+            self._tell(event)
+        except Exception as error:  # a listener must not stop the reading
+            _log.warning("a listener to the memory's events failed: %s", type(error).__name__)
+
+
+async def _guarded(work: Callable[[], Awaitable[object]]) -> None:
+    """Let nothing that fails in the background end the program; whoever opens the store next finds what waits."""
+    try:
+        await work()
+    except FactMemError as error:
+        _log.warning("what waits to be read cannot be looked after: %s", type(error).__name__)
+
+
+async def _processed(reader: UnitReader, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
+    try:
+        return await reader.process(units)
+    except FactMemError as error:
+        return [error] * len(units)

@@ -1,0 +1,168 @@
+"""The journal: words that were handed over and wait to be read.
+
+It needs no store of its own. Words are appended as statements in the state PENDING, with their `Errand`
+beside them; so they are durable, can be seen, recalled and forgotten, and stay behind the same walls as
+anything else. Reading them is one transaction that appends what was found and retracts the words (or
+lets them stand). What was handed over twice is there once, and what was read is not read again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from factmem.abc import Candidate, Conversation, Message
+from factmem.errors import CodecError
+from factmem.facts import Concept
+from factmem.memory.errands import Errand, errand_from, errand_json
+from factmem.records import Assertion, AssertionState, FactDetails, Place, Recorded, assertions_of
+
+__all__ = ["Unit", "detailed", "errands_in", "handed_over", "in_order", "rebuilt", "settled_state", "units_in"]
+
+
+@attrs.frozen(kw_only=True)
+class Unit:
+    """Words that are read together.
+
+    Attributes:
+        errand: what they wait for.
+        words: the assertions that wait, in the order of the conversation.
+        context: words that were read before and are read along.
+        waiting: whether the words wait to be read; else their states stay as they are.
+    """
+
+    errand: Errand
+    words: tuple[Recorded, ...]
+    context: tuple[Recorded, ...] = ()
+    waiting: bool = True
+
+    @property
+    def place(self) -> Place:
+        """Where the words lie."""
+        return self.words[0].assertion.place
+
+    @property
+    def given(self) -> FactDetails:
+        """What the caller said about whatever is found: the words' details without what is the words' own."""
+        return attrs.evolve(self.words[0].assertion.details, evidence=(), topics=())
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the assertions that wait."""
+        return frozenset(recorded.id for recorded in self.words)
+
+
+def handed_over(
+    candidates: Iterable[Candidate], place: Place, given: FactDetails, errand: Errand | None
+) -> list[Assertion]:
+    """Return the assertions that keep words, until they are read or for good.
+
+    Args:
+        candidates: the words, as `VerbatimDetector` finds them, or facts that are ready.
+        place: where they lie meanwhile.
+        given: what the caller said about them.
+        errand: what they wait for, if anything.
+    """
+    said = [
+        assertion
+        for candidate in candidates
+        for assertion in assertions_of(candidate.fact, place, detailed(given, candidate.details))
+    ]
+    if errand is None:
+        return said
+    waiting = errand_json(errand)
+    return [attrs.evolve(assertion, errand=waiting, state=AssertionState.PENDING) for assertion in said]
+
+
+def detailed(given: FactDetails, found: FactDetails) -> FactDetails:
+    """What the caller gave stands; evidence, origin and topics are the detector's."""
+    return attrs.evolve(given, evidence=found.evidence, origin=found.origin, topics=found.topics or given.topics)
+
+
+def units_in(
+    log: Iterable[Recorded],
+    states: Mapping[str, AssertionState],
+    concepts: Mapping[str, Concept[Any, Any]],
+    *,
+    state: AssertionState = AssertionState.PENDING,
+) -> list[Unit]:
+    """Return the words that wait (or, with FAILED, those that could not be read), in the order handed over.
+
+    Words whose errand cannot be read, for a newer factmem wrote it, are passed over.
+
+    Args:
+        log: what was recorded, in any order.
+        states: the state of each assertion.
+        concepts: the declared concepts by keyword.
+        state: which state the words are in.
+    """
+    waiting: dict[str, list[Recorded]] = {}
+    errands: dict[str, Errand] = {}
+    for recorded, errand in errands_in(log, concepts):
+        if states.get(recorded.id) is state:
+            waiting.setdefault(errand.id, []).append(recorded)
+            errands[errand.id] = errand
+    return [Unit(errand=errands[id], words=in_order(words)) for id, words in waiting.items()]
+
+
+def errands_in(log: Iterable[Recorded], concepts: Mapping[str, Concept[Any, Any]]) -> Iterator[tuple[Recorded, Errand]]:
+    """Yield what was ever handed over, with its errand, by sequence number."""
+    for recorded in sorted(log, key=lambda item: item.seq):
+        if recorded.assertion.errand is not None:
+            try:
+                yield recorded, errand_from(recorded.assertion.errand, concepts)
+            except CodecError:
+                continue
+
+
+def settled_state(recorded: Recorded) -> AssertionState:
+    """Return the state of words that nothing is waited for any more: by whose they are."""
+    return AssertionState.ACTIVE if recorded.assertion.details.origin.trusted else AssertionState.QUARANTINED
+
+
+def in_order(words: Iterable[Recorded]) -> tuple[Recorded, ...]:
+    """Return words in the order they were said."""
+    return tuple(sorted(words, key=_said_order))
+
+
+def _said_order(recorded: Recorded) -> tuple[dt.datetime, int, int, int]:
+    evidence = recorded.assertion.details.evidence
+    position = evidence[0].position if evidence else None
+    return (recorded.assertion.timestamp, position or 0, _start(recorded), recorded.seq)
+
+
+def rebuilt(words: Sequence[Recorded]) -> Conversation:
+    """Return the conversation that words come from; messages that were not kept are left out.
+
+    Args:
+        words: statements of one conversation, with evidence, in order.
+    """
+    messages: dict[str | None, list[Recorded]] = {}
+    for recorded in words:
+        messages.setdefault(recorded.assertion.details.evidence[0].message_id, []).append(recorded)
+    first = words[0].assertion.details.evidence[0]
+    return Conversation(messages=[_message(pieces) for pieces in messages.values()], id=first.conversation_id)
+
+
+def _message(pieces: Sequence[Recorded]) -> Message:
+    """Join the pieces of a message, so that each stands where its offsets say."""
+    said = pieces[0].assertion
+    evidence = said.details.evidence[0]
+    text = ""
+    for piece in sorted(pieces, key=_start):
+        text = text.ljust(_start(piece)) + piece.assertion.details.evidence[0].quote
+    return Message(
+        content=text,
+        role=evidence.role or "user",
+        name=evidence.speaker,
+        id=evidence.message_id,
+        timestamp=said.timestamp,
+    )
+
+
+def _start(recorded: Recorded) -> int:
+    evidence = recorded.assertion.details.evidence
+    return (evidence[0].start or 0) if evidence else 0

@@ -1,0 +1,312 @@
+"""Reading the words that wait: from what was handed over to what is known."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import anyio
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Analysis, AnalysisRequest, Append, Candidate, DropReason, Statement, StateRequest
+from factmem.consolidation import Newcomer, Plan, changes, plan, without_duplicates
+from factmem.errors import (
+    ConceptConflictError,
+    FactMemError,
+    InvalidDataError,
+    ModelError,
+    StateConflictError,
+)
+from factmem.facts import STATEMENT, Concept
+from factmem.fold import Current, fold
+from factmem.memory.errands import Errand, ErrandKind
+from factmem.memory.expiry import TtlOperation, expires_at
+from factmem.memory.journal import Unit, detailed, rebuilt
+from factmem.memory.outcomes import Remembered
+from factmem.memory.settling import (
+    Finding,
+    analysed_details,
+    cited_message,
+    manner_of,
+    message_of,
+    read_words,
+    told,
+    transaction,
+    with_the_rest,
+)
+from factmem.memory.writing import MemoryWriter
+from factmem.recall import RecallFilter, hydrate
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    FactDetails,
+    LogEntry,
+    Place,
+    Recorded,
+    assertions_of,
+)
+from factmem.scopes import MemoryScope
+
+__all__ = ["MemoryProcessor"]
+
+_log = logging.getLogger("factmem")
+
+
+class MemoryProcessor(MemoryWriter, abc.ABC):
+    """Reads words that wait. Each batch is applied in one transaction; what fails is kept as it was said."""
+
+    async def _process(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
+        """Read words that wait, all of one owner; return what became of each, or why it could not be read.
+
+        Nothing is written for a unit that could not be read: it waits on.
+        """
+        found = await self._found(units)
+        readable = [item for item in found if isinstance(item, Finding)]
+        results: dict[str, Remembered | FactMemError] = {}
+        for manner in dict.fromkeys(manner_of(item) for item in readable):
+            results |= await self._applied_or_single([item for item in readable if manner_of(item) == manner])
+        return [
+            item if isinstance(item, FactMemError) else results[unit.errand.id]
+            for unit, item in zip(units, found, strict=True)
+        ]
+
+    async def _give_up(self, unit: Unit, error: FactMemError) -> Remembered:
+        """Keep words as they were said, marked as unread."""
+        failure = type(error).__name__
+        if not unit.waiting:
+            return attrs.evolve(await self._standing(unit.words), failure=failure)
+        requests = [
+            StateRequest(
+                assertion_id=recorded.id,
+                state=AssertionState.FAILED,
+                reason=failure,
+                expected=AssertionState.PENDING,
+            )
+            for recorded in unit.words
+        ]
+        try:
+            await self._history().append(requests)
+        except StateConflictError:  # somebody else has read them meanwhile
+            return await self._standing(unit.words)
+        return attrs.evolve(await self._standing(unit.words), failure=failure)
+
+    async def _standing(self, words: Sequence[Recorded]) -> Remembered:
+        """Return what is known by now of words, whoever read them."""
+        messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
+        visible = await self._visible(RecallFilter())
+        rows = [row for row in visible if any(cited_message(item) in messages for item in row.details.evidence)]
+        return Remembered(records=tuple(hydrate(row, self._reading.concepts) for row in rows))
+
+    async def _found(self, units: Sequence[Unit]) -> list[Finding | FactMemError]:
+        found: list[Finding | FactMemError] = [ModelError("not read yet")] * len(units)
+        limit = anyio.Semaphore(self._writing.concurrency)
+
+        async def read(number: int, unit: Unit) -> None:
+            async with limit:
+                try:
+                    found[number] = await self._read(unit)
+                except FactMemError as error:
+                    found[number] = error
+                except Exception as error:  # a detector of somebody's own may raise what it likes
+                    found[number] = ModelError(f"the detector or analyst failed: {type(error).__name__}")
+
+        async with anyio.create_task_group() as tasks:
+            for number, unit in enumerate(units):
+                tasks.start_soon(read, number, unit)
+        return found
+
+    async def _read(self, unit: Unit) -> Finding:
+        match unit.errand.kind:
+            case ErrandKind.DETECT:
+                return await self._detected(unit)
+            case ErrandKind.KEEP:
+                return await self._analysed(unit)
+            case ErrandKind.CONSOLIDATE:
+                return Finding(unit=unit, newcomers=tuple((read_words(item), False) for item in unit.words))
+
+    async def _detected(self, unit: Unit) -> Finding:
+        conversation = await to_thread.run_sync(rebuilt, [*unit.context, *unit.words])
+        request = attrs.evolve(unit.errand.request, in_use=await self._in_use(unit))
+        detection = await self._writing.detector.detect(conversation, request)
+        positions = {message_of(item.assertion.details): item.assertion.details for item in unit.words}
+        context = {message_of(item.assertion.details) for item in unit.context}
+        newcomers: list[tuple[Assertion, bool]] = []
+        dropped = Counter(detection.dropped)
+        for candidate in detection.candidates:
+            message = message_of(candidate.details)
+            if message in positions:
+                said = self._asserted(candidate, unit, positions[message])
+                newcomers += [(assertion, candidate.removed) for assertion in said]
+            elif message not in context:
+                dropped[DropReason.QUOTE_NOT_FOUND] += 1
+        return Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
+
+    def _asserted(self, candidate: Candidate, unit: Unit, words: FactDetails) -> tuple[Assertion, ...]:
+        place = Place(candidate.subject or unit.place.subject, unit.place.scope)
+        position = words.evidence[0].position
+        evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
+        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence))
+        # What a statement asks to be forgotten is not itself what is no more.
+        removed = candidate.removed and candidate.fact.concept.keyword != STATEMENT.keyword
+        return assertions_of(self._dated(candidate.fact), place, details, removed=removed)
+
+    async def _analysed(self, unit: Unit) -> Finding:
+        analysis = await self._analysis(unit)
+        place = Place(unit.place.subject, self._proposed(analysis.scope, unit.place.scope))
+        return Finding(
+            unit=unit,
+            newcomers=tuple(
+                (
+                    attrs.evolve(
+                        read_words(item), place=place, details=analysed_details(analysis, item.assertion.details)
+                    ),
+                    False,
+                )
+                for item in unit.words
+            ),
+        )
+
+    async def _analysis(self, unit: Unit) -> Analysis:
+        infer, analyst = unit.errand.infer, self._writing.analyst
+        if not infer or analyst is None:
+            return Analysis()
+        info = await self.info()
+        text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
+        analysis = await analyst.analyse(
+            text,
+            AnalysisRequest(
+                scope="scope" in infer,
+                categories="categories" in infer,
+                importance="importance" in infer,
+                scopes_in_use=tuple(str(scope) for scope in await self.list_scopes()),
+                categories_in_use=info.categories,
+            ),
+        )
+        return attrs.evolve(
+            analysis,
+            scope=analysis.scope if "scope" in infer else None,
+            categories=analysis.categories if "categories" in infer else (),
+            importance=analysis.importance if "importance" in infer else None,
+        )
+
+    def _proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
+        """A model's proposal is a wish: a path that is not legal leaves the words where they are."""
+        if not path or ".." in path.split("/"):
+            return otherwise
+        try:
+            return self._scope(path)
+        except InvalidDataError:
+            return otherwise
+
+    async def _in_use(self, unit: Unit) -> tuple[Concept[Any, Any], ...]:
+        request = unit.errand.request
+        subjects = {subject.key for subject in request.subjects} | {unit.place.subject.key}
+        rows = await self._visible(RecallFilter(scope=unit.place.scope, exact=True))
+        declared = self._reading.concepts
+        found = {
+            row.recorded.assertion.keyword: hydrate(row, declared).concept
+            for row in rows
+            if row.recorded.assertion.place.subject.key in subjects
+        }
+        found.pop(STATEMENT.keyword, None)
+        return tuple((dict(declared) | found).values())
+
+    async def _applied_or_single(
+        self, found: Sequence[Finding], *, tries: int = 5
+    ) -> dict[str, Remembered | FactMemError]:
+        """Apply findings in one transaction; where one of them stands in the way, each by itself."""
+        try:
+            return dict(await self._applied(found))
+        except (StateConflictError, ConceptConflictError, ModelError) as error:
+            if len(found) > 1:
+                results: dict[str, Remembered | FactMemError] = {}
+                for item in found:
+                    results |= await self._applied_or_single([item])
+                return results
+            (unit,) = (item.unit for item in found)
+            if not isinstance(error, StateConflictError):
+                return {unit.errand.id: error}
+            if await self._still_waiting(unit) and tries > 1:  # what it was compared with has changed meanwhile
+                return await self._applied_or_single(found, tries=tries - 1)
+            return {unit.errand.id: await self._standing(unit.words)}
+
+    async def _still_waiting(self, unit: Unit) -> bool:
+        waiting = await self._entries_in((AssertionState.PENDING,))
+        return not unit.waiting or unit.ids <= {recorded.id for recorded in waiting}
+
+    async def _applied(self, found: Sequence[Finding]) -> dict[str, Remembered]:
+        words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
+        newcomers = await self._newcomers(found)
+        places = {item.assertion.place.key for item in newcomers}
+        planned = await self._planned(newcomers, places, words.keys(), found[0].unit.errand)
+        before = await self._rows(places, without=words.keys())
+        statements = transaction(planned, words, keep_words=self._writing.keep_words)
+        receipts = await self._history().append([self._lasting_as_generated(statement) for statement in statements])
+        after = await self._rows(places)
+        changed = await to_thread.run_sync(changes, before, after, self._reading.concepts)
+        outcomes = {item.unit.errand.id: told(item, after, receipts, changed, self._reading.concepts) for item in found}
+        return with_the_rest(outcomes, changed)
+
+    async def _newcomers(self, found: Sequence[Finding]) -> list[Newcomer]:
+        said = [pair for item in found for pair in item.newcomers]
+        vectors = await self._vectors([assertion for assertion, _ in said])
+        return [
+            Newcomer(assertion=assertion, vector=vector, removal=removal)
+            for (assertion, removal), vector in zip(said, vectors, strict=True)
+        ]
+
+    async def _planned(
+        self,
+        newcomers: Sequence[Newcomer],
+        places: Iterable[tuple[Any, ...]],
+        words: Iterable[str],
+        errand: Errand,
+    ) -> Plan:
+        corpus = await self._corpus()
+        wanted = set(places)
+        seen = corpus.visible(self._reading.viewer)
+        known = [
+            (row, corpus.vector(number))
+            for number, row in enumerate(corpus.rows)
+            if seen[number] and row.recorded.assertion.place.key in wanted
+        ]
+        policy = attrs.evolve(self._writing.consolidation, metadata=errand.merge)
+        if errand.consolidate:
+            newcomers = await to_thread.run_sync(without_duplicates, newcomers, policy)
+        consolidator = self._writing.consolidator if errand.consolidate else None
+        log = await self._log_of(wanted)
+        planned = await plan(newcomers, known, consolidator, policy, log=log, leave_out=frozenset(words))
+        for error in planned.failures:
+            _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
+        return planned
+
+    async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
+        """What the viewer may see of the log of some places."""
+        viewer = self._reading.viewer
+        return [
+            entry
+            for entry in await self._mirror.log()
+            if not isinstance(entry, Recorded)
+            or (entry.assertion.place.key in places and entry.assertion.details.owner in (None, viewer))
+        ]
+
+    def _lasting_as_generated(self, statement: Statement) -> Statement:
+        """Let what a model's reading brought about last as long as the policy says."""
+        if not isinstance(statement, Append):
+            return statement
+        said = statement.assertion
+        operation = TtlOperation.GENERATE_CREATED if said.revises is None else TtlOperation.GENERATE_UPDATED
+        expiry = expires_at(self._writing.ttl, operation, self._reading.clock(), said.details.expires_at)
+        details = attrs.evolve(said.details, expires_at=expiry)
+        return attrs.evolve(statement, assertion=attrs.evolve(said, details=details))
+
+    async def _rows(self, places: Iterable[tuple[Any, ...]], *, without: Iterable[str] = ()) -> list[Current]:
+        """What is current at some places, of what the viewer sees."""
+        left_out = frozenset(without)
+        log = await self._log_of(set(places))
+        kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in left_out]
+        return await to_thread.run_sync(fold, kept, self._moment())

@@ -1,0 +1,321 @@
+"""Remembering: what is said is kept at once, and read by a model where there is one."""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from factmem.abc import Candidate, Conversation, DetectionRequest, Message, Receipt
+from factmem.detection import VerbatimDetector
+from factmem.errors import CapabilityError, InvalidDataError
+from factmem.fold import states_of
+from factmem.memory.errands import Errand, ErrandKind
+from factmem.memory.handover import Handover
+from factmem.memory.journal import Unit, handed_over
+from factmem.memory.outcomes import Remembered
+from factmem.memory.waiting import MemoryWaiting, to_pending
+from factmem.records import (
+    AssertionState,
+    Change,
+    ChangeKind,
+    FactDetails,
+    FactRecord,
+    MetadataMerge,
+    Place,
+    record_of,
+)
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+__all__ = ["Handed", "MemoryRemembering", "Order"]
+
+
+@attrs.frozen(kw_only=True)
+class Order:
+    """What the caller said about everything that is handed over in one call."""
+
+    place: Place
+    given: FactDetails
+    looking_for: DetectionRequest
+    infer: tuple[str, ...] = ()
+    consolidate: bool = True
+    merge: MetadataMerge = MetadataMerge.MERGE
+
+
+@attrs.frozen(kw_only=True)
+class Handed:
+    """What one conversation put into the store, and what of it is still to be read."""
+
+    receipts: tuple[Receipt, ...]
+    unit: Unit | None
+
+
+class MemoryRemembering(MemoryWaiting, abc.ABC):
+    """Takes in what is said."""
+
+    async def remember(
+        self,
+        what: str | Message | Conversation,
+        *,
+        subject: MemorySubject = MemorySubject.EVERYTHING,
+        scope: MemoryScope | str | None = None,
+        importance: float | None = None,
+        categories: Sequence[str] | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        expires_at: dt.datetime | None = None,
+        private: bool = False,
+        looking_for: DetectionRequest | None = None,
+        consolidate: bool = True,
+    ) -> Remembered:
+        """Keep what was said, secrets redacted.
+
+        A text is a memory itself. Without a model it is kept word for word; with one, what the caller
+        leaves out of scope, categories and importance is found out, and similar memories are updated or
+        retracted. A message or a conversation is searched for facts by the detector; without a model it
+        is kept word for word. Words of a tool, a document or an unknown origin are quarantined.
+
+        What is handed in twice is there once. When this returns it is on disk; if the model failed, then
+        as it was said, and `Remembered.failure` says so.
+
+        Args:
+            what: a text (said by the user, now), a message or a whole conversation.
+            subject: whom it is about.
+            scope: where it holds; left out, an analyst is asked where a text belongs, and what nobody
+                places lies in `MemoryScope.CROSS_PRODUCT`.
+            importance: from 0 to 1; 0.5 if nobody says.
+            categories: labels.
+            source: where it came from.
+            metadata: anything else, as JSON.
+            expires_at: from when on it is forgotten.
+            private: keep it for this memory's viewer alone.
+            looking_for: what to look for in a conversation; by default all facts about the subject,
+                those of the declared concepts first.
+            consolidate: whether to compare what is found with what is known.
+
+        Raises:
+            CapabilityError: the provider has the four verbs only and cannot keep evidence.
+            InvalidDataError: there is nothing to remember, or it was said in the future.
+            ReadOnlyError: this memory is read-only.
+        """
+        order = self._ordered(
+            subject, scope, importance, categories, source, metadata, expires_at, private, looking_for, consolidate
+        )
+        (handed,) = await self._hand_over([what], order)
+        return await self._outcome(handed) if handed.unit is None else await self._read_now(handed.unit)
+
+    async def remember_many(
+        self,
+        what: Sequence[str | Message | Conversation],
+        *,
+        subject: MemorySubject = MemorySubject.EVERYTHING,
+        scope: MemoryScope | str | None = None,
+        importance: float | None = None,
+        categories: Sequence[str] | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        expires_at: dt.datetime | None = None,
+        private: bool = False,
+        looking_for: DetectionRequest | None = None,
+        consolidate: bool = True,
+    ) -> Handover:
+        """Hand over many texts, messages or conversations; see `remember` for what becomes of each.
+
+        When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said;
+        it is read in the background. Whatever is not read when the process ends, the next one reads that
+        opens the store with a model.
+
+        Args:
+            what: texts, messages or conversations.
+            subject: see `remember`, as all the others.
+            scope: where they hold.
+            importance: from 0 to 1.
+            categories: labels.
+            source: where they came from.
+            metadata: anything else, as JSON.
+            expires_at: from when on they are forgotten.
+            private: keep them for this memory's viewer alone.
+            looking_for: what to look for in conversations.
+            consolidate: whether to compare what is found with what is known.
+
+        Raises:
+            CapabilityError: the memory was not opened with ``async with``, or the provider keeps no evidence.
+            InvalidDataError: one of them says nothing, or was said in the future; nothing was kept.
+            ReadOnlyError: this memory is read-only.
+        """
+        self._worker.check_running()
+        order = self._ordered(
+            subject, scope, importance, categories, source, metadata, expires_at, private, looking_for, consolidate
+        )
+        return await self._submitted(await self._hand_over(what, order))
+
+    async def extract(self, text: str) -> tuple[str, ...]:
+        """Return the atomic statements that a text makes, each understandable by itself. Nothing is stored.
+
+        A text that says nothing costs no call of a model.
+
+        Raises:
+            CapabilityError: this memory has no analyst to ask.
+            ModelError: the model failed.
+        """
+        if not text.strip():
+            return ()
+        if self._writing.analyst is None:
+            raise CapabilityError("to take a text apart needs a model: open the memory with model= or analyst=")
+        return tuple(await self._writing.analyst.extract(text))
+
+    @property
+    def _reads_words(self) -> bool:
+        """Whether there is anyone to read what an earlier process left, and leave to write what is found."""
+        writing = self._writing
+        anyone = writing.analyst or writing.consolidator or not isinstance(writing.detector, VerbatimDetector)
+        return bool(anyone) and not writing.read_only
+
+    def _ordered(
+        self,
+        subject: MemorySubject,
+        scope: MemoryScope | str | None,
+        importance: float | None,
+        categories: Sequence[str] | None,
+        source: str | None,
+        metadata: Mapping[str, Json] | None,
+        expires_at: dt.datetime | None,
+        private: bool,
+        looking_for: DetectionRequest | None,
+        consolidate: bool,
+    ) -> Order:
+        self._check_writable()
+        given = FactDetails(
+            importance=0.5 if importance is None else importance,
+            categories=tuple(categories or ()),
+            source=source,
+            metadata=metadata or {},
+            expires_at=expires_at,
+        )
+        asked = {"scope": scope, "categories": categories, "importance": importance}
+        return Order(
+            place=Place(subject, self._scope(MemoryScope.CROSS_PRODUCT if scope is None else scope)),
+            given=self._owned_details(given, private=private),
+            looking_for=self._looking_for(looking_for, subject),
+            infer=tuple(name for name, item in asked.items() if item is None),
+            consolidate=consolidate,
+        )
+
+    def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
+        if request is None:
+            return DetectionRequest(subjects=(subject,), concepts=self._reading.concepts.values(), open=True)
+        if request.subjects == (MemorySubject.EVERYTHING,):
+            return attrs.evolve(request, subjects=(subject,))
+        return request
+
+    async def _hand_over(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Handed]:
+        """Put words into the store, in one transaction."""
+        now = self._reading.clock()
+        errands = [self._errand(item, order) for item in what]
+        words = [await self._words(_conversation(item, now)) for item in what]
+        return await self._journalled([self._in_time(found) for found in words], errands, order)
+
+    async def _journalled(
+        self, found: Sequence[Sequence[Candidate]], errands: Sequence[Errand | None], order: Order
+    ) -> list[Handed]:
+        given = [order.given if errand else self._lasting(order.given, None) for errand in errands]
+        assertions = [
+            handed_over(each, order.place, details, errand)
+            for each, details, errand in zip(found, given, errands, strict=True)
+        ]
+        receipts = await self._receipts([said for each in assertions for said in each])
+        states = await self._states() if any(not receipt.new for receipt in receipts) else {}
+        handed, at = [], 0
+        for said, errand in zip(assertions, errands, strict=True):
+            mine = tuple(receipts[at : at + len(said)])
+            at += len(said)
+            handed.append(Handed(receipts=mine, unit=await self._unit(mine, errand, states)))
+        return handed
+
+    def _errand(self, what: object, order: Order) -> Errand | None:
+        """What is to be done with words; nothing, where no model has anything to say to them."""
+        writing = self._writing
+        infer = order.infer if writing.analyst is not None else ()
+        consolidate = order.consolidate and writing.consolidator is not None
+        kind = ErrandKind.KEEP if isinstance(what, str) else ErrandKind.DETECT
+        if kind is ErrandKind.KEEP and not infer and not consolidate:
+            return None
+        if kind is ErrandKind.DETECT and isinstance(writing.detector, VerbatimDetector):
+            return None
+        request = order.looking_for if kind is ErrandKind.DETECT else DetectionRequest()
+        return Errand(
+            id=uuid.uuid4().hex,
+            kind=kind,
+            consolidate=consolidate,
+            infer=infer if kind is ErrandKind.KEEP else (),
+            request=request,
+            merge=order.merge,
+        )
+
+    async def _words(self, conversation: Conversation) -> tuple[Candidate, ...]:
+        detector = self._writing.detector
+        verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._reading.clock)
+        return (await verbatim.detect(conversation, DetectionRequest())).candidates
+
+    def _in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
+        return [attrs.evolve(candidate, fact=self._dated(candidate.fact)) for candidate in found]
+
+    async def _unit(
+        self, receipts: Sequence[Receipt], errand: Errand | None, states: Mapping[str, AssertionState]
+    ) -> Unit | None:
+        """What is still to be read: what is new, and what could not be read when it was handed over before."""
+        if errand is None:
+            return None
+        failed = [receipt.recorded for receipt in receipts if states.get(receipt.recorded.id) is AssertionState.FAILED]
+        if failed:
+            await self._history().append([to_pending(recorded) for recorded in failed])
+        new = [receipt.recorded for receipt in receipts if receipt.new]
+        words = (*new, *failed)
+        return Unit(errand=errand, words=words) if words else None
+
+    async def _states(self) -> Mapping[str, AssertionState]:
+        return states_of(await self._mirror.log())
+
+    async def _outcome(self, handed: Handed) -> Remembered:
+        """What became of words that need no reading: kept as they are, or read before."""
+        if any(receipt.recorded.assertion.errand is not None for receipt in handed.receipts):
+            return await self._standing([receipt.recorded for receipt in handed.receipts])
+        records: dict[str, FactRecord[Any]] = {
+            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
+            for receipt in handed.receipts
+        }
+        created = (
+            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+            for receipt in handed.receipts
+            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+        )
+        return Remembered(records=tuple(records.values()), changes=tuple(created))
+
+    async def _submitted(self, handed: Sequence[Handed]) -> Handover:
+        ids = [item.unit.errand.id if item.unit else uuid.uuid4().hex for item in handed]
+        handover = Handover(ids)
+        for id, item in zip(ids, handed, strict=True):
+            if item.unit is None:
+                handover.settle(id, await self._outcome(item))
+        self._worker.submit(self._unit_reader, [item.unit for item in handed if item.unit is not None], handover)
+        return handover
+
+
+def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conversation:
+    match what:
+        case Conversation():
+            return what
+        case Message():
+            return Conversation(messages=(what,), started_at=what.timestamp or now)
+        case str():
+            if not what.strip():
+                raise InvalidDataError("there is nothing to remember in a blank text")
+            return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
+        case _:
+            raise InvalidDataError(f"cannot remember a {type(what).__name__}: give a text, a Message or a Conversation")

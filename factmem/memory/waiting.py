@@ -1,0 +1,115 @@
+"""What waits to be read, what could not be read, and what is kept apart."""
+
+from __future__ import annotations
+
+import abc
+from typing import Self
+
+from factmem.abc import StateRequest
+from factmem.fold import states_of
+from factmem.memory.dead_letters import DeadLetter, DeadLetters
+from factmem.memory.handover import Handover, UnitReader, Worker
+from factmem.memory.journal import Unit, settled_state, units_in
+from factmem.memory.outcomes import Remembered
+from factmem.memory.processing import MemoryProcessor
+from factmem.memory.quarantine import Quarantine
+from factmem.records import AssertionState, Recorded, StateChange, record_of
+
+__all__ = ["MemoryWaiting", "to_pending"]
+
+
+class MemoryWaiting(MemoryProcessor, abc.ABC):
+    """Looks after words that are not facts yet."""
+
+    _worker: Worker
+
+    @abc.abstractmethod
+    def as_viewer(self, viewer: str | None) -> Self:
+        """Return this memory as another viewer sees it."""
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """What came from an untrusted mouth, until somebody lets it in or turns it away."""
+        return Quarantine(
+            entries_in=self._entries_in, change_states=self._change_states, concepts=self._reading.concepts
+        )
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Words that a model could not read; they are kept as they were said."""
+        return DeadLetters(letters=self._letters, retry=self._read_again, dismiss=self._let_stand)
+
+    async def resume(self) -> Handover:
+        """Read in the background what an earlier process, of any owner, left unread. Done by itself at opening.
+
+        Raises:
+            CapabilityError: the memory was not opened with ``async with``.
+        """
+        self._worker.check_running()
+        units = await self._waiting(AssertionState.PENDING)
+        handover = Handover([unit.errand.id for unit in units])
+        for owner in dict.fromkeys(unit.given.owner for unit in units):
+            mine = [unit for unit in units if unit.given.owner == owner]
+            self._worker.submit(self.as_viewer(owner)._unit_reader, mine, handover)
+        return handover
+
+    @property
+    def _unit_reader(self) -> UnitReader:
+        return UnitReader(self._process, self._give_up)
+
+    async def _read_now(self, unit: Unit) -> Remembered:
+        (result,) = await self._process([unit])
+        return result if isinstance(result, Remembered) else await self._give_up(unit, result)
+
+    async def _waiting(self, state: AssertionState) -> list[Unit]:
+        log = await self._mirror.log()
+        recorded = [entry for entry in log if isinstance(entry, Recorded)]
+        return units_in(recorded, states_of(log), self._reading.concepts, state=state)
+
+    async def _letters(self) -> list[tuple[DeadLetter, Unit]]:
+        reasons = {
+            entry.assertion_id: entry
+            for entry in await self._mirror.log()
+            if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
+        }
+        visible = (None, self._reading.viewer)
+        units = [unit for unit in await self._waiting(AssertionState.FAILED) if unit.given.owner in visible]
+        return [(_letter(unit, reasons[unit.words[0].id]), unit) for unit in units]
+
+    async def _read_again(self, unit: Unit) -> Remembered:
+        self._check_writable()
+        await self._history().append([to_pending(recorded) for recorded in unit.words])
+        return await self._read_now(unit)
+
+    async def _let_stand(self, unit: Unit) -> None:
+        self._check_writable()
+        await self._history().append(
+            [
+                StateRequest(
+                    assertion_id=recorded.id,
+                    state=settled_state(recorded),
+                    reason="dismissed",
+                    expected=AssertionState.FAILED,
+                )
+                for recorded in unit.words
+            ]
+        )
+
+
+def to_pending(recorded: Recorded) -> StateRequest:
+    """Return the request that lets words wait again that could not be read."""
+    return StateRequest(
+        assertion_id=recorded.id,
+        state=AssertionState.PENDING,
+        reason="to be read again",
+        expected=AssertionState.FAILED,
+    )
+
+
+def _letter(unit: Unit, why: StateChange) -> DeadLetter:
+    return DeadLetter(
+        id=unit.errand.id,
+        records=tuple(record_of(recorded, state=AssertionState.FAILED) for recorded in unit.words),
+        failure=why.reason or "unknown",
+        failed_at=why.recorded_at,
+    )
