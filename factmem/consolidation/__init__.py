@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from factmem.consolidation.changes import changes
 from factmem.consolidation.duplicates import without_duplicates
+from factmem.consolidation.model_consolidator import InstructorConsolidator
 from factmem.consolidation.newcomers import Newcomer
 from factmem.consolidation.planning import Plan, plan
 from factmem.consolidation.policy import Approve, ConsolidationPolicy, Proposal
@@ -11,6 +12,7 @@ from factmem.consolidation.policy import Approve, ConsolidationPolicy, Proposal
 __all__ = [
     "Approve",
     "ConsolidationPolicy",
+    "InstructorConsolidator",
     "Newcomer",
     "Plan",
     "Proposal",

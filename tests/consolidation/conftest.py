@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
-from factmem.abc import Action, Append, Consolidator, Novelty, StateRequest, Verdict, Verdicts
+from factmem.abc import Action, Append, Consolidator, Novelty, Receipt, StateRequest, Verdict, Verdicts
 from factmem.consolidation import ConsolidationPolicy, Newcomer, Plan, changes, plan
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current, Moment, fold, states_of
@@ -99,7 +99,9 @@ class World:
         return list(zip(current, vectors, strict=True))
 
     async def whole_log(self) -> list[LogEntry]:
-        return [entry for tenant in ("acme", "other", None) for entry in await self.log(tenant)]
+        """The log of every tenant, by sequence number."""
+        log = [entry for tenant in ("acme", "other", None) for entry in await self.log(tenant)]
+        return sorted(log, key=lambda entry: entry.seq)
 
     async def plan(
         self,
@@ -120,11 +122,27 @@ class World:
         await self.provider.append(planned.statements)
         return planned, changes(before, await self.current())
 
+    async def take_back(self, planned: Plan, receipts: Sequence[Receipt]) -> None:
+        """Undo a plan by changes of state alone: retract what is new, restore what was retracted."""
+        new = [receipt.recorded.id for receipt in receipts if receipt.new]
+        gone = [item for item in planned.statements if isinstance(item, StateRequest)]
+        await self.provider.append(
+            [
+                *(StateRequest(assertion_id=id, state=AssertionState.RETRACTED) for id in new),
+                *(StateRequest(assertion_id=item.assertion_id, state=_expected(item)) for item in gone),
+            ]
+        )
+
     async def restore_everything(self) -> None:
         """Bring back all that is retracted."""
         log = await self.whole_log()
         retracted = [id for id, state in states_of(log).items() if state is AssertionState.RETRACTED]
         await self.provider.append([StateRequest(assertion_id=id, state=AssertionState.ACTIVE) for id in retracted])
+
+
+def _expected(request: StateRequest) -> AssertionState:
+    assert request.expected is not None
+    return request.expected
 
 
 @pytest.fixture

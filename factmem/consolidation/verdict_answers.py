@@ -1,0 +1,53 @@
+"""The pydantic model of a consolidator's answer. Imported when a question is asked, for pydantic is slow to load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from factmem.abc import Action, Verdict, Verdicts
+
+__all__ = ["ConsolidationAnswer", "KnownAnswer", "verdicts_from"]
+
+
+class KnownAnswer(BaseModel):
+    """What to do with one known record."""
+
+    number: int = Field(description="the number of the known record")
+    action: Literal["keep", "update", "delete"]
+    text: str | None = Field(default=None, description="for update: the whole new text")
+    reason: str | None = Field(default=None, description="why, in a few words")
+
+
+class ConsolidationAnswer(BaseModel):
+    """What to do about something new."""
+
+    known: list[KnownAnswer] = Field(default_factory=list, description="one item for each known record")
+    insert: bool = Field(default=True, description="whether the new statement becomes a record of its own")
+
+
+def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdicts:
+    """Return an answer as verdicts.
+
+    A number that was not shown is passed over; so is one about which the answer contradicts itself.
+
+    Args:
+        answer: the model's.
+        numbers: which record of the novelty has which number in the question.
+    """
+    verdicts: dict[int, Verdict] = {}
+    contradicted: set[int] = set()
+    for item in answer.known:
+        if not 0 <= item.number < len(numbers):
+            continue
+        number = numbers[item.number]
+        verdict = Verdict(action=Action(item.action), text=item.text, reason=item.reason)
+        if verdict.action is Action.UPDATE and not (item.text and item.text.strip()):
+            verdict = Verdict(action=Action.KEEP, reason=item.reason)
+        told = verdicts.setdefault(number, verdict)
+        if (told.action, told.text) != (verdict.action, verdict.text):
+            contradicted.add(number)
+    known = {number: verdict for number, verdict in verdicts.items() if number not in contradicted}
+    return Verdicts(insert=answer.insert, known=known)

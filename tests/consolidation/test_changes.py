@@ -1,0 +1,68 @@
+"""What happened between two folds, and planning twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+from factmem.abc import Action
+from factmem.consolidation import changes
+from factmem.facts import Concept
+from factmem.records import ChangeKind
+
+if TYPE_CHECKING:
+    from tests.consolidation.conftest import World
+
+
+async def test_each_record_is_created_updated_or_deleted_in_the_order_first_said(world: World) -> None:
+    (gone,) = await world.save(world.says("gone"))
+    (kept, _) = await world.save(world.says("kept", minute=1), world.says("untouched", minute=2))
+    before = await world.current()
+    await world.save(world.says("new", minute=4))
+    await world.save(attrs.evolve(world.says("kept, but better", minute=5), revises=kept.record_id, revised=kept.seq))
+    after = [item for item in await world.current() if item.recorded.record_id != gone.record_id]
+    found = [(change.kind, change.record.value) for change in changes(before, after)]
+    assert found[0] == (ChangeKind.DELETED, "gone")
+    assert sorted(found, key=str) == sorted(
+        [(ChangeKind.DELETED, "gone"), (ChangeKind.UPDATED, "kept, but better"), (ChangeKind.CREATED, "new")], key=str
+    )
+    (updated,) = [change for change in changes(before, after) if change.kind is ChangeKind.UPDATED]
+    assert updated.previous is not None
+    assert (updated.previous.value, updated.previous.id) == ("kept", updated.record.id)
+    assert changes(after, after) == []
+
+
+async def test_values_are_read_with_their_declared_concepts(world: World) -> None:
+    await world.save(world.typed("city", "Paris"))
+    (change,) = changes([], await world.current(), {"city": Concept.single("city", "where they live")})
+    assert change.record.concept.description == "where they live"
+    (change,) = changes([], await world.current(), {"city": Concept.multiple("city", "of another type")})
+    assert change.record.concept.description == "city"
+
+
+@pytest.mark.parametrize(
+    ("actions", "insert"),
+    [
+        ((), True),
+        ((Action.DELETE,), True),
+        ((Action.UPDATE,), False),
+        ((Action.UPDATE,), True),
+        ((Action.KEEP,), False),
+    ],
+    ids=["insert", "delete", "update", "both", "keep"],
+)
+async def test_the_same_newcomers_again_bring_nothing_about(
+    world: World, actions: tuple[Action, ...], insert: bool
+) -> None:
+    """Whatever was decided about them, and although the consolidator would decide the same again."""
+    await world.save(world.says("the user lives in Paris"))
+    newcomers = await world.newcomers(
+        world.says("the user lives in Berlin", minute=1), world.typed("city", "Berlin", minute=1)
+    )
+    consolidator = world.always(*actions, insert=insert, text="the user lives in Berlin now")
+    await world.consolidate(newcomers, consolidator)
+    asked = len(consolidator.asked)
+    planned, changed = await world.consolidate(newcomers, consolidator)
+    assert (planned.statements, changed, len(consolidator.asked)) == ((), [], asked)
