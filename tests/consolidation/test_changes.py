@@ -10,7 +10,7 @@ import pytest
 from factmem.abc import Action
 from factmem.consolidation import changes
 from factmem.facts import Concept
-from factmem.records import ChangeKind
+from factmem.records import ChangeKind, Evidence
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -32,6 +32,15 @@ async def test_each_record_is_created_updated_or_deleted_in_the_order_first_said
     assert updated.previous is not None
     assert (updated.previous.value, updated.previous.id) == ("kept", updated.record.id)
     assert changes(after, after) == []
+
+
+async def test_more_evidence_alone_is_an_update(world: World) -> None:
+    """Also where it was said before what the record shows."""
+    await world.save(world.says("it rains", minute=5, evidence=[Evidence(quote="now")]))
+    before = await world.current()
+    await world.save(world.says("it rains", minute=1, evidence=[Evidence(quote="then")]))
+    (change,) = changes(before, await world.current())
+    assert (change.kind, len(change.record.evidence)) == (ChangeKind.UPDATED, 2)
 
 
 async def test_values_are_read_with_their_declared_concepts(world: World) -> None:

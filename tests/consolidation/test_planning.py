@@ -193,8 +193,9 @@ async def test_a_record_that_somebody_relies_on_is_not_deleted_by_the_next(world
         keep = "today" in novelty.text
         return Verdicts(insert=not keep, known={0: Verdict(action=Action.KEEP if keep else Action.DELETE)})
 
-    await world.consolidate(await world.newcomers(first, second), world.answering(answer))
+    planned, _ = await world.consolidate(await world.newcomers(first, second), world.answering(answer))
     assert await world.texts() == [PARIS, BERLIN]
+    assert not any(isinstance(item, StateRequest) for item in planned.statements)
 
 
 async def test_what_the_assistant_says_does_not_touch_what_the_user_said(world: World) -> None:
@@ -248,6 +249,27 @@ async def test_a_find_that_looks_just_like_words_read_before_is_not_taken_for_th
     await world.provider.append([StateRequest(assertion_id=words.id, state=AssertionState.RETRACTED)])
     await world.consolidate(await world.newcomers(world.says(PARIS)))
     assert await world.texts() == [PARIS]
+
+
+async def test_words_that_stand_can_be_updated_like_any_record(world: World) -> None:
+    """The update waits for nothing, whatever the words have waited for."""
+    (words,) = await world.save(attrs.evolve(world.says(PARIS), errand={"kind": "x"}, state=AssertionState.PENDING))
+    await world.provider.append([StateRequest(assertion_id=words.id, state=AssertionState.ACTIVE)])
+    newcomers = await world.newcomers(world.says(BERLIN, minute=1, labels={"run": "2"}))
+    await world.consolidate(newcomers, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
+    (current,) = await world.current()
+    said = current.recorded.assertion
+    assert (said.data, said.state, said.errand) == (BERLIN + " now", AssertionState.ACTIVE, None)
+    assert said.details.labels == {"run": "2"}
+
+
+async def test_what_is_looked_away_from_does_not_make_its_find_known(world: World) -> None:
+    (words,) = await world.save(world.says(PARIS))
+    newcomers = await world.newcomers(world.says(PARIS))
+    assert (await world.plan(newcomers)).statements == ()
+    (append,) = (await world.plan(newcomers, leave_out=frozenset({words.id}))).statements
+    assert isinstance(append, Append)
+    assert append.assertion == words.assertion
 
 
 async def test_metadata_must_be_the_same_where_the_policy_says_so(world: World) -> None:
