@@ -1,7 +1,8 @@
 """factmem: a typed fact store for AI agents.
 
 The names here are what most programs need; the contracts are in `factmem.abc`, the parts of recall in
-`factmem.recall`, what tests need in `factmem.testing`. Nothing heavy is imported before it is used.
+`factmem.recall`, those that read words in `factmem.detection` and `factmem.consolidation`, the errors in
+`factmem.errors`, what tests need in `factmem.testing`. Nothing heavy is imported before it is used.
 """
 
 from __future__ import annotations
@@ -10,7 +11,21 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from factmem.abc import AgentMemoryProvider, Conversation, Embedder, EraseReceipt, Message
+    from factmem.abc import (
+        MANAGED_TOPICS,
+        MEMORY_ROLE,
+        AgentMemoryProvider,
+        Conversation,
+        DetectionExample,
+        DetectionRequest,
+        DropReason,
+        Embedder,
+        EraseReceipt,
+        LanguageModel,
+        Message,
+        Topic,
+    )
+    from factmem.consolidation import ConsolidationPolicy
     from factmem.errors import FactMemError
     from factmem.facts import (
         STATEMENT,
@@ -22,23 +37,55 @@ if TYPE_CHECKING:
         SingleConcept,
         SingleFact,
     )
-    from factmem.memory import BlockingMemory, FuturePolicy, Memory, RecordOrder, TtlPolicy
+    from factmem.llm import InstructorModel, language_model
+    from factmem.memory import (
+        Background,
+        BlockingMemory,
+        FuturePolicy,
+        Handover,
+        HandoverFailed,
+        HandoverFinished,
+        Memory,
+        MemoryEvent,
+        RecordOrder,
+        Remembered,
+        StoredSession,
+        Trigger,
+        TtlPolicy,
+    )
     from factmem.providers import InMemoryProvider, NoMemory, open_provider
     from factmem.recall import MetadataCondition, MetadataOperator, RecallMatch, RecallSettings
-    from factmem.records import Change, ChangeKind, Evidence, FactDetails, FactRecord, MetadataMerge, Origin
+    from factmem.records import (
+        AssertionState,
+        Change,
+        ChangeKind,
+        Evidence,
+        FactDetails,
+        FactRecord,
+        MetadataMerge,
+        Origin,
+    )
     from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
     from factmem.subjects import MemorySubject
 
     __version__: str
 
 __all__ = [
+    "MANAGED_TOPICS",
+    "MEMORY_ROLE",
     "STATEMENT",
     "AgentMemoryProvider",
+    "AssertionState",
+    "Background",
     "BlockingMemory",
     "Change",
     "ChangeKind",
     "Concept",
+    "ConsolidationPolicy",
     "Conversation",
+    "DetectionExample",
+    "DetectionRequest",
+    "DropReason",
     "Embedder",
     "EraseReceipt",
     "Evidence",
@@ -48,8 +95,14 @@ __all__ = [
     "FactRecord",
     "FactType",
     "FuturePolicy",
+    "Handover",
+    "HandoverFailed",
+    "HandoverFinished",
     "InMemoryProvider",
+    "InstructorModel",
+    "LanguageModel",
     "Memory",
+    "MemoryEvent",
     "MemoryScope",
     "MemoryScopesProfile",
     "MemorySubject",
@@ -64,15 +117,34 @@ __all__ = [
     "RecallMatch",
     "RecallSettings",
     "RecordOrder",
+    "Remembered",
     "ScopeKind",
     "SingleConcept",
     "SingleFact",
+    "StoredSession",
+    "Topic",
+    "Trigger",
     "TtlPolicy",
+    "language_model",
     "open_provider",
 ]
 
 _HOME = {
-    "abc": ("AgentMemoryProvider", "Conversation", "Embedder", "EraseReceipt", "Message"),
+    "abc": (
+        "MANAGED_TOPICS",
+        "MEMORY_ROLE",
+        "AgentMemoryProvider",
+        "Conversation",
+        "DetectionExample",
+        "DetectionRequest",
+        "DropReason",
+        "Embedder",
+        "EraseReceipt",
+        "LanguageModel",
+        "Message",
+        "Topic",
+    ),
+    "consolidation": ("ConsolidationPolicy",),
     "errors": ("FactMemError",),
     "facts": (
         "STATEMENT",
@@ -84,10 +156,34 @@ _HOME = {
         "SingleConcept",
         "SingleFact",
     ),
-    "memory": ("BlockingMemory", "FuturePolicy", "Memory", "RecordOrder", "TtlPolicy"),
+    "llm": ("InstructorModel", "language_model"),
+    "memory": (
+        "Background",
+        "BlockingMemory",
+        "FuturePolicy",
+        "Handover",
+        "HandoverFailed",
+        "HandoverFinished",
+        "Memory",
+        "MemoryEvent",
+        "RecordOrder",
+        "Remembered",
+        "StoredSession",
+        "Trigger",
+        "TtlPolicy",
+    ),
     "providers": ("InMemoryProvider", "NoMemory", "open_provider"),
     "recall": ("MetadataCondition", "MetadataOperator", "RecallMatch", "RecallSettings"),
-    "records": ("Change", "ChangeKind", "Evidence", "FactDetails", "FactRecord", "MetadataMerge", "Origin"),
+    "records": (
+        "AssertionState",
+        "Change",
+        "ChangeKind",
+        "Evidence",
+        "FactDetails",
+        "FactRecord",
+        "MetadataMerge",
+        "Origin",
+    ),
     "scopes": ("MemoryScope", "MemoryScopesProfile", "ScopeKind"),
     "subjects": ("MemorySubject",),
 }
