@@ -124,7 +124,7 @@ class IncompleteProfileError(FactMemError, LookupError):
             f"nothing is known of {', '.join(missing)}, which {profile} needs: give these fields a default, "
             "or ask for a partial profile"
         )
-        self.missing = tuple(missing)
+        self.missing: tuple[str, ...] = tuple(missing)
 
 
 class ReadOnlyError(FactMemError, PermissionError):

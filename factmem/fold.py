@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
@@ -28,7 +28,18 @@ from factmem.records import (
 )
 from factmem.values import canonical_bytes
 
-__all__ = ["Current", "Moment", "fold", "has_expired", "record_key", "revisions", "said_order", "states_of"]
+__all__ = [
+    "Current",
+    "Moment",
+    "fold",
+    "has_expired",
+    "never_let_in",
+    "record_key",
+    "revisions",
+    "said_order",
+    "states_of",
+    "taken_back",
+]
 
 
 @attrs.frozen(kw_only=True)
@@ -140,6 +151,44 @@ def has_expired(said: Assertion, moment: Moment) -> bool:
     """Whether an assertion has expired at a moment."""
     expires_at = said.details.expires_at
     return expires_at is not None and expires_at <= (moment.as_of or moment.known_at or moment.now)
+
+
+def never_let_in(log: Iterable[LogEntry]) -> set[str]:
+    """Return the ids of assertions that began in quarantine and have not counted so far."""
+    return {
+        recorded.id
+        for recorded, states in _lives(log)
+        if not recorded.assertion.details.origin.trusted
+        and recorded.assertion.state is not AssertionState.RETRACTED
+        and not any(map(recorded.assertion.counts, states))
+    }
+
+
+def taken_back(log: Iterable[LogEntry]) -> set[str]:
+    """Return the ids of assertions that are retracted, and counted until they were."""
+    return {
+        recorded.id
+        for recorded, states in _lives(log)
+        if states[-1] is AssertionState.RETRACTED
+        and recorded.assertion.counts(states[-2] if states[1:] else states[-1])
+    }
+
+
+def _lives(log: Iterable[LogEntry]) -> Iterator[tuple[Recorded, list[AssertionState]]]:
+    """Yield every assertion with the states it was in, in their order."""
+    changes: dict[str, list[StateChange]] = defaultdict(list)
+    entries: list[Recorded] = []
+    for entry in log:
+        match entry:
+            case Recorded():
+                entries.append(entry)
+            case StateChange():
+                changes[entry.assertion_id].append(entry)
+            case Tombstone():
+                pass
+    for recorded in entries:
+        later = sorted(changes.get(recorded.id, ()), key=lambda change: change.seq)
+        yield recorded, [recorded.assertion.state, *(change.state for change in later)]
 
 
 def _counts(recorded: Recorded, states: Mapping[str, AssertionState], moment: Moment) -> bool:

@@ -156,7 +156,7 @@ class Assertion:
 
     @functools.cached_property
     def fingerprint(self) -> bytes:
-        """The same assertion handed in twice has the same fingerprint: place, owner, value, time and message."""
+        """The same assertion handed in twice has the same one: place, owner, value, time, origin, message."""
         scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence
         # Names are the same only if they are equal; values are if their canonical bytes are.
         identity = [
@@ -168,6 +168,7 @@ class Assertion:
             _digest(canonical_bytes(self.data)).hex(),
             self.removed,
             self.timestamp.isoformat(),
+            self.details.origin.value,
             [[item.conversation_id, item.message_id] for item in evidence[:1]],
             self.revises,
             self.revised,

@@ -37,9 +37,9 @@ class DeadLetter:
 class DeadLetters:
     """Words that could not be read. See `Memory.dead_letters`."""
 
-    _letters: Callable[[], Awaitable[Sequence[tuple[DeadLetter, Unit]]]]
-    _retry: Callable[[Unit], Awaitable[Remembered]]
-    _dismiss: Callable[[Unit], Awaitable[None]]
+    _letters: Callable[[], Awaitable[Sequence[tuple[DeadLetter, Unit]]]] = attrs.field(alias="letters")
+    _retry: Callable[[Unit], Awaitable[Remembered]] = attrs.field(alias="retry")
+    _dismiss: Callable[[Unit], Awaitable[None]] = attrs.field(alias="dismiss")
 
     async def list(self) -> tuple[DeadLetter, ...]:
         """Return them, in the order handed over."""

@@ -24,7 +24,7 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
-from factmem.detection import InstructorAnalyst, InstructorDetector, VerbatimDetector
+from factmem.detection import InstructorAnalyst, InstructorDetector, VerbatimDetector, redact
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
@@ -140,7 +140,7 @@ class Memory(MemoryStreaming, MemoryLifecycle):
             provider=self._provider,
             detector=detector or (InstructorDetector(model, clock=clock) if model else VerbatimDetector(clock=clock)),
             analyst=analyst or (InstructorAnalyst(model) if model else None),
-            consolidator=consolidator or (InstructorConsolidator(model) if model else None),
+            consolidator=consolidator or (InstructorConsolidator(model, redact=_redacted) if model else None),
             consolidation=consolidation,
             keep_words=keep_words,
             concurrency=background.concurrency,
@@ -195,7 +195,8 @@ class Memory(MemoryStreaming, MemoryLifecycle):
         """Erase records with all their history, vectors and index entries. There is no way back.
 
         What is given combines by AND. A record is meant as it is now; one that is not current any more
-        (retracted, expired, quarantined) as it was last. All of its revisions are erased.
+        (retracted, expired, quarantined) as it was last. All of its revisions are erased, and
+        so are the words it was found in, where they were kept only so as not to be read twice.
 
         Args:
             record_ids: these records.
@@ -224,7 +225,7 @@ class Memory(MemoryStreaming, MemoryLifecycle):
             before=before,
             metadata=metadata,
         )
-        return await self._eraser().erase([record.id for record in doomed], tenant=self._reading.tenant)
+        return await self._erase(doomed)
 
     async def would_forget(
         self,
@@ -315,6 +316,10 @@ class Memory(MemoryStreaming, MemoryLifecycle):
 
     def _moment(self) -> Moment:
         return Moment(now=self._reading.clock())
+
+
+def _redacted(text: str) -> str:
+    return redact(text).text
 
 
 def _aware(when: dt.datetime) -> dt.datetime:

@@ -7,19 +7,24 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from factmem.errors import CapabilityError, FactMemError, ModelUnavailableError
+from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelUnavailableError
 from factmem.memory.journal import Unit
 from factmem.memory.outcomes import Remembered
 
 __all__ = ["Background", "Handover", "HandoverFailed", "HandoverFinished", "MemoryEvent", "UnitReader", "Worker"]
 
 _log = logging.getLogger("factmem")
+
+
+def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
 
 
 @attrs.frozen(kw_only=True)
@@ -32,8 +37,8 @@ class Background:
         backoff: how long to wait before the second attempt; twice as long before each further one.
     """
 
-    concurrency: int = attrs.field(default=4, validator=attrs.validators.ge(1))
-    attempts: int = attrs.field(default=3, validator=attrs.validators.ge(1))
+    concurrency: int = attrs.field(default=4, validator=_positive)
+    attempts: int = attrs.field(default=3, validator=_positive)
     backoff: dt.timedelta = dt.timedelta(seconds=2)
 
 
@@ -63,7 +68,7 @@ class HandoverFailed:
     error: FactMemError
 
 
-MemoryEvent = HandoverFinished | HandoverFailed
+MemoryEvent: TypeAlias = HandoverFinished | HandoverFailed
 """What a memory tells whoever listens."""
 
 
@@ -75,7 +80,7 @@ class Handover:
     """
 
     def __init__(self, ids: Sequence[str]) -> None:
-        self.ids = tuple(ids)
+        self.ids: tuple[str, ...] = tuple(ids)
         self._outcomes: dict[str, Remembered] = {}
         self._over = anyio.Event()
 

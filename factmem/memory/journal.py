@@ -9,7 +9,7 @@ lets them stand). What was handed over twice is there once, and what was read is
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,10 +17,21 @@ import attrs
 from factmem.abc import Candidate, Conversation, Message
 from factmem.errors import CodecError
 from factmem.facts import Concept
+from factmem.fold import states_of
 from factmem.memory.errands import Errand, errand_from, errand_json
-from factmem.records import Assertion, AssertionState, FactDetails, Place, Recorded, assertions_of
+from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
 
-__all__ = ["Unit", "detailed", "errands_in", "handed_over", "in_order", "rebuilt", "settled_state", "units_in"]
+__all__ = [
+    "Unit",
+    "detailed",
+    "errands_in",
+    "handed_over",
+    "in_order",
+    "rebuilt",
+    "settled_state",
+    "units_in",
+    "words_behind",
+]
 
 
 @attrs.frozen(kw_only=True)
@@ -121,6 +132,34 @@ def errands_in(log: Iterable[Recorded], concepts: Mapping[str, Concept[Any, Any]
 def settled_state(recorded: Recorded) -> AssertionState:
     """Return the state of words that nothing is waited for any more: by whose they are."""
     return AssertionState.ACTIVE if recorded.assertion.details.origin.trusted else AssertionState.QUARANTINED
+
+
+def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[Recorded]:
+    """Return the words that records were found in, where they count no more and are kept only as read.
+
+    Args:
+        log: what somebody may see.
+        record_ids: the records, with all their revisions.
+    """
+    entries = list(log)
+    states = states_of(entries)
+    recorded = [entry for entry in entries if isinstance(entry, Recorded)]
+    messages = {
+        (entry.assertion.details.owner, item.conversation_id, item.message_id)
+        for entry in recorded
+        if entry.record_id in record_ids
+        for item in entry.assertion.details.evidence
+    }
+    return [
+        entry
+        for entry in recorded
+        if entry.assertion.errand is not None
+        and states.get(entry.id) is AssertionState.RETRACTED
+        and any(
+            (entry.assertion.details.owner, item.conversation_id, item.message_id) in messages
+            for item in entry.assertion.details.evidence
+        )
+    ]
 
 
 def in_order(words: Iterable[Recorded]) -> tuple[Recorded, ...]:

@@ -18,6 +18,7 @@ from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import Current, fold, revisions, said_order, states_of
 from factmem.memory.expiry import ExpiryReceipt, TtlOperation, after, expires_at, outlived
 from factmem.memory.filtering import Filters
+from factmem.memory.journal import words_behind
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.rollback import changed_log, current_of, revision_in, rollback_requests
 from factmem.memory.writing import MemoryWriter
@@ -254,7 +255,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         records = await self._meant(wanted)
         erased = EraseReceipt(erased=0)
         if records and not dry_run:
-            erased = await self._eraser().erase([record.id for record in records], tenant=self._reading.tenant)
+            erased = await self._erase(records)
         return PurgeResult(records=tuple(records), dry_run=dry_run, erased=erased)
 
     async def save_profile(
@@ -314,6 +315,16 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             return [record_of(recorded, _undeclared(recorded.assertion), state=state) for recorded, state in meant]
 
         return await to_thread.run_sync(select)
+
+    async def _erase(self, records: Sequence[FactRecord[Any]]) -> EraseReceipt:
+        """Erase records, and the words they were found in that are left of them in the journal."""
+        ids = {record.id for record in records}
+        words = await to_thread.run_sync(words_behind, await self._seen_log(), ids)
+        return await self._eraser().erase(
+            [record.id for record in records],
+            tenant=self._reading.tenant,
+            assertion_ids=[recorded.id for recorded in words],
+        )
 
     def _eraser(self) -> Erases:
         provider = self._writing.provider

@@ -31,9 +31,11 @@ from factmem.memory.settling import (
     Finding,
     analysed_details,
     cited_message,
+    kept_apart,
     manner_of,
     message_of,
     read_words,
+    removals,
     told,
     transaction,
     with_the_rest,
@@ -130,7 +132,8 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
 
     async def _detected(self, unit: Unit) -> Finding:
         conversation = await to_thread.run_sync(rebuilt, [*unit.context, *unit.words])
-        request = attrs.evolve(unit.errand.request, in_use=await self._in_use(unit))
+        here = await self._visible(RecallFilter(scope=unit.place.scope, exact=True))
+        request = attrs.evolve(unit.errand.request, in_use=self._in_use(unit, here))
         detection = await self._writing.detector.detect(conversation, request)
         positions = {message_of(item.assertion.details): item.assertion.details for item in unit.words}
         context = {message_of(item.assertion.details) for item in unit.context}
@@ -139,20 +142,28 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         for candidate in detection.candidates:
             message = message_of(candidate.details)
             if message in positions:
-                said = self._asserted(candidate, unit, positions[message])
+                said = self._asserted(candidate, unit, positions[message], here)
                 newcomers += [(assertion, candidate.removed) for assertion in said]
             elif message not in context:
                 dropped[DropReason.QUOTE_NOT_FOUND] += 1
         return Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
 
-    def _asserted(self, candidate: Candidate, unit: Unit, words: FactDetails) -> tuple[Assertion, ...]:
+    def _asserted(
+        self, candidate: Candidate, unit: Unit, words: FactDetails, here: Sequence[Current]
+    ) -> tuple[Assertion, ...]:
         place = Place(candidate.subject or unit.place.subject, unit.place.scope)
         position = words.evidence[0].position
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
         details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence))
+        fact = self._dated(candidate.fact)
+        if candidate.cleared is not None and (
+            gone := removals(candidate.cleared, place, details, fact.timestamp, here)
+        ):
+            return gone
         # What a statement asks to be forgotten is not itself what is no more.
-        removed = candidate.removed and candidate.fact.concept.keyword != STATEMENT.keyword
-        return assertions_of(self._dated(candidate.fact), place, details, removed=removed)
+        removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
+        state = AssertionState.QUARANTINED if candidate.quarantined else AssertionState.ACTIVE
+        return tuple(attrs.evolve(said, state=state) for said in assertions_of(fact, place, details, removed=removed))
 
     async def _analysed(self, unit: Unit) -> Finding:
         analysis = await self._analysis(unit)
@@ -202,14 +213,13 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         except InvalidDataError:
             return otherwise
 
-    async def _in_use(self, unit: Unit) -> tuple[Concept[Any, Any], ...]:
+    def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
         request = unit.errand.request
         subjects = {subject.key for subject in request.subjects} | {unit.place.subject.key}
-        rows = await self._visible(RecallFilter(scope=unit.place.scope, exact=True))
         declared = self._reading.concepts
         found = {
             row.recorded.assertion.keyword: hydrate(row, declared).concept
-            for row in rows
+            for row in here
             if row.recorded.assertion.place.subject.key in subjects
         }
         found.pop(STATEMENT.keyword, None)
@@ -248,7 +258,8 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         receipts = await self._history().append([self._lasting_as_generated(statement) for statement in statements])
         after = await self._rows(places)
         changed = await to_thread.run_sync(changes, before, after, self._reading.concepts)
-        outcomes = {item.unit.errand.id: told(item, after, receipts, changed, self._reading.concepts) for item in found}
+        apart = kept_apart(statements, receipts, words)
+        outcomes = {item.unit.errand.id: told(item, after, apart, changed, self._reading.concepts) for item in found}
         return with_the_rest(outcomes, changed)
 
     async def _newcomers(self, found: Sequence[Finding]) -> list[Newcomer]:
@@ -296,11 +307,14 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
         """Let what a model's reading brought about last as long as the policy says."""
-        if not isinstance(statement, Append):
-            return statement
-        said = statement.assertion
-        operation = TtlOperation.GENERATE_CREATED if said.revises is None else TtlOperation.GENERATE_UPDATED
-        expiry = expires_at(self._writing.ttl, operation, self._reading.clock(), said.details.expires_at)
+        if not isinstance(statement, Append) or statement.assertion.removed:
+            return statement  # a removal that expired would bring back what it removed
+        said, now, policy = statement.assertion, self._reading.clock(), self._writing.ttl
+        inherited = said.details.expires_at
+        if said.revises is None:
+            expiry = expires_at(policy, TtlOperation.GENERATE_CREATED, now, inherited)
+        else:
+            expiry = expires_at(policy, TtlOperation.GENERATE_UPDATED, now) or inherited
         details = attrs.evolve(said.details, expires_at=expiry)
         return attrs.evolve(statement, assertion=attrs.evolve(said, details=details))
 

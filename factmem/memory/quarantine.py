@@ -2,92 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
+from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept
 from factmem.records import AssertionState, Change, ChangeKind, FactRecord, Recorded, record_of
 
-__all__ = ["ChangeStates", "EntriesIn", "Quarantine"]
-
-EntriesIn = Callable[[Collection[AssertionState]], Awaitable[Sequence[Recorded]]]
-"""Gives what the viewer may see that is in one of some states."""
-
-_QUARANTINED: Final = (AssertionState.QUARANTINED,)
-
-
-class ChangeStates(Protocol):
-    """Changes the states of what the viewer may see."""
-
-    async def __call__(
-        self, record_ids: Collection[str], before: Collection[AssertionState], after: AssertionState, reason: str | None
-    ) -> None:
-        """Change everything of these records that is in one of the states ``before``.
-
-        Raises:
-            RecordNotFoundError: a record has nothing in that state; nothing was changed.
-        """
-        ...
+__all__ = ["Quarantine"]
 
 
 @attrs.frozen(kw_only=True)
 class Quarantine:
-    """What is kept apart: neither loaded nor recalled nor counted, until it is let in. See `Memory.quarantine`."""
+    """What is kept apart: neither loaded nor recalled nor counted, until it is let in. See `Memory.quarantine`.
 
-    _entries_in: EntriesIn
-    _change_states: ChangeStates
-    _concepts: Mapping[str, Concept[Any, Any]]
+    What is planted may say to be of a record that the user filled long ago. So an entry here goes by an id
+    of its own, which names nothing outside the quarantine.
+    """
 
-    async def list(self) -> tuple[FactRecord[Any], ...]:
-        """Return what is quarantined, oldest first, each with its evidence and origin."""
-        return tuple(self._record(entry) for entry in await self._entries_in(_QUARANTINED))
+    _entries: Callable[[], Awaitable[Sequence[tuple[Recorded, AssertionState]]]] = attrs.field(alias="entries")
+    _change_states: Callable[[Sequence[Recorded], AssertionState, str | None], Awaitable[None]] = attrs.field(
+        alias="change_states"
+    )
+    _concepts: Mapping[str, Concept[Any, Any]] = attrs.field(alias="concepts")
 
-    async def accept(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Let records in: from now on they are facts like any other.
+    async def list(self, *, rejected: bool = False) -> tuple[FactRecord[Any], ...]:
+        """Return what is quarantined, in the order recorded, each with its evidence and origin.
 
         Args:
-            record_ids: which.
+            rejected: return what was turned away instead.
+        """
+        wanted = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
+        return tuple(self._record(entry, state) for entry, state in await self._entries() if state is wanted)
+
+    async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Let entries in, also such as were turned away: from now on they are facts like any other.
+
+        Args:
+            ids: which, as `list` gives them.
             reason: why, and who says so, for the audit trail.
 
         Raises:
-            RecordNotFoundError: an id names nothing quarantined; none was let in.
+            RecordNotFoundError: an id names nothing that is kept apart; none was let in.
             ConceptConflictError: the place holds another type under its keyword; none was let in.
+            StateConflictError: somebody else decided about one meanwhile; none was let in.
             ReadOnlyError: the memory is read-only.
         """
-        kept = await self._changed(record_ids, AssertionState.ACTIVE, reason)
+        chosen = await self._chosen(ids)
+        await self._change_states(chosen, AssertionState.ACTIVE, reason)
         return tuple(
-            Change(kind=ChangeKind.CREATED, record=attrs.evolve(record, state=AssertionState.ACTIVE)) for record in kept
+            Change(kind=ChangeKind.CREATED, record=record_of(entry, self._declared(entry))) for entry in chosen
         )
 
-    async def reject(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Turn records away. They can be brought back by `Memory.restore`, and erased by `Memory.forget`.
+    async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Turn entries away. They stay where they were planted, unheard, and `accept` can still let them in.
 
         Args:
-            record_ids: which.
+            ids: which, as `list` gives them.
             reason: why, and who says so, for the audit trail.
 
         Raises:
-            RecordNotFoundError: an id names nothing quarantined; none was turned away.
+            RecordNotFoundError: an id names nothing that is kept apart; none was turned away.
+            StateConflictError: somebody else decided about one meanwhile; none was turned away.
             ReadOnlyError: the memory is read-only.
         """
+        chosen = await self._chosen(ids)
+        await self._change_states(chosen, AssertionState.RETRACTED, reason)
         return tuple(
-            Change(kind=ChangeKind.DELETED, record=record)
-            for record in await self._changed(record_ids, AssertionState.RETRACTED, reason)
+            Change(kind=ChangeKind.DELETED, record=self._record(entry, AssertionState.RETRACTED)) for entry in chosen
         )
 
-    async def _changed(
-        self, record_ids: Collection[str], state: AssertionState, reason: str | None
-    ) -> Sequence[FactRecord[Any]]:
-        records = [record for record in await self.list() if record.id in record_ids]
-        await self._change_states(record_ids, _QUARANTINED, state, reason)
-        return records
+    async def _chosen(self, ids: Sequence[str]) -> Sequence[Recorded]:
+        entries = {entry.id: entry for entry, _ in await self._entries()}
+        if missing := set(ids) - entries.keys():
+            raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is kept apart: see list()")
+        return [entries[id] for id in dict.fromkeys(ids)]
 
-    def _record(self, entry: Recorded) -> FactRecord[Any]:
-        concept = self._concepts.get(entry.assertion.keyword)
-        fits = concept is not None and (concept.fact_type, concept.shape) == (
-            entry.assertion.fact_type,
-            entry.assertion.shape,
-        )
-        return record_of(entry, concept if fits else None, state=AssertionState.QUARANTINED)
+    def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
+        return attrs.evolve(record_of(entry, self._declared(entry), state=state), id=entry.id)
+
+    def _declared(self, entry: Recorded) -> Concept[Any, Any] | None:
+        said, concept = entry.assertion, self._concepts.get(entry.assertion.keyword)
+        fits = concept is not None and (concept.fact_type, concept.shape) == (said.fact_type, said.shape)
+        return concept if fits else None

@@ -13,7 +13,7 @@ from anyio import to_thread
 from factmem.abc import Embedder
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, Moment, revisions
+from factmem.fold import Current, Moment, never_let_in, revisions
 from factmem.memory.filtering import Filters, RecordOrder, RecordPage, filter_of, page_of, sorted_rows
 from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.memory.profiles import PartialProfile, ProfileSchema
@@ -29,7 +29,7 @@ from factmem.recall import (
     hydrate,
     ranked,
 )
-from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, record_of
+from factmem.records import FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import check_text
@@ -255,10 +255,11 @@ class MemoryReader(abc.ABC):
         wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
         log = [entry for entry in await self._mirror.log() if self._is_of(entry, wanted)]
         declared = concept if isinstance(concept, Concept) else self._reading.concepts.get(keyword)
+        apart = never_let_in(log)
         return [
             record_of(recorded, declared, state=state)
             for recorded, state in revisions(log, self._moment())
-            if state is not AssertionState.QUARANTINED
+            if recorded.id not in apart
             and not recorded.assertion.removed
             and (labels or {}).items() <= recorded.assertion.details.labels.items()
         ]

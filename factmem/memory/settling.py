@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import attrs
 
 from factmem.abc import Analysis, Append, DropReason, Receipt, Statement, StateRequest
 from factmem.consolidation import Plan
-from factmem.facts import Concept
+from factmem.facts import Concept, FactType
 from factmem.fold import Current
 from factmem.memory.journal import Unit, settled_state
 from factmem.memory.outcomes import Remembered
@@ -22,6 +23,7 @@ from factmem.records import (
     FactDetails,
     FactRecord,
     MetadataMerge,
+    Place,
     Recorded,
     record_of,
 )
@@ -30,9 +32,11 @@ __all__ = [
     "Finding",
     "analysed_details",
     "cited_message",
+    "kept_apart",
     "manner_of",
     "message_of",
     "read_words",
+    "removals",
     "told",
     "transaction",
     "with_the_rest",
@@ -82,15 +86,47 @@ def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
     return (evidence.conversation_id, evidence.message_id)
 
 
+def removals(
+    cleared: Concept[Any, Any], place: Place, details: FactDetails, said_at: dt.datetime, here: Sequence[Current]
+) -> tuple[Assertion, ...]:
+    """Return the removals of everything that is known of a concept at a place, of one owner.
+
+    Args:
+        cleared: the concept whose values go.
+        place: where.
+        details: of the removals; their owner is whose facts go.
+        said_at: when that was said.
+        here: what is current at that place, and elsewhere.
+    """
+    known = (row.recorded.assertion for row in here if row.recorded.assertion.keyword == cleared.keyword)
+    return tuple(
+        attrs.evolve(
+            said,
+            data=None if said.fact_type is FactType.SINGLE else said.data,
+            timestamp=said_at,
+            removed=True,
+            valid_from=None,
+            valid_to=None,
+            details=details,
+            revises=None,
+            revised=None,
+            errand=None,
+            state=AssertionState.ACTIVE,
+        )
+        for said in known
+        if (said.place.key, said.details.owner) == (place.key, details.owner)
+    )
+
+
 def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep_words: bool) -> list[Statement]:
     """Add to a plan what becomes of the words: they stand where they are themselves what was found."""
     waiting = {recorded.assertion.fingerprint: recorded for recorded in words.values()}
     statements: list[Statement] = []
-    stand: set[str] = set()
+    stand: dict[str, AssertionState] = {}
     for statement in planned.statements:
         match statement:
             case Append(assertion=said) if (recorded := waiting.get(said.fingerprint)) is not None:
-                stand.add(recorded.id)
+                stand[recorded.id] = said.state
                 if said.details != recorded.assertion.details:
                     revised = attrs.evolve(said, revises=recorded.record_id, revised=recorded.seq)
                     statements.append(attrs.evolve(statement, assertion=revised))
@@ -99,7 +135,7 @@ def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep_words: boo
     closing = [
         StateRequest(
             assertion_id=recorded.id,
-            state=settled_state(recorded) if recorded.id in stand or keep_words else AssertionState.RETRACTED,
+            state=stand.get(recorded.id, settled_state(recorded) if keep_words else AssertionState.RETRACTED),
             expected=AssertionState.PENDING,
         )
         for recorded in words.values()
@@ -107,10 +143,21 @@ def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep_words: boo
     return [*closing, *statements]
 
 
+def kept_apart(
+    statements: Sequence[Statement], receipts: Sequence[Receipt], words: Mapping[str, Recorded]
+) -> list[Recorded]:
+    """Return what a transaction has put into quarantine, of what it appended and of the words themselves."""
+    requests = (statement for statement in statements if isinstance(statement, StateRequest))
+    stand = (request.assertion_id for request in requests if request.state is AssertionState.QUARANTINED)
+    appended = (receipt.recorded for receipt in receipts)
+    new = (recorded for recorded in appended if recorded.assertion.state is AssertionState.QUARANTINED)
+    return [*(words[id] for id in stand if id in words), *new]
+
+
 def told(
     item: Finding,
     after: Sequence[Current],
-    receipts: Sequence[Receipt],
+    apart: Sequence[Recorded],
     changed: Sequence[Change],
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> Remembered:
@@ -123,12 +170,10 @@ def told(
 
     rows = [row for row in after if belongs(row.details) or _slot(row.recorded) in slots]
     ids = {row.recorded.record_id for row in rows}
-    appended = (receipt.recorded for receipt in receipts)
-    apart = [*item.unit.words, *(recorded for recorded in appended if belongs(recorded.assertion.details))]
     quarantined: dict[str, FactRecord[Any]] = {
         recorded.id: record_of(recorded, state=AssertionState.QUARANTINED)
         for recorded in apart
-        if not recorded.assertion.details.origin.trusted and recorded.record_id not in ids
+        if belongs(recorded.assertion.details) and recorded.record_id not in ids
     }
     return Remembered(
         records=(*(hydrate(row, concepts) for row in rows), *quarantined.values()),

@@ -6,7 +6,7 @@ import abc
 from typing import Self
 
 from factmem.abc import StateRequest
-from factmem.fold import states_of
+from factmem.fold import never_let_in, states_of
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.handover import Handover, UnitReader, Worker
 from factmem.memory.journal import Unit, settled_state, units_in
@@ -30,9 +30,7 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
     @property
     def quarantine(self) -> Quarantine:
         """What came from an untrusted mouth, until somebody lets it in or turns it away."""
-        return Quarantine(
-            entries_in=self._entries_in, change_states=self._change_states, concepts=self._reading.concepts
-        )
+        return Quarantine(entries=self._kept_apart, change_states=self._change_states, concepts=self._reading.concepts)
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -65,6 +63,13 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
         log = await self._mirror.log()
         recorded = [entry for entry in log if isinstance(entry, Recorded)]
         return units_in(recorded, states_of(log), self._reading.concepts, state=state)
+
+    async def _kept_apart(self) -> list[tuple[Recorded, AssertionState]]:
+        log = await self._mirror.log()
+        states, apart = states_of(log), never_let_in(log)
+        return [
+            (entry, states[entry.id]) for entry in await self._visible_log() if entry.id in apart and entry.id in states
+        ]
 
     async def _letters(self) -> list[tuple[DeadLetter, Unit]]:
         reasons = {

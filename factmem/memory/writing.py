@@ -20,13 +20,12 @@ from factmem.abc import (
     Embedder,
     KeepsHistory,
     Receipt,
-    Statement,
     StateRequest,
 )
 from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import Fact
-from factmem.fold import states_of
+from factmem.fold import states_of, taken_back
 from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
 from factmem.memory.reading import MemoryReader, Reading
 from factmem.recall import Mirror, RecallFilter, embedded, hydrate, indexed_text
@@ -149,7 +148,8 @@ class MemoryWriter(MemoryReader, abc.ABC):
         """
         self._check_writable()
         records = [await self.get(record_id) for record_id in dict.fromkeys(record_ids)]
-        await self._change_states({record.id for record in records}, _COUNTING, AssertionState.RETRACTED, reason)
+        meant = await self._of_records({record.id for record in records}, await self._entries_in(_COUNTING))
+        await self._change_states(meant, AssertionState.RETRACTED, reason)
         return tuple(Change(kind=ChangeKind.DELETED, record=record) for record in records)
 
     async def restore(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
@@ -159,8 +159,9 @@ class MemoryWriter(MemoryReader, abc.ABC):
             RecordNotFoundError: an id names no visible record with anything retracted; none was restored.
         """
         self._check_writable()
-        wanted = set(record_ids)
-        await self._change_states(wanted, _RETRACTED, AssertionState.ACTIVE, reason)
+        gone = taken_back(await self._mirror.log())
+        retracted = [entry for entry in await self._entries_in(_RETRACTED) if entry.id in gone]
+        await self._change_states(await self._of_records(record_ids, retracted), AssertionState.ACTIVE, reason)
         return tuple([Change(kind=ChangeKind.CREATED, record=await self.get(record_id)) for record_id in record_ids])
 
     def _check_writable(self) -> None:
@@ -236,22 +237,23 @@ class MemoryWriter(MemoryReader, abc.ABC):
             _log.warning("the embedder failed; %d facts are kept without vectors for now: %s", len(assertions), error)
             return [None] * len(assertions)
 
-    async def _change_states(
-        self, record_ids: Collection[str], before: Collection[AssertionState], after: AssertionState, reason: str | None
-    ) -> None:
-        """Change everything of some records that is in one of the states ``before``."""
-        self._check_writable()
-        store = self._history()
-        states = states_of(await self._mirror.log())
-        meant = [entry for entry in await self._entries_in(before) if entry.record_id in record_ids]
+    async def _of_records(self, record_ids: Collection[str], entries: Sequence[Recorded]) -> list[Recorded]:
+        """Choose the entries that belong to some records; each must have one."""
+        meant = [entry for entry in entries if entry.record_id in record_ids]
         if missing := set(record_ids) - {entry.record_id for entry in meant}:
-            wanted = " or ".join(state.value for state in before)
-            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that is {wanted}")
-        statements: list[Statement] = [
-            StateRequest(assertion_id=entry.id, state=after, reason=reason, expected=states[entry.id])
-            for entry in meant
-        ]
-        await store.append(statements)
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that this can be done to")
+        return meant
+
+    async def _change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
+        """Change states, unless somebody else changes one of them meanwhile."""
+        self._check_writable()
+        states = states_of(await self._mirror.log())
+        await self._history().append(
+            [
+                StateRequest(assertion_id=entry.id, state=state, reason=reason, expected=states.get(entry.id))
+                for entry in entries
+            ]
+        )
 
     async def _entries_in(self, wanted: Collection[AssertionState]) -> list[Recorded]:
         """What the viewer may see of the log that is in one of some states."""
