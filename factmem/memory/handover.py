@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import anyio
 import attrs
@@ -20,6 +21,8 @@ from factmem.memory.outcomes import Remembered
 __all__ = ["Background", "Handover", "HandoverFailed", "HandoverFinished", "MemoryEvent", "UnitReader", "Worker"]
 
 _log = logging.getLogger("factmem")
+_TOGETHER: Final = 16
+"""So many units at most are read and applied together: that much is asked again if the process is killed."""
 
 
 def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
@@ -83,6 +86,8 @@ class Handover:
         self.ids: tuple[str, ...] = tuple(ids)
         self._outcomes: dict[str, Remembered] = {}
         self._over = anyio.Event()
+        if not self.ids:
+            self._over.set()
 
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
@@ -146,11 +151,16 @@ class Worker:
         self._tasks: TaskGroup | None = None
         self._closing = anyio.Event()
         self._open: set[Handover] = set()
+        self._underway: dict[frozenset[str], list[Handover]] = {}
+        self._next = anyio.Lock()
+        self._questions = anyio.Semaphore(settings.concurrency)
         self._streams: dict[str, Handover] = {}
         self._watched: set[str] = set()
 
     async def __aenter__(self) -> Self:
         self._closing = anyio.Event()
+        self._next = anyio.Lock()
+        self._questions = anyio.Semaphore(self._settings.concurrency)
         self._tasks = await anyio.create_task_group().__aenter__()
         return self
 
@@ -170,6 +180,7 @@ class Worker:
             for handover in self._open:
                 handover.end()
             self._open.clear()
+            self._underway.clear()
 
     @property
     def running(self) -> bool:
@@ -191,14 +202,18 @@ class Worker:
             raise CapabilityError("nothing is read in the background yet: open the memory with `async with`")
 
     def submit(self, reader: UnitReader, units: Sequence[Unit], handover: Handover) -> None:
-        """Have units read."""
+        """Have units read. Words that are under way already are not read twice: both hand-overs hear of them."""
         self.check_running()
         assert self._tasks is not None
         if not units:
             handover.end()
             return
         self._open.add(handover)
-        self._tasks.start_soon(self._read, reader, tuple(units), handover)
+        new = [unit for unit in units if unit.ids not in self._underway]
+        for unit in units:
+            self._underway.setdefault(unit.ids, []).append(handover)
+        if new:
+            self._tasks.start_soon(self._read, reader, new)
 
     def start(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do something else in the background."""
@@ -230,16 +245,14 @@ class Worker:
             self._watched.add(id)
             self._tasks.start_soon(_guarded, partial(watch, id))
 
-    async def _read(self, reader: UnitReader, units: Sequence[Unit], handover: Handover) -> None:
+    async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
         waiting = list(units)
         for attempt in range(self._settings.attempts):
             if attempt and not await self._pause(attempt):
                 break
-            waiting = await self._attempt(reader, waiting, handover, last=attempt + 1 == self._settings.attempts)
+            waiting = await self._attempt(reader, waiting, last=attempt + 1 == self._settings.attempts)
             if not waiting:
                 break
-        handover.end()
-        self._open.discard(handover)
 
     async def _pause(self, attempt: int) -> bool:
         """Wait a while; False if the memory is being closed meanwhile."""
@@ -247,24 +260,37 @@ class Worker:
             await self._closing.wait()
         return not self._closing.is_set()
 
-    async def _attempt(
-        self, reader: UnitReader, units: Sequence[Unit], handover: Handover, *, last: bool
-    ) -> list[Unit]:
-        """Read units once; return those to be tried again."""
+    async def _attempt(self, reader: UnitReader, units: Sequence[Unit], *, last: bool) -> list[Unit]:
+        """Read units once, a batch at a time; return those to be tried again."""
         again: list[Unit] = []
-        for unit, result in zip(units, await _processed(reader, units), strict=True):
-            if isinstance(result, ModelUnavailableError) and not last:
-                again.append(unit)
-            else:
-                await self._settle(reader, unit, result, handover)
+        for start in range(0, len(units), _TOGETHER):
+            batch = units[start : start + _TOGETHER]
+            async with self._turn(len(batch)):
+                results = await _processed(reader, batch)
+            for unit, result in zip(batch, results, strict=True):
+                if isinstance(result, ModelUnavailableError) and not last:
+                    again.append(unit)
+                else:
+                    await self._settle(reader, unit, result)
         return again
 
-    async def _settle(
-        self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError, handover: Handover
-    ) -> None:
+    @contextlib.asynccontextmanager
+    async def _turn(self, size: int) -> AsyncIterator[None]:
+        """Wait until a batch may be read, so that all that is handed over together asks no more than is allowed."""
+        wanted = min(size, self._settings.concurrency)
+        async with self._next:  # whoever collects is alone, or two might wait for what the other one holds
+            for _ in range(wanted):
+                await self._questions.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(wanted):
+                self._questions.release()
+
+    async def _settle(self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError) -> None:
         id = unit.errand.id
         if isinstance(result, Remembered):
-            handover.settle(id, result)
+            self._tell_of(unit, result)
             self._announce(HandoverFinished(handover_id=id, outcome=result))
             return
         _log.warning("words that were handed over could not be read (%s); they are kept", type(result).__name__)
@@ -272,8 +298,14 @@ class Worker:
             outcome = await reader.give_up(unit, result)
         except FactMemError:  # the store is out of reach: they wait on, and the next process will find them
             outcome = Remembered(failure=type(result).__name__)
-        handover.settle(id, outcome)
+        self._tell_of(unit, outcome)
         self._announce(HandoverFailed(handover_id=id, error=result))
+
+    def _tell_of(self, unit: Unit, outcome: Remembered) -> None:
+        for handover in self._underway.pop(unit.ids, ()):
+            handover.settle(unit.errand.id, outcome)
+            if not handover.pending:
+                self._open.discard(handover)
 
     def _announce(self, event: MemoryEvent) -> None:
         if self._tell is None:

@@ -1,0 +1,103 @@
+"""What is under way in the background: read once, a bounded number at a time, told of as it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import attrs
+import pytest
+
+from factmem import Conversation, InMemoryProvider, Memory, Message
+from factmem.abc import AgentMemoryProvider, Detection, DetectionRequest, Detector
+from factmem.memory import Background
+from factmem.testing import HashEmbedder
+
+
+@attrs.define
+class Slow:
+    """A detector that finds nothing, and counts how often it is asked, and how often at once."""
+
+    gate: anyio.Event = attrs.field(factory=anyio.Event)
+    waiting: anyio.Event = attrs.field(factory=anyio.Event)
+    free: int = 0
+    asked: int = 0
+    asking: int = 0
+    most: int = 0
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        """Wait for the gate, if there were enough before."""
+        self.asked += 1
+        self.asking += 1
+        self.most = max(self.most, self.asking)
+        if self.asked > self.free:
+            self.waiting.set()
+            await self.gate.wait()
+        await anyio.wait_all_tasks_blocked()
+        self.asking -= 1
+        return Detection()
+
+
+def talk(number: int) -> Conversation:
+    return Conversation(messages=[Message(content=f"Stall {number} sells tea.")], id=f"talk-{number}")
+
+
+def reading(store: str | AgentMemoryProvider, detector: Detector, viewer: str | None = None) -> Memory:
+    return Memory(
+        store, detector=detector, viewer=viewer, embedder=HashEmbedder(), background=Background(concurrency=2)
+    )
+
+
+async def test_waiting_for_nothing_ends_at_once() -> None:
+    async with reading(InMemoryProvider(), Slow()) as memory:
+        with anyio.fail_after(5):
+            assert await (await memory.resume()).wait() == ()
+
+
+async def test_what_is_being_read_is_not_read_a_second_time() -> None:
+    """Opening a memory resumes by itself; asking for it as well must not double the model's work."""
+    detector = Slow()
+    async with reading(InMemoryProvider(), detector) as memory:
+        first = await memory.remember_many([talk(1)])
+        await anyio.wait_all_tasks_blocked()
+        second = await memory.resume()
+        detector.gate.set()
+        assert (second.ids, len(await first.wait()), len(await second.wait())) == (first.ids, 1, 1)
+    assert detector.asked == 1
+
+
+async def test_all_that_is_handed_over_asks_no_more_at_once_than_was_set() -> None:
+    detector = Slow(free=100)
+    async with reading(InMemoryProvider(), detector) as memory:
+        handovers = [await memory.remember_many([talk(number), talk(-number)]) for number in range(1, 6)]
+        for handover in handovers:
+            await handover.wait()
+    assert (detector.asked, detector.most) == (10, 2)
+
+
+async def test_a_long_hand_over_is_settled_piece_by_piece() -> None:
+    """Who waits sees it go on, and a process that dies has to ask little again."""
+    detector = Slow(free=16)
+    async with reading(InMemoryProvider(), detector) as memory:
+        handover = await memory.remember_many([talk(number) for number in range(20)])
+        await detector.waiting.wait()
+        assert (len(handover.outcomes), handover.pending) == (16, 4)
+        detector.gate.set()
+        assert len(await handover.wait()) == 20
+
+
+async def handed_over_and_left(store: str, viewer: str) -> None:
+    """Hand something private over, and die before it is read."""
+    async with reading(store, Slow(), viewer) as memory:
+        await memory.remember_many([talk(1)], private=True)
+        raise KeyError
+
+
+async def test_resuming_ends_when_the_words_of_every_owner_are_read(tmp_path: Path) -> None:
+    store = f"sqlite-vec:{tmp_path / 'facts.db'}"
+    for viewer in ("alice", "bob"):
+        with pytest.raises(KeyError):
+            await handed_over_and_left(store, viewer)
+    async with reading(store, Slow(free=2)) as memory:
+        handover = await memory.resume()
+        assert (len(handover.ids), len(await handover.wait()), handover.pending) == (2, 2, 0)
