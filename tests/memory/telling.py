@@ -1,0 +1,168 @@
+"""What the tests of handing over share: somebody to listen to, a model that understands them, and its moods."""
+
+from __future__ import annotations
+
+import datetime as dt
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import anyio
+import attrs
+
+from factmem import (
+    AgentMemoryProvider,
+    AssertionState,
+    Background,
+    Concept,
+    Conversation,
+    Memory,
+    MemorySubject,
+    Message,
+)
+from factmem.abc import FeedsChanges, LanguageModel, Prompt
+from factmem.facts import STATEMENT
+from factmem.fold import states_of
+from factmem.records import FactRecord, Recorded
+from factmem.testing import HashEmbedder, ScriptedModel
+from factmem.testing.scripted_model import Script
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+AnswerT = TypeVar("AnswerT", bound="BaseModel")
+
+USER: Final = MemorySubject("user", "who speaks")
+CITY: Final = Concept.single("city", "Where somebody lives")
+SEATS: Final = Concept.single("seats", "How many seats are booked", int)
+PETS: Final = Concept.multiple("pets", "Animals that somebody keeps")
+CONCEPTS: Final = (CITY, SEATS, PETS)
+BEGAN: Final = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
+SOON: Final = Background(attempts=2, backoff=dt.timedelta(milliseconds=1))
+
+_MESSAGE: Final = re.compile(r'<message number="(\d+)" take_facts="yes"[^>]*>(.*?)</message>', re.DOTALL)
+_CITY: Final = re.compile(r"(?:I live in|actually it is) (\w+)")
+_SEATS: Final = re.compile(r"(\d+) seats")
+_PET: Final = re.compile(r"(?<!that )I have a (\w+)")
+_FORGET: Final = re.compile(r"Forget that ([^.]+)")
+_REMEMBER: Final = re.compile(r"Remember that ([^.]+)")
+_TEXT: Final = re.compile(r"<text>\n(.*?)\n</text>", re.DOTALL)
+
+
+def talk(*said: str, id: str = "talk", start: dt.datetime = BEGAN) -> Conversation:
+    """A conversation of the user's messages, a minute apart."""
+    times = (start + dt.timedelta(minutes=number) for number in range(len(said)))
+    messages = [
+        Message(content=text, id=f"m{number}", timestamp=time)
+        for number, (text, time) in enumerate(zip(said, times, strict=True))
+    ]
+    return Conversation(messages=messages, id=id)
+
+
+def understood(content: str) -> dict[str, Any]:
+    """What a model finds that understands a handful of sentences."""
+    found: dict[str, list[dict[str, Any]]] = {"city": [], "seats": [], "pets": [], "remember": [], "forget": []}
+    for number, escaped in _MESSAGE.findall(content):
+        said = html.unescape(escaped)
+        for name, pattern, told in (
+            ("city", _CITY, lambda match: {"value": match[1]}),
+            ("seats", _SEATS, lambda match: {"value": int(match[1])}),
+            ("pets", _PET, lambda match: {"values": [match[1]]}),
+            ("forget", _FORGET, lambda match: {"what": match[1], **_known(match[1])}),
+            ("remember", _REMEMBER, lambda match: {"memory": match[1]}),
+        ):
+            for match in pattern.finditer(said):
+                found[name].append({"quote": match[0], "message": int(number), **told(match)})
+    return found
+
+
+def _known(wish: str) -> dict[str, Any]:
+    match = _PET.match(wish)
+    return {"keyword": "pets", "value": match[1]} if match else {}
+
+
+def answer_to(content: str, name: str) -> dict[str, Any]:
+    """What a model that is well answers to a document, by the name of what is asked for."""
+    match name:
+        case "Findings":
+            return understood(content)
+        case "Statements":
+            (text,) = _TEXT.findall(content)
+            return {"statements": [piece.strip() + "." for piece in html.unescape(text).split(".") if piece.strip()]}
+        case "Analysis":
+            return {"scope": "/product/alpha", "categories": ["plans"], "importance": 0.9, "entities": ["Ana"]}
+        case _:
+            return {"known": [], "insert": True}
+
+
+def well(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
+    """The script of a model that is well."""
+    return answer_to(prompt.content, answer.__name__)
+
+
+def over_the_wire(request: dict[str, Any]) -> dict[str, Any]:
+    """What a model that is well answers to a request."""
+    name = request["response_format"]["json_schema"]["name"]
+    documents = [message["content"] for message in request["messages"] if message["role"] == "user"]
+    return answer_to(next(text for text in reversed(documents) if "<document>" in text or "<conv" in text), name)
+
+
+@attrs.define
+class Gated:
+    """A model that keeps everybody waiting until its gate is opened.
+
+    Attributes:
+        script: what it answers then.
+        asked: how often it was asked.
+        under_way: how many questions wait.
+        most: the most that ever waited at a time.
+        gate: set it to let the answers out.
+    """
+
+    script: Script = well
+    max_chars: int = 24_000
+    asked: int = 0
+    under_way: int = 0
+    most: int = 0
+    gate: anyio.Event = attrs.field(factory=anyio.Event)
+
+    async def ask(self, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
+        self.asked += 1
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await self.gate.wait()
+            return await ScriptedModel(self.script).ask(prompt, answer)
+        finally:
+            self.under_way -= 1
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something is true; the test's own time limit ends what never is."""
+    while not true():  # noqa: ASYNC110  # what is waited for is not always an event
+        await anyio.sleep(0.002)
+
+
+def opened(provider: AgentMemoryProvider, model: LanguageModel | None = None, **options: Any) -> Memory:
+    """A memory that alice looks into, over a store; what is handed over there is about the user."""
+    given: dict[str, Any] = {"viewer": "alice", "embedder": HashEmbedder(), "concepts": CONCEPTS, "background": SOON}
+    return Memory(provider, model=model, **{**given, **options})
+
+
+async def log_of(provider: AgentMemoryProvider) -> tuple[list[Recorded], Counter[AssertionState]]:
+    """What a store holds, and in how many of which state."""
+    assert isinstance(provider, FeedsChanges)
+    log = await provider.changes(None)
+    return [entry for entry in log if isinstance(entry, Recorded)], Counter(states_of(log).values())
+
+
+def said(records: Sequence[FactRecord[Any]]) -> list[Any]:
+    """The values of records, sorted by how they are written."""
+    return sorted((record.value for record in records), key=str)
+
+
+def words(records: Sequence[FactRecord[Any]]) -> list[str]:
+    """The free statements among records, sorted."""
+    return said([record for record in records if record.concept.keyword == STATEMENT.keyword])

@@ -1,0 +1,296 @@
+"""Handing over: on disk at once, seen as it was said, read in the background, and never waited for by a reader."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import (
+    AgentMemoryProvider,
+    AssertionState,
+    Background,
+    BlockingMemory,
+    Handover,
+    HandoverFailed,
+    HandoverFinished,
+    InMemoryProvider,
+    Memory,
+    MemoryEvent,
+    NoMemory,
+)
+from factmem.errors import (
+    CapabilityError,
+    InvalidDataError,
+    ModelAnswerError,
+    ModelUnavailableError,
+    ReadOnlyError,
+)
+from factmem.testing import ScriptedModel
+from tests.memory.telling import CITY, SEATS, USER, Gated, log_of, opened, said, talk, understood, until, well, words
+
+TEXTS = ["I live in Oslo.", "We booked 12 seats.", "I have a cat."]
+TALKS = [talk(text, id=str(number)) for number, text in enumerate(TEXTS)]
+FOUND = [12, "Oslo", "cat"]
+
+
+class Stop(Exception):
+    """What a test raises in the middle."""
+
+
+def down(prompt: object, answer: object) -> Exception:
+    return ModelUnavailableError("it is away")
+
+
+async def test_what_is_handed_over_is_in_the_store_before_it_is_read(provider: AgentMemoryProvider) -> None:
+    """Another memory over the same store sees it as it was said; then it is read, and the words make way."""
+    model = Gated()
+    async with opened(provider, model) as memory:
+        handover = await memory.remember_many(TALKS, subject=USER)
+        assert words(await opened(provider).list_records()) == sorted(TEXTS)
+        assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
+        assert (handover.pending, handover.outcomes, handover.failures) == (3, (), ())
+        model.gate.set()
+        outcomes = await handover.wait()
+        assert [said(outcome.records) for outcome in outcomes] == [["Oslo"], [12], ["cat"]]
+        assert said(await memory.list_records()) == FOUND
+    assert (handover.pending, len(handover.outcomes)) == (0, 3)
+    assert (await log_of(provider))[1] == {AssertionState.RETRACTED: 3, AssertionState.ACTIVE: 3}
+
+
+async def test_reading_never_waits_for_the_model(provider: AgentMemoryProvider) -> None:
+    """While it thinks, words are recalled, loaded around, listed, got, shown in history and exported."""
+    model = Gated()
+    async with opened(provider, model) as memory:
+        handover = await memory.remember_many(TALKS, subject=USER)
+        await until(lambda: model.under_way == 3)
+        (match, *_) = await memory.recall("Who lives in Oslo?")
+        assert match.record.value == TEXTS[0]
+        assert (await memory.get(match.record.id)).evidence[0].quote == TEXTS[0]
+        assert await memory.load(CITY) is None
+        assert len(await memory.history("statement")) == (await memory.info()).records == 3
+        assert handover.pending == 3
+        model.gate.set()
+        await handover.wait()
+        assert (fact := await memory.load(SEATS, subject=USER)) is not None
+        assert fact.value == 12
+
+
+async def test_a_save_goes_on_while_the_model_thinks(provider: AgentMemoryProvider) -> None:
+    """And what was said later stays known, though it was stored before the older words were read."""
+    model = Gated()
+    async with opened(provider, model) as memory:
+        handover = await memory.remember_many(TALKS, subject=USER)
+        await memory.save(CITY.fact(["Bergen"], timestamp=dt.datetime.now(dt.UTC)), subject=USER)
+        model.gate.set()
+        await handover.wait()
+        assert (fact := await memory.load(CITY, subject=USER)) is not None
+        assert fact.value == "Bergen"
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_so_many_questions_are_asked_at_a_time(concurrency: int) -> None:
+    model = Gated()
+    talks = [talk(f"We booked {number} seats.", id=str(number)) for number in range(12)]
+    async with opened(InMemoryProvider(), model, background=Background(concurrency=concurrency)) as memory:
+        handover = await memory.remember_many(talks, subject=USER)
+        await until(lambda: model.under_way == concurrency)
+        model.gate.set()
+        await handover.wait()
+    assert (model.most, model.asked) == (concurrency, 12)
+
+
+async def test_listeners_hear_of_every_hand_over_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    """One finishes, one fails; the listener's own errors do not stop the reading and are not quoted."""
+    heard: list[MemoryEvent] = []
+
+    def listen(event: MemoryEvent) -> None:
+        heard.append(event)
+        raise Stop("I live in Oslo")
+
+    def script(prompt: Any, answer: Any) -> dict[str, Any] | Exception:
+        return ModelAnswerError("gibberish") if "seats." in prompt.content else understood(prompt.content)
+
+    async with opened(InMemoryProvider(), ScriptedModel(script), on_event=listen) as memory:
+        handover = await memory.remember_many(TALKS[:2], subject=USER)
+        await handover.wait()
+        (letter,) = await memory.dead_letters.list()
+    finished = [event for event in heard if isinstance(event, HandoverFinished)]
+    failed = [event for event in heard if isinstance(event, HandoverFailed)]
+    assert [event.handover_id for event in finished] == [handover.ids[0]]
+    assert [(event.handover_id, type(event.error)) for event in failed] == [(handover.ids[1], ModelAnswerError)]
+    assert letter.id == handover.ids[1]
+    assert handover.failures == ("ModelAnswerError",)
+    assert not [text for text in (*TEXTS, "Oslo") if text in caplog.text]
+
+
+async def test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on(provider: AgentMemoryProvider) -> None:
+    """The model is away for longer than the memory is open: nothing is lost, and the next one resumes by itself."""
+    patient = Background(attempts=5, backoff=dt.timedelta(hours=1))
+    model = ScriptedModel(down)
+    ended = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        async with opened(provider, model, background=patient) as memory:
+            handover = await memory.remember_many(TALKS, subject=USER)
+
+            async def wait() -> None:
+                assert await handover.wait() == ()
+                ended.set()
+
+            tasks.start_soon(wait)
+            await until(lambda: len(model.prompts) == 3)
+            assert not ended.is_set()
+        await ended.wait()
+    assert handover.pending == 3
+    assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
+    heard: list[MemoryEvent] = []
+    async with opened(provider, ScriptedModel(well), on_event=heard.append) as memory:
+        await until(lambda: len(heard) == 3)
+        assert said(await memory.list_records()) == FOUND
+
+
+async def test_what_a_private_memory_left_is_resumed_for_its_owner(provider: AgentMemoryProvider) -> None:
+    """Whoever opens the store next has it read, yet only the owner ever sees it."""
+    async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
+        await memory.remember_many(TALKS, subject=USER, private=True)
+    heard: list[MemoryEvent] = []
+    async with opened(provider, ScriptedModel(well), viewer="bob", on_event=heard.append) as bobs:
+        await until(lambda: len(heard) == 3)
+        assert await bobs.list_records() == []
+        assert said(await bobs.as_viewer("alice").list_records()) == FOUND
+
+
+async def test_without_a_model_nothing_is_resumed(provider: AgentMemoryProvider) -> None:
+    """Words that wait go on waiting, readable, until somebody comes who can read them."""
+    async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
+        await memory.remember_many(TALKS, subject=USER)
+    async with opened(provider) as memory:
+        assert words(await memory.list_records()) == sorted(TEXTS)
+    async with opened(provider, ScriptedModel(well), read_only=True) as memory:
+        assert words(await memory.list_records()) == sorted(TEXTS)
+    assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
+
+
+async def test_a_model_that_comes_back_is_asked_again_and_nothing_is_read_twice() -> None:
+    """Unavailable is tried again as often as `Background` says; a wrong answer is not."""
+    away = iter([ModelUnavailableError("away"), ModelUnavailableError("away")])
+    model = ScriptedModel(lambda prompt, answer: next(away, None) or well(prompt, answer))
+    quick = Background(attempts=3, backoff=dt.timedelta(microseconds=1))
+    async with opened(InMemoryProvider(), model, background=quick) as memory:
+        (outcome,) = await (await memory.remember_many(TALKS[:1], subject=USER)).wait()
+        assert said(outcome.records) == ["Oslo"]
+        assert len(model.prompts) == 3
+        await (await memory.remember_many(TALKS[:1], subject=USER)).wait()
+        assert len(model.prompts) == 3
+
+
+async def test_a_model_that_stays_away_is_asked_so_often_and_no_more() -> None:
+    model = ScriptedModel(down)
+    quick = Background(attempts=3, backoff=dt.timedelta(microseconds=1))
+    async with opened(InMemoryProvider(), model, background=quick) as memory:
+        (outcome,) = await (await memory.remember_many(TALKS[:1], subject=USER)).wait()
+        assert (outcome.failure, words(outcome.records)) == ("ModelUnavailableError", [TEXTS[0]])
+    assert len(model.prompts) == 3
+
+
+async def test_handing_over_needs_somebody_to_read() -> None:
+    """Without `async with` there is nobody; the error says what to do, and nothing was kept."""
+    provider = InMemoryProvider()
+    for call in ("remember_many", "generate"):
+        with pytest.raises(CapabilityError, match="async with"):
+            await getattr(opened(provider, ScriptedModel(well)), call)(TALKS[:1])
+    assert not (await log_of(provider))[0]
+    closed = opened(provider, ScriptedModel(well))
+    async with closed:
+        pass
+    with pytest.raises(CapabilityError, match="async with"):
+        await closed.remember_many(TALKS)
+
+
+async def test_one_bad_item_keeps_nothing_of_the_batch() -> None:
+    """The hand-over is one transaction. CrewAI lost such a batch and returned as if all were well."""
+    provider = InMemoryProvider()
+    late = talk("I live in Rome.", start=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+    bad: Any
+    async with opened(provider, ScriptedModel(well)) as memory:
+        for bad in ("  ", late, 7):
+            with pytest.raises(InvalidDataError) as raised:
+                await memory.remember_many(["fine", bad])
+            assert "Rome" not in str(raised.value)
+        with pytest.raises(InvalidDataError):
+            await memory.remember_many(["fine"], importance=5.0)
+    assert not (await log_of(provider))[0]
+
+
+async def test_a_read_only_memory_and_one_that_keeps_nothing_refuse_the_words() -> None:
+    async with opened(InMemoryProvider(), read_only=True) as memory:
+        with pytest.raises(ReadOnlyError):
+            await memory.remember_many(TALKS)
+    async with Memory(NoMemory()) as memory:
+        with pytest.raises(CapabilityError):
+            await memory.remember_many(["a text"])
+
+
+async def test_an_error_in_the_body_comes_out_as_it_is() -> None:
+    """Not in a group of errors, and at once, though a model is still being asked."""
+    model, provider = Gated(), InMemoryProvider()
+    handovers: list[Handover] = []
+
+    async def fail() -> None:
+        async with opened(provider, model) as memory:
+            handovers.append(await memory.remember_many(TALKS, subject=USER))
+            await until(lambda: model.under_way == 3)
+            raise Stop
+
+    with pytest.raises(Stop):
+        await fail()
+    assert await handovers[0].wait() == ()
+    assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
+
+
+async def test_a_cancelled_question_leaves_the_words_to_the_next_process(provider: AgentMemoryProvider) -> None:
+    model = Gated()
+    async with opened(provider, model) as memory, anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: memory.remember(TALKS[0], subject=USER))
+        await until(lambda: model.under_way == 1)
+        tasks.cancel_scope.cancel()
+    assert (await log_of(provider))[1] == {AssertionState.PENDING: 1}
+    assert words(await opened(provider).list_records()) == [TEXTS[0]]
+    heard: list[MemoryEvent] = []
+    async with opened(provider, ScriptedModel(well), on_event=heard.append) as memory:
+        await until(lambda: bool(heard))
+        assert said(await memory.list_records()) == ["Oslo"]
+
+
+async def test_a_memory_that_is_cancelled_while_open_loses_nothing() -> None:
+    model, provider = Gated(), InMemoryProvider()
+    with anyio.CancelScope() as scope:
+        async with opened(provider, model) as memory:
+            await memory.remember_many(TALKS, subject=USER)
+            await until(lambda: model.under_way == 3)
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
+
+
+async def test_nothing_to_hand_over_is_over_at_once() -> None:
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        handover = await memory.remember_many([])
+        assert (await handover.wait(), handover.pending, handover.ids) == ((), 0, ())
+
+
+async def test_without_a_model_everything_is_over_at_once(provider: AgentMemoryProvider) -> None:
+    async with opened(provider) as memory:
+        handover = await memory.remember_many([*TALKS, "a text"], subject=USER)
+        assert handover.pending == 0
+        assert [words(outcome.records) for outcome in await handover.wait()] == [[text] for text in (*TEXTS, "a text")]
+
+
+def test_the_blocking_twin_hands_over_and_waits() -> None:
+    with BlockingMemory(opened(InMemoryProvider(), ScriptedModel(well))) as memory:
+        handover = memory.remember_many(TALKS, subject=USER)
+        assert [said(outcome.records) for outcome in handover.wait()] == [["Oslo"], [12], ["cat"]]
+        assert (handover.pending, len(handover.ids), handover.failures) == (0, 3, ())
