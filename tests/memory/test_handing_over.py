@@ -143,7 +143,7 @@ async def test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on(pr
             await until(lambda: len(model.prompts) == 3)
             assert not ended.is_set()
         await ended.wait()
-    assert handover.pending == 3
+        assert handover.pending == 3
     assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
     heard: list[MemoryEvent] = []
     async with opened(provider, ScriptedModel(well), on_event=heard.append) as memory:
