@@ -21,7 +21,7 @@ from factmem.memory.outcomes import Remembered
 __all__ = ["Background", "Handover", "HandoverFailed", "HandoverFinished", "MemoryEvent", "UnitReader", "Worker"]
 
 _log = logging.getLogger("factmem")
-_TOGETHER: Final = 16
+_TOGETHER: Final = 64
 """So many units at most are read and applied together: that much is asked again if the process is killed."""
 
 

@@ -25,7 +25,8 @@ class ScopeInfo:
         categories: the categories in use, sorted.
         oldest: when the oldest was said, in UTC.
         newest: when the newest was said, in UTC.
-        children: the scopes one level down that hold records.
+        children: the scopes one level down that hold records, or have scopes below that do.
+        scopes: every scope here and below that holds records itself, sorted by path.
     """
 
     scope: MemoryScope | None
@@ -36,6 +37,7 @@ class ScopeInfo:
     oldest: dt.datetime | None
     newest: dt.datetime | None
     children: tuple[MemoryScope, ...]
+    scopes: tuple[MemoryScope, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -69,6 +71,7 @@ def info_of(rows: Sequence[Current], scope: MemoryScope | None) -> ScopeInfo:
         oldest=min(times, default=None),
         newest=max(times, default=None),
         children=tuple(sorted(_children(scopes, scope), key=str)),
+        scopes=tuple(sorted(scopes, key=str)),
     )
 
 

@@ -16,6 +16,7 @@ from factmem.abc import Analysis, AnalysisRequest, Append, Candidate, DropReason
 from factmem.consolidation import Newcomer, Plan, changes, plan, without_duplicates
 from factmem.errors import (
     ConceptConflictError,
+    EmbedderError,
     FactMemError,
     InvalidDataError,
     ModelError,
@@ -26,22 +27,24 @@ from factmem.fold import Current, fold
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.expiry import TtlOperation, expires_at
 from factmem.memory.journal import Unit, detailed, rebuilt
+from factmem.memory.listing import ScopeInfo
 from factmem.memory.outcomes import Remembered
 from factmem.memory.settling import (
     Finding,
     analysed_details,
     cited_message,
     kept_apart,
+    known_at,
+    log_of,
     manner_of,
     message_of,
     read_words,
     removals,
     told,
     transaction,
-    with_the_rest,
 )
 from factmem.memory.writing import MemoryWriter
-from factmem.recall import RecallFilter, hydrate
+from factmem.recall import RecallFilter, hydrate, indexed_text
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -106,11 +109,12 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
     async def _found(self, units: Sequence[Unit]) -> list[Finding | FactMemError]:
         found: list[Finding | FactMemError] = [ModelError("not read yet")] * len(units)
         limit = anyio.Semaphore(self._writing.concurrency)
+        in_use = await self.info() if any(unit.errand.infer for unit in units) else None
 
         async def read(number: int, unit: Unit) -> None:
             async with limit:
                 try:
-                    found[number] = await self._read(unit)
+                    found[number] = await self._read(unit, in_use)
                 except FactMemError as error:
                     found[number] = error
                 except Exception as error:  # a detector of somebody's own may raise what it likes
@@ -121,12 +125,12 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
                 tasks.start_soon(read, number, unit)
         return found
 
-    async def _read(self, unit: Unit) -> Finding:
+    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> Finding:
         match unit.errand.kind:
             case ErrandKind.DETECT:
                 return await self._detected(unit)
             case ErrandKind.KEEP:
-                return await self._analysed(unit)
+                return await self._analysed(unit, in_use)
             case ErrandKind.CONSOLIDATE:
                 return Finding(unit=unit, newcomers=tuple((read_words(item), False) for item in unit.words))
 
@@ -165,8 +169,8 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         state = AssertionState.QUARANTINED if candidate.quarantined else AssertionState.ACTIVE
         return tuple(attrs.evolve(said, state=state) for said in assertions_of(fact, place, details, removed=removed))
 
-    async def _analysed(self, unit: Unit) -> Finding:
-        analysis = await self._analysis(unit)
+    async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> Finding:
+        analysis = await self._analysis(unit, in_use)
         place = Place(unit.place.subject, self._proposed(analysis.scope, unit.place.scope))
         return Finding(
             unit=unit,
@@ -181,11 +185,10 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
             ),
         )
 
-    async def _analysis(self, unit: Unit) -> Analysis:
+    async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
         infer, analyst = unit.errand.infer, self._writing.analyst
-        if not infer or analyst is None:
+        if in_use is None or not infer or analyst is None:
             return Analysis()
-        info = await self.info()
         text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
         analysis = await analyst.analyse(
             text,
@@ -193,8 +196,8 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
                 scope="scope" in infer,
                 categories="categories" in infer,
                 importance="importance" in infer,
-                scopes_in_use=tuple(str(scope) for scope in await self.list_scopes()),
-                categories_in_use=info.categories,
+                scopes_in_use=tuple(map(str, in_use.scopes)),
+                categories_in_use=in_use.categories,
             ),
         )
         return attrs.evolve(
@@ -231,7 +234,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         """Apply findings in one transaction; where one of them stands in the way, each by itself."""
         try:
             return dict(await self._applied(found))
-        except (StateConflictError, ConceptConflictError, ModelError) as error:
+        except (StateConflictError, ConceptConflictError, EmbedderError, ModelError) as error:
             if len(found) > 1:
                 results: dict[str, Remembered | FactMemError] = {}
                 for item in found:
@@ -259,16 +262,25 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         after = await self._rows(places)
         changed = await to_thread.run_sync(changes, before, after, self._reading.concepts)
         apart = kept_apart(statements, receipts, words)
-        outcomes = {item.unit.errand.id: told(item, after, apart, changed, self._reading.concepts) for item in found}
-        return with_the_rest(outcomes, changed)
+        return await to_thread.run_sync(told, found, after, apart, changed, self._reading.concepts)
 
     async def _newcomers(self, found: Sequence[Finding]) -> list[Newcomer]:
         said = [pair for item in found for pair in item.newcomers]
-        vectors = await self._vectors([assertion for assertion, _ in said])
+        vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
         return [
             Newcomer(assertion=assertion, vector=vector, removal=removal)
             for (assertion, removal), vector in zip(said, vectors, strict=True)
         ]
+
+    async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[Finding]) -> list[Any]:
+        """Embed what does not read like words that were embedded when they were handed over."""
+        await self._corpus()
+        words = [recorded for item in found for recorded in item.unit.words]
+        vectors = {indexed_text(recorded.assertion): self._mirror.vector(recorded.id) for recorded in words}
+        texts = [indexed_text(assertion) for assertion in assertions]
+        new = {text: said for text, said in zip(texts, assertions, strict=True) if vectors.get(text) is None}
+        vectors |= dict(zip(new, await self._vectors(list(new.values())), strict=True))
+        return [vectors[text] for text in texts]
 
     async def _planned(
         self,
@@ -279,12 +291,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
     ) -> Plan:
         corpus = await self._corpus()
         wanted = set(places)
-        seen = corpus.visible(self._reading.viewer)
-        known = [
-            (row, corpus.vector(number))
-            for number, row in enumerate(corpus.rows)
-            if seen[number] and row.recorded.assertion.place.key in wanted
-        ]
+        known = await to_thread.run_sync(known_at, corpus, self._reading.viewer, wanted)
         policy = attrs.evolve(self._writing.consolidation, metadata=errand.merge)
         if errand.consolidate:
             newcomers = await to_thread.run_sync(without_duplicates, newcomers, policy)
@@ -297,13 +304,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
         """What the viewer may see of the log of some places."""
-        viewer = self._reading.viewer
-        return [
-            entry
-            for entry in await self._mirror.log()
-            if not isinstance(entry, Recorded)
-            or (entry.assertion.place.key in places and entry.assertion.details.owner in (None, viewer))
-        ]
+        return await to_thread.run_sync(log_of, await self._mirror.log(), self._reading.viewer, places)
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
         """Let what a model's reading brought about last as long as the policy says."""

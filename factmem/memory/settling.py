@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -14,7 +15,7 @@ from factmem.facts import Concept, FactType
 from factmem.fold import Current
 from factmem.memory.journal import Unit, settled_state
 from factmem.memory.outcomes import Remembered
-from factmem.recall import hydrate
+from factmem.recall import Corpus, hydrate
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -22,24 +23,30 @@ from factmem.records import (
     Evidence,
     FactDetails,
     FactRecord,
+    LogEntry,
     MetadataMerge,
     Place,
     Recorded,
     record_of,
 )
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = [
     "Finding",
     "analysed_details",
     "cited_message",
     "kept_apart",
+    "known_at",
+    "log_of",
     "manner_of",
     "message_of",
     "read_words",
     "removals",
     "told",
     "transaction",
-    "with_the_rest",
 ]
 
 
@@ -84,6 +91,28 @@ def message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
 def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
     """Return the conversation and message of some words."""
     return (evidence.conversation_id, evidence.message_id)
+
+
+def log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple[Any, ...]]) -> list[LogEntry]:
+    """Return what somebody may see of the log of some places, by their keys; changes of state name no place."""
+    return [
+        entry
+        for entry in log
+        if not isinstance(entry, Recorded)
+        or (entry.assertion.place.key in places and entry.assertion.details.owner in (None, viewer))
+    ]
+
+
+def known_at(
+    corpus: Corpus, viewer: str | None, places: Collection[tuple[Any, ...]]
+) -> list[tuple[Current, NDArray[np.float32] | None]]:
+    """Return what somebody may see of what is current at some places, with embeddings."""
+    seen = corpus.visible(viewer)
+    return [
+        (row, corpus.vector(number))
+        for number, row in enumerate(corpus.rows)
+        if seen[number] and row.recorded.assertion.place.key in places
+    ]
 
 
 def removals(
@@ -155,40 +184,72 @@ def kept_apart(
 
 
 def told(
-    item: Finding,
+    findings: Sequence[Finding],
     after: Sequence[Current],
     apart: Sequence[Recorded],
     changed: Sequence[Change],
     concepts: Mapping[str, Concept[Any, Any]],
-) -> Remembered:
-    """Say of one unit what came of it: by the messages that records come from, or else by what they say."""
-    messages = {message_of(recorded.assertion.details) for recorded in item.unit.words} - {None}
-    slots = {(*said.track, said.slot) for said, _ in item.newcomers}
+) -> dict[str, Remembered]:
+    """Say of each errand what came of it: by the messages that records come from, or else by what they say.
 
-    def belongs(details: FactDetails) -> bool:
-        return any(cited_message(item) in messages for item in details.evidence)
+    What was deleted need not show any words of those who brought it about: it is told with the first.
 
-    rows = [row for row in after if belongs(row.details) or _slot(row.recorded) in slots]
-    ids = {row.recorded.record_id for row in rows}
-    quarantined: dict[str, FactRecord[Any]] = {
-        recorded.id: record_of(recorded, state=AssertionState.QUARANTINED)
-        for recorded in apart
-        if belongs(recorded.assertion.details) and recorded.record_id not in ids
+    Args:
+        findings: what was found, errand by errand.
+        after: what is current now at the places concerned.
+        apart: what was put into quarantine.
+        changed: what happened to the records.
+        concepts: the declared concepts by keyword.
+    """
+    sources = _Sources.of(findings)
+    records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
+    changes: list[list[Change]] = [[] for _ in findings]
+    told_of: dict[str, set[int]] = {}
+    for row in after:
+        if numbers := sources.numbers(row.details, row.recorded):
+            told_of[row.recorded.record_id] = numbers
+            record = hydrate(row, concepts)
+            for number in numbers:
+                records[number][record.id] = record
+    for recorded in apart:
+        if recorded.record_id not in told_of:
+            for number in sources.numbers(recorded.assertion.details):
+                records[number][recorded.id] = record_of(recorded, state=AssertionState.QUARANTINED)
+    for change in changed:
+        numbers = told_of.get(change.record.id) or sources.numbers(change.record.details) or {0}
+        for number in numbers:
+            changes[number].append(change)
+    return {
+        item.unit.errand.id: Remembered(
+            records=tuple(records[number].values()), changes=tuple(changes[number]), dropped=item.dropped
+        )
+        for number, item in enumerate(findings)
     }
-    return Remembered(
-        records=(*(hydrate(row, concepts) for row in rows), *quarantined.values()),
-        changes=tuple(change for change in changed if change.record.id in ids or belongs(change.record.details)),
-        dropped=item.dropped,
-    )
 
 
-def with_the_rest(told: dict[str, Remembered], changed: Sequence[Change]) -> dict[str, Remembered]:
-    """What was deleted shows no words of those who brought it about: it is told with the first."""
-    said = {change.record.id for remembered in told.values() for change in remembered.changes}
-    rest = tuple(change for change in changed if change.record.id not in said)
-    first = next(iter(told))
-    return told | {first: attrs.evolve(told[first], changes=(*told[first].changes, *rest))}
+@attrs.frozen
+class _Sources:
+    """Which findings have to do with a message, or with a slot."""
+
+    messages: Mapping[tuple[str | None, str | None], set[int]]
+    slots: Mapping[tuple[object, ...], set[int]]
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding]) -> _Sources:
+        messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
+        slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
+        for number, item in enumerate(findings):
+            for recorded in item.unit.words:
+                if (message := message_of(recorded.assertion.details)) is not None:
+                    messages[message].add(number)
+            for said, _ in item.newcomers:
+                slots[_slot(said)].add(number)
+        return cls(messages, slots)
+
+    def numbers(self, details: FactDetails, recorded: Recorded | None = None) -> set[int]:
+        found = set[int]().union(*(self.messages.get(cited_message(item), ()) for item in details.evidence))
+        return found if recorded is None else found.union(self.slots.get(_slot(recorded.assertion), ()))
 
 
-def _slot(recorded: Recorded) -> tuple[object, ...]:
-    return (*recorded.assertion.track, recorded.assertion.slot)
+def _slot(said: Assertion) -> tuple[object, ...]:
+    return (*said.track, said.slot)

@@ -104,6 +104,10 @@ class Mirror:
             self._vectors, self._vectors_until, self._now = {}, 0, None
         self._bound = True
 
+    def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
+        """Return the embedding of an assertion that was read already, or None."""
+        return self._vectors.get(assertion_id)
+
     def terms(self, text: str) -> list[int | None]:
         """Return the numbers of a query's distinct terms; None for one that no record holds."""
         return [self._vocabulary.get(term) for term in dict.fromkeys(analyse(text))]
