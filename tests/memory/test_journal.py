@@ -1,0 +1,152 @@
+"""The journal, without a store: what words wait for, and the conversation that they are put together to again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import itertools
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem import Concept, FactDetails, MemoryScope, MemorySubject, Origin
+from factmem.abc import (
+    PREFERENCES,
+    Conversation,
+    DetectionExample,
+    DetectionRequest,
+    Message,
+)
+from factmem.detection import VerbatimDetector, redact_conversation, utterances
+from factmem.detection.verbatim import verbatim_candidates
+from factmem.errors import CodecError, InvalidDataError
+from factmem.memory.errands import Errand, ErrandKind, Trigger, errand_from, errand_json
+from factmem.memory.journal import handed_over, rebuilt, units_in
+from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded
+
+NOW = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)
+PLACE = Place(MemorySubject("user"), MemoryScope.product("alpha"))
+DETECT = Errand(id="one", kind=ErrandKind.DETECT)
+
+
+class Size(enum.Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+SEATS = Concept.single("seats", "how many fit in", value_type=int)
+SIZES = Concept.multiple("sizes", "which are sold", value_type=Size)
+
+
+def recorded(assertions: Sequence[Assertion]) -> list[Recorded]:
+    numbers = itertools.count(1)
+    return [
+        Recorded(assertion=said, id=f"a{seq}", record_id=f"r{seq}", seq=seq, recorded_at=NOW)
+        for said, seq in zip(assertions, numbers, strict=False)
+    ]
+
+
+async def kept(conversation: Conversation, errand: Errand = DETECT, max_chars: int = 10_000) -> list[Recorded]:
+    detector = VerbatimDetector(max_chars=max_chars, clock=lambda: NOW)
+    found = (await detector.detect(conversation, DetectionRequest())).candidates
+    return recorded(handed_over(found, PLACE, FactDetails(importance=0.7), errand))
+
+
+def test_an_errand_reads_back_as_it_was_written() -> None:
+    example = DetectionExample(
+        conversation=Conversation(messages=[Message(content="Tea, please.", timestamp=NOW)]),
+        memories=(("The user drinks tea.", (PREFERENCES.label,)),),
+    )
+    errand = Errand(
+        id="two",
+        kind=ErrandKind.DETECT,
+        consolidate=False,
+        infer=("scope",),
+        request=DetectionRequest(
+            subjects=[MemorySubject("user", "who is talked with", priority_level=3).individual("alice")],
+            concepts=[SEATS, SIZES],
+            open=True,
+            topics=[PREFERENCES],
+            examples=[example],
+        ),
+        merge=MetadataMerge.OVERWRITE,
+        trigger=Trigger(count=3, idle=dt.timedelta(minutes=2), overlap=1),
+    )
+    document = json.loads(json.dumps(errand_json(errand)))
+    assert errand_from(document, {"seats": SEATS, "sizes": SIZES}) == errand
+
+
+def test_a_concept_that_is_not_declared_any_more_is_read_by_its_shape() -> None:
+    errand = Errand(id="one", kind=ErrandKind.DETECT, request=DetectionRequest(concepts=[SEATS, SIZES]))
+    seats, sizes = errand_from(errand_json(errand), {}).request.concepts
+    assert (seats.keyword, seats.value_type) == ("seats", int)
+    assert sizes.shape == {"enum": ["small", "large"]}
+
+
+def test_what_is_in_use_is_looked_up_anew_and_not_kept() -> None:
+    errand = Errand(id="one", kind=ErrandKind.DETECT, request=DetectionRequest(open=True, in_use=[SEATS]))
+    assert errand_from(errand_json(errand), {}).request.in_use == ()
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"id": "one"}, {"id": "one", "kind": "guess"}, {"id": "one", "kind": "keep", "more": 1}]
+)
+def test_an_errand_that_is_none_is_a_typed_error(document: dict[str, object]) -> None:
+    with pytest.raises(CodecError, match="errand"):
+        errand_from(document, {})
+
+
+@pytest.mark.parametrize("wrong", [{"count": -1}, {"overlap": -1}, {"idle": dt.timedelta(seconds=-1)}])
+def test_a_trigger_below_nothing_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidDataError, match="negative"):
+        Trigger(**wrong)  # type: ignore[arg-type]
+
+
+async def test_words_wait_with_what_the_caller_said_about_them() -> None:
+    (word,) = await kept(Conversation(messages=[Message(content="It has 40 seats.")], id="c", started_at=NOW))
+    assert word.assertion.state is AssertionState.PENDING
+    assert word.assertion.details.importance == 0.7
+    assert word.assertion.details.evidence[0].quote == "It has 40 seats."
+
+
+async def test_words_of_the_same_errand_are_read_together_and_in_the_order_said() -> None:
+    late, early = (
+        Message(content=text, timestamp=NOW + dt.timedelta(hours=hour))
+        for text, hour in (("Second.", 2), ("First.", 1))
+    )
+    words = await kept(Conversation(messages=[late, early], id="c"))
+    (unit,) = units_in(words, {word.id: AssertionState.PENDING for word in words}, {})
+    assert [word.assertion.data for word in unit.words] == ["First.", "Second."]
+    assert units_in(words, {word.id: AssertionState.RETRACTED for word in words}, {}) == []
+
+
+TEXTS = st.lists(
+    st.sampled_from(
+        ["The hall has 40 seats. ", "\n\nA paragraph, ", "and it goes on; ", "日本語です。", "x" * 30 + " "]
+    ),
+    min_size=1,
+    max_size=8,
+).map("".join)
+ROLES = st.sampled_from(["user", "assistant", "tool", "document"])
+
+
+@given(said=st.lists(st.tuples(ROLES, TEXTS), min_size=1, max_size=5), max_chars=st.sampled_from([20, 60, 10_000]))
+def test_a_conversation_is_put_together_again_from_its_words(said: list[tuple[str, str]], max_chars: int) -> None:
+    """Cut into pieces or not, every piece stands again where it stood, in a message with its speaker and time."""
+    conversation = Conversation(
+        messages=[Message(content=text, role=role, name="Ann", timestamp=NOW) for role, text in said], id="c"
+    )
+    found = verbatim_candidates(conversation, max_chars, NOW)
+    words = recorded(handed_over(found, PLACE, FactDetails(), DETECT))
+    before = {item.message_id: item for item in utterances(redact_conversation(conversation), NOW)}
+    after = {item.message_id: item for item in utterances(rebuilt(words), NOW)}
+    assert before.keys() == after.keys()
+    for word in words:
+        evidence = word.assertion.details.evidence[0]
+        again = after[evidence.message_id or ""]
+        assert again.text[evidence.start : evidence.end] == evidence.quote
+        assert (again.role, again.speaker, again.timestamp) == (evidence.role, "Ann", NOW)
+        assert again.origin is not Origin.UNKNOWN
