@@ -9,7 +9,7 @@ lets them stand). What was handed over twice is there once, and what was read is
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -24,7 +24,7 @@ from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Pl
 __all__ = [
     "Unit",
     "detailed",
-    "errands_in",
+    "errand_id",
     "handed_over",
     "in_order",
     "rebuilt",
@@ -111,22 +111,26 @@ def units_in(
         state: which state the words are in.
     """
     waiting: dict[str, list[Recorded]] = {}
-    errands: dict[str, Errand] = {}
-    for recorded, errand in errands_in(log, concepts):
-        if states.get(recorded.id) is state:
-            waiting.setdefault(errand.id, []).append(recorded)
-            errands[errand.id] = errand
-    return [Unit(errand=errands[id], words=in_order(words)) for id, words in waiting.items()]
-
-
-def errands_in(log: Iterable[Recorded], concepts: Mapping[str, Concept[Any, Any]]) -> Iterator[tuple[Recorded, Errand]]:
-    """Yield what was ever handed over, with its errand, by sequence number."""
     for recorded in sorted(log, key=lambda item: item.seq):
-        if recorded.assertion.errand is not None:
-            try:
-                yield recorded, errand_from(recorded.assertion.errand, concepts)
-            except CodecError:
-                continue
+        if states.get(recorded.id) is state and (id := errand_id(recorded)) is not None:
+            waiting.setdefault(id, []).append(recorded)
+    return [unit for words in waiting.values() if (unit := _unit(words, concepts)) is not None]
+
+
+def _unit(words: Sequence[Recorded], concepts: Mapping[str, Concept[Any, Any]]) -> Unit | None:
+    """Words of one errand, as it was said last."""
+    newest = words[-1].assertion.errand
+    assert newest is not None
+    try:
+        return Unit(errand=errand_from(newest, concepts), words=in_order(words))
+    except CodecError:
+        return None
+
+
+def errand_id(recorded: Recorded) -> str | None:
+    """Return the id of the errand that something was handed over with, if it was."""
+    errand = recorded.assertion.errand
+    return None if errand is None or not isinstance(errand.get("id"), str) else str(errand["id"])
 
 
 def settled_state(recorded: Recorded) -> AssertionState:

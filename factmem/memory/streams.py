@@ -18,7 +18,7 @@ from factmem.errors import InvalidDataError
 from factmem.memory.errands import STREAM, Errand, Trigger
 from factmem.memory.generating import MemoryGenerating
 from factmem.memory.handover import Handover
-from factmem.memory.journal import Unit, errands_in, in_order
+from factmem.memory.journal import Unit, errand_id, in_order
 from factmem.memory.remembering import Order
 from factmem.names import checked_name
 from factmem.records import AssertionState, Place, Recorded
@@ -117,8 +117,7 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
 
     async def _events_of(self, id: str) -> list[Recorded]:
         """Every event that was ever handed in to a stream, in order."""
-        log = await self._visible_log()
-        return list(in_order(recorded for recorded, errand in errands_in(log, {}) if errand.id == id))
+        return list(in_order(entry for entry in await self._visible_log() if errand_id(entry) == id))
 
     async def _streams(self) -> list[Unit]:
         visible = (None, self._reading.viewer)
