@@ -1,0 +1,117 @@
+"""Forgetting a fact, and the words it was found in; and what lies in quarantine beside a fact."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import pytest
+from factmem_file import LocalFileMemoryProvider
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, Origin, SingleFact
+from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Message
+from factmem.detection import utterances
+from factmem.errors import RecordNotFoundError
+from factmem.testing import FakeClock, HashEmbedder
+
+SEATS = Concept.single("seats", "how many fit in", value_type=int)
+DAY = dt.timedelta(days=1)
+
+
+class Counting:
+    """A detector that takes numbers of seats out of what the user said."""
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        found = [
+            Candidate(
+                fact=SEATS.fact([int(match[1])], timestamp=said.timestamp),
+                details=FactDetails(evidence=(said.cite(*match.span()),), origin=said.origin),
+            )
+            for said in utterances(conversation, dt.datetime.now(dt.UTC))
+            if said.origin is Origin.USER
+            for match in re.finditer(r"(\d+) seats", said.text)
+        ]
+        return Detection(candidates=found)
+
+
+@pytest.fixture
+def memory(provider: AgentMemoryProvider, clock: FakeClock) -> Memory:
+    return Memory(provider, viewer="alice", concepts=[SEATS], detector=Counting(), embedder=HashEmbedder(), clock=clock)
+
+
+def talk(clock: FakeClock, *texts: str, role: str = "user") -> Conversation:
+    started = clock() - DAY
+    return Conversation(messages=[Message(content=text, role=role) for text in texts], id="talk", started_at=started)
+
+
+@pytest.mark.parametrize("kind", ["file", "sqlite-vec"])
+async def test_forgetting_a_fact_erases_the_words_it_was_found_in(kind: str, tmp_path: Path, clock: FakeClock) -> None:
+    path = tmp_path / "store"
+    provider: AgentMemoryProvider = LocalFileMemoryProvider(path) if kind == "file" else SqliteVecMemoryProvider(path)
+    said = talk(clock, "The tram depot xylophone has 40 seats.", "By the way, the quokka sleeps.")
+    async with provider:
+        memory = Memory(provider, concepts=[SEATS], detector=Counting(), embedder=HashEmbedder(), clock=clock)
+        (seats,) = await memory.remember(said)
+        await memory.forget(seats.id)
+        assert await memory.load(SEATS) is None
+    files = path.rglob("*") if kind == "file" else path.parent.glob("store*")
+    left = b"".join(file.read_bytes() for file in files if file.is_file())
+    assert b"xylophone" not in left
+    assert b"quokka" in left  # another message, in which nothing was found
+
+
+async def test_what_was_forgotten_is_learned_again_only_from_being_told_again(memory: Memory, clock: FakeClock) -> None:
+    said = talk(clock, "There are 40 seats.")
+    (seats,) = await memory.remember(said)
+    await memory.retract(seats.id)
+    assert (await memory.remember(said)).changes == ()
+    assert await memory.load(SEATS) is None
+    await memory.forget(seats.id)
+    await memory.remember(said)
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert fact.value == 40
+
+
+async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(memory: Memory, clock: FakeClock) -> None:
+    """Forgetting by the id of a plant must never erase the user's own fact."""
+    (mine,) = await memory.save(SingleFact(SEATS, 40, timestamp=clock() - DAY))
+    await memory.save(SingleFact(SEATS, 999, timestamp=clock()), details=FactDetails(origin=Origin.DOCUMENT))
+    (planted,) = await memory.quarantine.list()
+    assert planted.id != mine.id
+    assert planted.value == 999
+    assert (await memory.forget(planted.id)).erased == 0
+    with pytest.raises(RecordNotFoundError):
+        await memory.retract(planted.id)
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert fact.value == 40
+
+
+async def test_restoring_a_fact_does_not_bring_in_what_was_planted_on_it(memory: Memory, clock: FakeClock) -> None:
+    (mine,) = await memory.save(SingleFact(SEATS, 40, timestamp=clock() - DAY))
+    await memory.save(SingleFact(SEATS, 999, timestamp=clock()), details=FactDetails(origin=Origin.TOOL))
+    (planted,) = await memory.quarantine.list()
+    await memory.quarantine.reject(planted.id, reason="not from us")
+    assert await memory.quarantine.list() == ()
+    assert [entry.value for entry in await memory.quarantine.list(rejected=True)] == [999]
+    await memory.retract(mine.id)
+    await memory.restore(mine.id)
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert fact.value == 40
+    assert [revision.value for revision in await memory.history(SEATS)] == [40]
+    await memory.quarantine.accept(planted.id)
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert fact.value == 999
+
+
+async def test_quarantine_of_others_is_not_ones_own(memory: Memory) -> None:
+    await memory.save(SingleFact(SEATS, 7), details=FactDetails(origin=Origin.TOOL), private=True)
+    (planted,) = await memory.quarantine.list()
+    assert await memory.as_viewer("bob").quarantine.list() == ()
+    with pytest.raises(RecordNotFoundError):
+        await memory.as_viewer("bob").quarantine.accept(planted.id)
