@@ -57,7 +57,8 @@ def lawful(answer: Verdicts, novelty: Novelty) -> Verdicts:
 
     A number that names nothing shown is passed over. An update without a text, with one that says nothing
     or that no store can carry, or with one that is much longer than what was known and what is new
-    together, is a keep. A reason is cut to `LONGEST_REASON`.
+    together, is a keep; since what is new would have stood there, it is inserted then. A reason is cut to
+    `LONGEST_REASON`.
     """
     shown = range(len(novelty.known))
     known = {
@@ -65,7 +66,11 @@ def lawful(answer: Verdicts, novelty: Novelty) -> Verdicts:
         for number, verdict in answer.known.items()
         if type(number) is int and number in shown and isinstance(verdict, Verdict)
     }
-    return Verdicts(insert=answer.insert is not False, known=known)
+    spoiled = any(
+        answer.known[number].action is Action.UPDATE and verdict.action is Action.KEEP
+        for number, verdict in known.items()
+    )
+    return Verdicts(insert=spoiled or answer.insert is not False, known=known)
 
 
 def _lawful(verdict: Verdict, longest: int) -> Verdict:

@@ -154,7 +154,8 @@ def _comparison(newcomer: Newcomer, question: Question, verdicts: Verdicts, clai
             case _:
                 pass
     home, confirms = (updates[0][0] if updates else None), False
-    if not verdicts.insert and home is None:
+    updating = any(verdict.action is Action.UPDATE for verdict in verdicts.known.values())
+    if not verdicts.insert and not updating:  # an update that cannot be made leaves what is new without a home
         home = next((record for record in kept if claims.rely_on(record)), None)
         confirms = home is not None
     merged = home if not verdicts.insert else None

@@ -31,7 +31,8 @@ class ConsolidationAnswer(BaseModel):
 def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdicts:
     """Return an answer as verdicts.
 
-    A number that was not shown is passed over; so is one about which the answer contradicts itself.
+    A number that was not shown is passed over; so is one about which the answer contradicts itself. An update
+    without a text is a keep. In either of these cases what is new is inserted, for nothing else may come to say it.
 
     Args:
         answer: the model's.
@@ -39,15 +40,16 @@ def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdic
     """
     verdicts: dict[int, Verdict] = {}
     contradicted: set[int] = set()
+    insert = answer.insert
     for item in answer.known:
         if not 0 <= item.number < len(numbers):
             continue
         number = numbers[item.number]
         verdict = Verdict(action=Action(item.action), text=item.text, reason=item.reason)
         if verdict.action is Action.UPDATE and not (item.text and item.text.strip()):
-            verdict = Verdict(action=Action.KEEP, reason=item.reason)
+            verdict, insert = Verdict(action=Action.KEEP, reason=item.reason), True
         told = verdicts.setdefault(number, verdict)
         if (told.action, told.text) != (verdict.action, verdict.text):
             contradicted.add(number)
     known = {number: verdict for number, verdict in verdicts.items() if number not in contradicted}
-    return Verdicts(insert=answer.insert, known=known)
+    return Verdicts(insert=insert or bool(contradicted), known=known)

@@ -57,9 +57,9 @@ async def test_numbers_that_were_not_shown_are_dropped() -> None:
     assert await InstructorConsolidator(model).decide(NOVELTY) == Verdicts(insert=False)
 
 
-async def test_an_update_without_a_text_is_a_keep() -> None:
+async def test_an_update_without_a_text_is_a_keep_and_the_new_is_inserted() -> None:
     verdicts = await InstructorConsolidator(saying({"number": 0, "action": "update", "text": " "})).decide(NOVELTY)
-    assert verdicts.known == {0: Verdict(action=Action.KEEP)}
+    assert verdicts == Verdicts(insert=True, known={0: Verdict(action=Action.KEEP)})
 
 
 async def test_a_number_about_which_the_answer_contradicts_itself_is_passed_over() -> None:
@@ -69,7 +69,8 @@ async def test_a_number_about_which_the_answer_contradicts_itself_is_passed_over
         {"number": 0, "action": "keep"},
         {"number": 1, "action": "keep", "reason": "again"},
     )
-    assert (await InstructorConsolidator(model).decide(NOVELTY)).known.keys() == {1}
+    verdicts = await InstructorConsolidator(model).decide(NOVELTY)
+    assert (set(verdicts.known), verdicts.insert) == ({1}, True)
 
 
 async def test_texts_are_data_in_one_escaped_document() -> None:

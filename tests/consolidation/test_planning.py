@@ -117,11 +117,29 @@ async def test_a_fact_that_no_record_would_say_is_inserted_against_the_verdict(
     assert BERLIN in await world.texts()
 
 
+@pytest.mark.parametrize("insert", [True, False])
 @pytest.mark.parametrize("text", [None, " ", "...", "x" * 5_000, "\ud800 lone"])
-async def test_an_update_without_a_usable_text_is_a_keep(world: World, text: str | None) -> None:
+async def test_an_update_without_a_usable_text_is_a_keep(world: World, text: str | None, insert: bool) -> None:
+    """And what is new is inserted, whatever the verdict says: it would have stood in that text."""
     await world.save(world.says(PARIS))
-    await world.consolidate(await world.newcomers(world.says(BERLIN)), world.always(Action.UPDATE, text=text))
+    updating = world.always(Action.UPDATE, text=text, insert=insert)
+    await world.consolidate(await world.newcomers(world.says(BERLIN)), updating)
     assert sorted(await world.texts()) == [BERLIN, PARIS]
+
+
+async def test_what_an_update_that_cannot_be_made_would_say_is_inserted(world: World) -> None:
+    """Another newcomer has the record already, and the one that is kept beside it says something else."""
+    third = "the user lives in Bern"
+    await world.save(world.says(PARIS), world.says("the user lives in Oslo", minute=1))
+
+    def answer(novelty: Novelty) -> Verdicts:
+        paris = next(number for number, known in enumerate(novelty.known) if known.text == PARIS)
+        update = Verdict(action=Action.UPDATE, text=f"{PARIS}, and {novelty.text}")
+        return Verdicts(insert=False, known={paris: update, 1 - paris: Verdict(action=Action.KEEP)})
+
+    newcomers = await world.newcomers(world.says(BERLIN, minute=2), world.says(third, minute=3))
+    await world.consolidate(newcomers, world.answering(answer))
+    assert third in await world.texts()
 
 
 async def test_only_the_most_similar_are_shown_and_no_more_than_the_limit(world: World) -> None:
