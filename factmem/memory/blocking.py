@@ -193,6 +193,7 @@ class BlockingMemory(BlockingReader):
     would_forget: Final = _blocking(Memory.would_forget)
     save_profile: Final = _blocking(Memory.save_profile)
     rollback: Final = _blocking(Memory.rollback)
+    undo: Final = _blocking(Memory.undo)
     expire: Final = _blocking(Memory.expire)
     purge: Final = _blocking(Memory.purge)
     reembed: Final = _blocking(Memory.reembed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import datetime as dt
 import enum
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, Unpack
 
@@ -207,6 +207,34 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         after = await to_thread.run_sync(partial(current_of, changed_log(log, requests, moment), target, moment))
         assert after is not None
         return _change(before, after, self._reading.concepts)
+
+    async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
+        """Take changes back, the last one first: those of a `Remembered`, say, or of a rollback.
+
+        What was created is retracted, what was updated is rolled back, and what was deleted is restored.
+        What was done to the same records since then is taken back with it.
+
+        Args:
+            changes: in the order they were made.
+            reason: why, for the audit trail.
+
+        Returns:
+            What that changed, in the order done; undoing this brings the changes about again.
+
+        Raises:
+            RecordNotFoundError: one of them is undone already, or its record was erased; what came before
+                it in this order is undone.
+        """
+        done: list[Change] = []
+        for change in reversed(list(changes)):
+            match change.kind:
+                case ChangeKind.CREATED:
+                    done += await self.retract(change.record.id, reason=reason)
+                case ChangeKind.UPDATED:
+                    done.append(await self.rollback(change.previous or change.record, reason=reason))
+                case ChangeKind.DELETED:
+                    done += await self.restore(change.record.id, reason=reason)
+        return tuple(done)
 
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
         """Erase what has expired, and superseded revisions that are older than the policy allows.

@@ -1,0 +1,74 @@
+"""Taking back what remembering changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
+from factmem.abc import Action, Known, Novelty, Verdict, Verdicts
+from factmem.errors import RecordNotFoundError
+from factmem.testing import FakeClock, HashEmbedder
+
+SEATS = Concept.single("seats", "how many fit in", value_type=int)
+
+
+class Judge:
+    """A consolidator that lets what is new take the place of everything similar."""
+
+    def __init__(self, action: Action) -> None:
+        self.action = action
+        self.shown: list[Known] = []
+
+    async def decide(self, novelty: Novelty) -> Verdicts:
+        self.shown += novelty.known
+        verdict = Verdict(action=self.action, text=novelty.text if self.action is Action.UPDATE else None)
+        insert = self.action is not Action.UPDATE
+        return Verdicts(insert=insert, known=dict.fromkeys(range(len(novelty.known)), verdict))
+
+
+def opened(provider: AgentMemoryProvider, clock: FakeClock, judge: Judge | None = None) -> Memory:
+    return Memory(provider, concepts=[SEATS], embedder=HashEmbedder(), clock=clock, consolidator=judge)
+
+
+async def statements(memory: Memory) -> list[Any]:
+    return sorted(record.value for record in await memory.list_records(concepts=["statement"]))
+
+
+@pytest.mark.parametrize("action", [Action.UPDATE, Action.DELETE])
+async def test_what_a_model_changed_can_be_undone_and_done_again(
+    provider: AgentMemoryProvider, clock: FakeClock, action: Action
+) -> None:
+    memory = opened(provider, clock, Judge(action))
+    options: dict[str, Any] = {"scope": "/product/alpha", "importance": 0.5, "categories": ["venue"]}
+    await memory.remember("The venue is the old mill by the river.", **options)
+    changed = await memory.remember("The venue is the old barn by the river.", **options)
+    after = await statements(memory)
+    assert after == ["The venue is the old barn by the river."]
+    undone = await memory.undo(changed.changes, reason="it was a joke")
+    assert await statements(memory) == ["The venue is the old mill by the river."]
+    await memory.undo(undone)
+    assert await statements(memory) == after
+
+
+async def test_undoing_a_saved_value_brings_back_the_one_before(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    memory = opened(provider, clock)
+    await memory.save(SingleFact(SEATS, 40, timestamp=clock() - dt.timedelta(days=1)))
+    (record,) = await memory.list_records()
+    changed = await memory.update(record.id, value=120)
+    await memory.undo([changed])
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert fact.value == 40
+
+
+async def test_what_is_undone_cannot_be_undone_twice(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    memory = opened(provider, clock)
+    kept = await memory.remember("We meet at the harbour.")
+    await memory.undo(kept.changes)
+    with pytest.raises(RecordNotFoundError):
+        await memory.undo(kept.changes)
