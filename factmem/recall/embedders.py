@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -271,9 +273,23 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.
 
 def _imported(package: str, *, extra: str) -> Any:
     try:
-        return importlib.import_module(package)
+        with _root_logger_kept():
+            return importlib.import_module(package)
     except ModuleNotFoundError as error:
         raise MissingPackageError(package, extra=extra or "all") from error
+
+
+@contextlib.contextmanager
+def _root_logger_kept() -> Iterator[None]:
+    """Undo what the import of a package does to the root logger, which is the program's: wordllama sets it up."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        for handler in [handler for handler in root.handlers if handler not in handlers]:
+            root.removeHandler(handler)
+        root.setLevel(level)
 
 
 def _package_file(package: str, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -36,6 +37,16 @@ async def test_the_offline_default_knows_meaning_without_shared_words() -> None:
     rows = await embed_checked(embedder, ["a small kitten", "the young cat", "quarterly tax report"])
     assert rows.shape == (3, (await embedder.identity()).dimension)
     assert float(rows[0] @ rows[1]) > float(rows[0] @ rows[2]) + 0.2
+
+
+def test_loading_the_default_leaves_the_programs_logging_alone() -> None:
+    """Another package's idea of logging must not make a whole program print what its libraries do."""
+    code = (
+        "import logging, anyio; from factmem.recall import WordLlamaEmbedder as W; anyio.run(W().embed, ['tea']); "
+        "root = logging.getLogger(); print(root.handlers, root.level == logging.WARNING)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] True\n"
 
 
 async def test_the_openai_client_sends_batches_and_keeps_their_order() -> None:
