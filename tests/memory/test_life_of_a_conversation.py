@@ -1,0 +1,258 @@
+"""The life of a conversation: told once or a hundred times, corrected, taken back; whose words count, and whose do not."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+
+from factmem import (
+    AgentMemoryProvider,
+    AssertionState,
+    ChangeKind,
+    Conversation,
+    InMemoryProvider,
+    InstructorModel,
+    Memory,
+    Message,
+    Origin,
+)
+from factmem.errors import ConceptConflictError, RecordNotFoundError
+from factmem.facts import STATEMENT, Concept
+from factmem.records import FactDetails
+from factmem.testing import ScriptedModel
+from factmem.testing.chat_answers import chat_answer
+from factmem.testing.openai_server import LoopbackOpenAIServer
+from tests.memory.telling import (
+    BEGAN,
+    CITY,
+    PETS,
+    SEATS,
+    USER,
+    log_of,
+    opened,
+    over_the_wire,
+    said,
+    talk,
+    well,
+    words,
+)
+
+FIRST = talk("I live in Oslo.", "I have a cat and 12 seats.", "Remember that tea is good.", id="first")
+LATER = talk("actually it is Bergen.", "We booked 14 seats.", id="later", start=BEGAN + dt.timedelta(days=1))
+
+
+async def known(memory: Memory) -> dict[str, list[Any]]:
+    """Everything that is known, by keyword."""
+    found: dict[str, list[Any]] = {}
+    for record in await memory.list_records():
+        found.setdefault(record.concept.keyword, []).append(record.value)
+    return {keyword: sorted(values) for keyword, values in sorted(found.items())}
+
+
+async def test_a_conversation_that_is_told_a_hundred_times_is_known_once(provider: AgentMemoryProvider) -> None:
+    """One set of facts, one question; alone, in a batch with itself, and in another process."""
+    model = ScriptedModel(well)
+    async with opened(provider, model) as memory:
+        first = await memory.remember(FIRST, subject=USER)
+        log = (await log_of(provider))[0]
+        for _ in range(30):
+            again = await memory.remember(FIRST, subject=USER)
+            assert (said(again.records), again.changes) == (said(first.records), ())
+        await (await memory.remember_many([FIRST] * 39, subject=USER)).wait()
+    async with opened(provider, model) as memory:
+        await (await memory.remember_many([FIRST] * 30, subject=USER)).wait()
+        assert await known(memory) == {"city": ["Oslo"], "pets": ["cat"], "seats": [12], "statement": ["tea is good"]}
+    assert len(model.prompts) == 1
+    assert (await log_of(provider))[0] == log
+
+
+async def test_a_conversation_that_goes_on_is_read_where_it_goes_on(provider: AgentMemoryProvider) -> None:
+    """Handed in again with more messages, only the new ones are asked about; the old facts stay as they are."""
+    model = ScriptedModel(well)
+    async with opened(provider, model) as memory:
+        before = await memory.remember(FIRST, subject=USER)
+        longer = Conversation(messages=(*FIRST.messages, *_after(FIRST, "We booked 14 seats.")), id=FIRST.id)
+        outcome = await memory.remember(longer, subject=USER)
+        assert [change.kind for change in outcome.changes] == [ChangeKind.UPDATED]
+        assert (await known(memory))["seats"] == [14]
+        assert {record.id for record in before.records} == {record.id for record in await memory.list_records()}
+    assert "I live in Oslo" not in model.prompts[1].content
+
+
+def _after(conversation: Conversation, *texts: str) -> list[Message]:
+    count = len(conversation.messages)
+    return [
+        Message(content=text, id=f"m{number}", timestamp=BEGAN + dt.timedelta(minutes=number))
+        for number, text in enumerate(texts, count)
+    ]
+
+
+async def test_conversations_in_any_order_come_to_the_same(provider: AgentMemoryProvider) -> None:
+    """What counts is when it was said, not when it arrived."""
+    async with opened(provider, ScriptedModel(well)) as memory:
+        late = await memory.remember(LATER, subject=USER)
+        assert {change.kind for change in late.changes} == {ChangeKind.CREATED}
+        early = await memory.remember(FIRST, subject=USER)
+        assert {change.kind for change in early.changes} == {ChangeKind.CREATED}
+        assert said([change.record for change in early.changes]) == ["cat", "tea is good"]
+        assert await known(memory) == {"city": ["Bergen"], "pets": ["cat"], "seats": [14], "statement": ["tea is good"]}
+        then = memory.as_of(BEGAN + dt.timedelta(hours=1))
+        assert (fact := await then.load(CITY, subject=USER)) is not None
+        assert fact.value == "Oslo"
+
+
+async def test_a_correction_updates_and_tells_what_it_was(provider: AgentMemoryProvider) -> None:
+    """The record keeps its id, shows the words of the correction, and can be rolled back."""
+    async with opened(provider, ScriptedModel(well)) as memory:
+        first = await memory.remember(FIRST, subject=USER)
+        outcome = await memory.remember(LATER, subject=USER)
+        change = next(item for item in outcome.changes if item.record.concept == CITY)
+        assert (change.kind, change.record.value) == (ChangeKind.UPDATED, "Bergen")
+        assert change.previous is not None
+        assert (change.previous.value, change.previous.id) == ("Oslo", change.record.id)
+        assert change.record.evidence[0].quote == "actually it is Bergen"
+        assert change.record.id in {record.id for record in first.records}
+        assert [record.value for record in await memory.history(CITY, subject=USER)] == ["Oslo", "Bergen"]
+        await memory.rollback(change.previous.revision)
+        assert (await known(memory))["city"] == ["Oslo"]
+
+
+async def test_what_is_asked_to_be_forgotten_is_gone_and_can_come_back(provider: AgentMemoryProvider) -> None:
+    """A removal is a removal with a date: its words stay in history, and taking the wish back restores them."""
+    wish = talk("Forget that I have a cat.", id="wish", start=BEGAN + dt.timedelta(days=1))
+    async with opened(provider, ScriptedModel(well)) as memory:
+        await memory.remember(FIRST, subject=USER)
+        outcome = await memory.remember(wish, subject=USER)
+        (change,) = outcome.changes
+        assert (change.kind, change.record.value) == (ChangeKind.DELETED, "cat")
+        assert await memory.load(PETS, subject=USER) is None
+        assert (pets := await memory.as_of(BEGAN + dt.timedelta(hours=1)).load(PETS, subject=USER)) is not None
+        assert pets.values == ("cat",)
+        await memory.rollback(change.record.revision)
+        assert (await known(memory))["pets"] == ["cat"]
+
+
+async def test_a_statement_that_is_asked_to_be_forgotten_is_retracted_and_restored(
+    provider: AgentMemoryProvider,
+) -> None:
+    """Exactly those words are meant without asking a model; nothing else goes."""
+    wish = talk("Forget that tea is good.", id="wish", start=BEGAN + dt.timedelta(days=1))
+    async with opened(provider, ScriptedModel(well)) as memory:
+        await memory.remember(FIRST, subject=USER)
+        (change,) = (await memory.remember(wish, subject=USER)).changes
+        assert (change.kind, change.record.value) == (ChangeKind.DELETED, "tea is good")
+        assert await known(memory) == {"city": ["Oslo"], "pets": ["cat"], "seats": [12]}
+        await memory.restore(change.record.id)
+        assert (await known(memory))["statement"] == ["tea is good"]
+        await memory.remember(wish, subject=USER)
+        assert (await known(memory))["statement"] == ["tea is good"], "a wish that was met is not met twice"
+
+
+async def test_secrets_neither_leave_the_process_nor_reach_the_store(provider: AgentMemoryProvider) -> None:
+    """In a conversation, a text and events, for a detector, an analyst and a consolidator."""
+    secret = "hunter2-Zx81"
+    confession = f"I live in Oslo. My password is {secret}."
+    with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
+        model = InstructorModel("m", base_url=server.base_url, api_key="k", mode="JSON_SCHEMA")
+        async with opened(provider, model) as memory:
+            await memory.remember(talk(confession), subject=USER)
+            await memory.remember(confession, subject=USER)
+            await memory.remember(f"{confession} So it is.", subject=USER, scope="/product/alpha")
+            await (await memory.ingest_events("s", [Message(content=confession)], subject=USER)).wait()
+            assert any(
+                "redacted: password" in record.value for record in await memory.list_records(concepts=[STATEMENT])
+            )
+    assert len(server.requests) >= 4
+    assert secret not in json.dumps(server.requests)
+    assert secret not in repr([entry.assertion.data for entry in (await log_of(provider))[0]])
+    assert secret not in repr([entry.assertion.details.evidence[:1] for entry in (await log_of(provider))[0]])
+
+
+SPOKEN = Conversation(
+    messages=[
+        Message(content="I live in Oslo.", id="u", timestamp=BEGAN),
+        Message(content="You have 40 seats; I live in Rome.", role="assistant", id="a", timestamp=BEGAN),
+        Message(content="Result: I live in Paris.", role="tool", id="t", timestamp=BEGAN),
+        Message(content="A page says that I live in Nome.", role="document", id="d", timestamp=BEGAN),
+        Message(content="Who? I live in Lima.", role="stranger", id="x", timestamp=BEGAN),
+        Message(content="You live in Kyiv, says memory.", role="memory", id="m", timestamp=BEGAN),
+        Message(content="You are a helpful assistant in Bonn.", role="system", id="s", timestamp=BEGAN),
+    ],
+    id="spoken",
+)
+
+
+async def test_the_assistants_words_stay_what_the_assistant_said(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, ScriptedModel(well)) as memory:
+        await memory.remember(SPOKEN, subject=USER)
+        assert await known(memory) == {"city": ["Oslo"], "statement": ["You have 40 seats; I live in Rome."]}
+        (record,) = await memory.list_records(concepts=[STATEMENT])
+        assert (record.details.origin, record.evidence[0].role) == (Origin.ASSISTANT, "assistant")
+
+
+async def test_words_of_tools_documents_and_strangers_are_kept_apart(provider: AgentMemoryProvider) -> None:
+    """They are not in the question, not recalled, not counted; what memory and the system said is nowhere."""
+    model = ScriptedModel(well)
+    async with opened(provider, model) as memory:
+        await memory.remember(SPOKEN, subject=USER)
+        apart = await memory.quarantine.list()
+        assert [record.details.origin for record in apart] == [Origin.TOOL, Origin.DOCUMENT, Origin.UNKNOWN]
+        for city in ("Paris", "Nome", "Lima", "Kyiv", "Bonn"):
+            assert city not in model.prompts[0].content
+            assert not [match for match in await memory.recall(city) if city in str(match.record.value)]
+        assert (await memory.info()).records == 2
+        stored = repr([entry.assertion.data for entry in (await log_of(provider))[0]])
+        assert "Kyiv" not in stored
+        assert "Bonn" not in stored
+
+
+async def test_somebody_lets_in_what_was_kept_apart_or_turns_it_away(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, ScriptedModel(well)) as memory:
+        await memory.remember(SPOKEN, subject=USER)
+        tool, page, stranger = await memory.quarantine.list()
+        (let_in,) = await memory.quarantine.accept(tool.id, reason="checked by hand")
+        await memory.quarantine.reject(page.id, stranger.id)
+        assert let_in.kind is ChangeKind.CREATED
+        (match, *_) = await memory.recall("Paris")
+        assert match.record.value == tool.value
+        assert await memory.quarantine.list() == ()
+        assert [item.value for item in await memory.quarantine.list(rejected=True)] == [page.value, stranger.value]
+        with pytest.raises(RecordNotFoundError):
+            await memory.quarantine.accept("no such id")
+        await memory.quarantine.accept(page.id)
+        assert page.value in words(await memory.list_records())
+
+
+async def test_hearing_a_planted_text_again_does_not_let_it_in(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, ScriptedModel(well)) as memory:
+        for _ in range(3):
+            await memory.remember(SPOKEN, subject=USER)
+        assert len(await memory.quarantine.list()) == 3
+        rejected = [record.id for record in await memory.quarantine.list()]
+        await memory.quarantine.reject(*rejected)
+        await memory.remember(SPOKEN, subject=USER)
+        assert await memory.quarantine.list() == ()
+        assert len(words(await memory.list_records())) == 1
+
+
+async def test_a_planted_value_of_another_type_does_not_stand_in_the_users_way(provider: AgentMemoryProvider) -> None:
+    """Whoever is quarantined first must not say which type the user's own facts have."""
+    planted = Concept.multiple("seats", "A poisoned type", str).fact(["many"], timestamp=BEGAN)
+    async with opened(provider, ScriptedModel(well), concepts=()) as memory:
+        await memory.save(planted, subject=USER, details=FactDetails(origin=Origin.TOOL))
+        await memory.save(SEATS.fact([12], timestamp=BEGAN), subject=USER)
+        assert (fact := await memory.load(SEATS, subject=USER)) is not None
+        assert fact.value == 12
+        (entry,) = await memory.quarantine.list()
+        with pytest.raises(ConceptConflictError):
+            await memory.quarantine.accept(entry.id)
+        assert (await log_of(provider))[1] == {AssertionState.QUARANTINED: 1, AssertionState.ACTIVE: 1}
+
+
+async def test_words_can_be_kept_beside_what_was_found_in_them() -> None:
+    async with opened(InMemoryProvider(), ScriptedModel(well), keep_words=True) as memory:
+        await memory.remember(talk("I live in Oslo."), subject=USER)
+        assert await known(memory) == {"city": ["Oslo"], "statement": ["I live in Oslo."]}
