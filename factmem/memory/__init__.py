@@ -22,9 +22,11 @@ from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
+from factmem.memory.remembering import About
 from factmem.memory.writing import FuturePolicy
 
 __all__ = [
+    "About",
     "Background",
     "BlockingDeadLetters",
     "BlockingHandover",

@@ -16,7 +16,7 @@ from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, in_order
-from factmem.memory.remembering import Handed, MemoryRemembering, Order
+from factmem.memory.remembering import About, Handed, MemoryRemembering, Order
 from factmem.records import FactDetails, MetadataMerge, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -83,7 +83,16 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
         """
         self._worker.check_running()
         wish = looking_for or DetectionRequest(subjects=(subject,), topics=MANAGED_TOPICS)
-        order = self._ordered(subject, scope, 0.5, (), None, metadata, expires_at, private, wish, consolidate)
+        about = About(
+            subject=subject,
+            scope=scope,
+            metadata=metadata,
+            expires_at=expires_at,
+            private=private,
+            looking_for=wish,
+            consolidate=consolidate,
+        )
+        order = self._ordered(about)
         order = attrs.evolve(order, given=attrs.evolve(order.given, labels=labels or {}), merge=merge)
         match source:
             case StoredSession():

@@ -6,7 +6,7 @@ import abc
 import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, TypedDict, Unpack
 
 import attrs
 
@@ -33,7 +33,40 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["Handed", "MemoryRemembering", "Order"]
+__all__ = ["About", "Handed", "MemoryRemembering", "Order"]
+
+
+_EVERYTHING: Final = MemorySubject.EVERYTHING
+
+
+class About(TypedDict, total=False):
+    """What a caller may say about what is to be remembered.
+
+    Attributes:
+        subject: whom it is about; everything, if nobody is named.
+        scope: where it holds; left out, an analyst is asked where a text belongs, and what nobody places
+            lies in `MemoryScope.CROSS_PRODUCT`.
+        importance: from 0 to 1; 0.5 if nobody says.
+        categories: labels.
+        source: where it came from.
+        metadata: anything else, as JSON.
+        expires_at: from when on it is forgotten.
+        private: keep it for this memory's viewer alone.
+        looking_for: what to look for in a conversation; by default all facts about the subject, those of the
+            declared concepts first.
+        consolidate: whether to compare what is found with what is known; it is, if nothing is said.
+    """
+
+    subject: MemorySubject
+    scope: MemoryScope | str | None
+    importance: float | None
+    categories: Sequence[str] | None
+    source: str | None
+    metadata: Mapping[str, Json] | None
+    expires_at: dt.datetime | None
+    private: bool
+    looking_for: DetectionRequest | None
+    consolidate: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -62,17 +95,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
     async def remember(
         self,
         what: str | Message | Conversation,
-        *,
-        subject: MemorySubject = MemorySubject.EVERYTHING,
-        scope: MemoryScope | str | None = None,
-        importance: float | None = None,
-        categories: Sequence[str] | None = None,
-        source: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        expires_at: dt.datetime | None = None,
-        private: bool = False,
-        looking_for: DetectionRequest | None = None,
-        consolidate: bool = True,
+        **about: Unpack[About],
     ) -> Remembered:
         """Keep what was said, secrets redacted.
 
@@ -86,44 +109,21 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
 
         Args:
             what: a text (said by the user, now), a message or a whole conversation.
-            subject: whom it is about.
-            scope: where it holds; left out, an analyst is asked where a text belongs, and what nobody
-                places lies in `MemoryScope.CROSS_PRODUCT`.
-            importance: from 0 to 1; 0.5 if nobody says.
-            categories: labels.
-            source: where it came from.
-            metadata: anything else, as JSON.
-            expires_at: from when on it is forgotten.
-            private: keep it for this memory's viewer alone.
-            looking_for: what to look for in a conversation; by default all facts about the subject,
-                those of the declared concepts first.
-            consolidate: whether to compare what is found with what is known.
+            about: whom it is about, where it holds and so on; see `About`.
 
         Raises:
             CapabilityError: the provider has the four verbs only and cannot keep evidence.
             InvalidDataError: there is nothing to remember, or it was said in the future.
             ReadOnlyError: this memory is read-only.
         """
-        order = self._ordered(
-            subject, scope, importance, categories, source, metadata, expires_at, private, looking_for, consolidate
-        )
+        order = self._ordered(about)
         (handed,) = await self._hand_over([what], order)
         return await self._outcome(handed) if handed.unit is None else await self._read_now(handed.unit)
 
     async def remember_many(
         self,
         what: Sequence[str | Message | Conversation],
-        *,
-        subject: MemorySubject = MemorySubject.EVERYTHING,
-        scope: MemoryScope | str | None = None,
-        importance: float | None = None,
-        categories: Sequence[str] | None = None,
-        source: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        expires_at: dt.datetime | None = None,
-        private: bool = False,
-        looking_for: DetectionRequest | None = None,
-        consolidate: bool = True,
+        **about: Unpack[About],
     ) -> Handover:
         """Hand over many texts, messages or conversations; see `remember` for what becomes of each.
 
@@ -133,16 +133,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
 
         Args:
             what: texts, messages or conversations.
-            subject: see `remember`, as all the others.
-            scope: where they hold.
-            importance: from 0 to 1.
-            categories: labels.
-            source: where they came from.
-            metadata: anything else, as JSON.
-            expires_at: from when on they are forgotten.
-            private: keep them for this memory's viewer alone.
-            looking_for: what to look for in conversations.
-            consolidate: whether to compare what is found with what is known.
+            about: whom they are about, where they hold and so on; see `About`.
 
         Raises:
             CapabilityError: the memory was not opened with ``async with``, or the provider keeps no evidence.
@@ -150,9 +141,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             ReadOnlyError: this memory is read-only.
         """
         self._worker.check_running()
-        order = self._ordered(
-            subject, scope, importance, categories, source, metadata, expires_at, private, looking_for, consolidate
-        )
+        order = self._ordered(about)
         return await self._submitted(await self._hand_over(what, order))
 
     async def extract(self, text: str) -> tuple[str, ...]:
@@ -177,40 +166,28 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         anyone = writing.analyst or writing.consolidator or not isinstance(writing.detector, VerbatimDetector)
         return bool(anyone) and not writing.read_only
 
-    def _ordered(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope | str | None,
-        importance: float | None,
-        categories: Sequence[str] | None,
-        source: str | None,
-        metadata: Mapping[str, Json] | None,
-        expires_at: dt.datetime | None,
-        private: bool,
-        looking_for: DetectionRequest | None,
-        consolidate: bool,
-    ) -> Order:
+    def _ordered(self, about: About) -> Order:
         self._check_writable()
+        importance, scope, subject = about.get("importance"), about.get("scope"), about.get("subject", _EVERYTHING)
         given = FactDetails(
             importance=0.5 if importance is None else importance,
-            categories=tuple(categories or ()),
-            source=source,
-            metadata=metadata or {},
-            expires_at=expires_at,
+            categories=tuple(about.get("categories") or ()),
+            source=about.get("source"),
+            metadata=about.get("metadata") or {},
+            expires_at=about.get("expires_at"),
         )
-        asked = {"scope": scope, "categories": categories, "importance": importance}
         return Order(
             place=Place(subject, self._scope(MemoryScope.CROSS_PRODUCT if scope is None else scope)),
-            given=self._owned_details(given, private=private),
-            looking_for=self._looking_for(looking_for, subject),
-            infer=tuple(name for name, item in asked.items() if item is None),
-            consolidate=consolidate,
+            given=self._owned_details(given, private=about.get("private", False)),
+            looking_for=self._looking_for(about.get("looking_for"), subject),
+            infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
+            consolidate=about.get("consolidate", True),
         )
 
     def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
         if request is None:
             return DetectionRequest(subjects=(subject,), concepts=self._reading.concepts.values(), open=True)
-        if request.subjects == (MemorySubject.EVERYTHING,):
+        if request.subjects == (_EVERYTHING,):
             return attrs.evolve(request, subjects=(subject,))
         return request
 

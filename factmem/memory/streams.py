@@ -19,7 +19,7 @@ from factmem.memory.errands import STREAM, Errand, Trigger
 from factmem.memory.generating import MemoryGenerating
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, errand_id, in_order
-from factmem.memory.remembering import Order
+from factmem.memory.remembering import About, Order
 from factmem.names import checked_name
 from factmem.records import AssertionState, Place, Recorded
 from factmem.scopes import MemoryScope
@@ -94,7 +94,9 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         """
         self._worker.check_running()
         checked_name(stream, what="a stream")
-        order = self._ordered(subject, scope, 0.5, (), source, None, None, private, looking_for, True)
+        order = self._ordered(
+            About(subject=subject, scope=scope, source=source, private=private, looking_for=looking_for)
+        )
         errand = self._stream_errand(stream, order, trigger or Trigger())
         before = [] if errand is None else await self._events_of(errand.id)
         fresh = _fresh(stream, events, before, self._reading.clock())
@@ -110,6 +112,29 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         ids = {unit.errand.id for unit in await self._streams()}
         for id in sorted(ids):
             await (await self._awaited(id, flush=True)).wait()
+
+    async def resume(self) -> Handover:
+        """Read in the background what an earlier process, of any owner, left unread. Done by itself at opening.
+
+        Streams whose trigger does not say so yet are watched on.
+
+        Returns:
+            What is being read now.
+
+        Raises:
+            CapabilityError: the memory was not opened with ``async with``.
+        """
+        self._worker.check_running()
+        units = await self._waiting(AssertionState.PENDING)
+        for unit in units:
+            if unit.errand.streamed:
+                await self.as_viewer(unit.given.owner)._awaited(unit.errand.id, flush=False)
+        others = [unit for unit in units if not unit.errand.streamed]
+        handover = Handover([unit.errand.id for unit in others])
+        for owner in dict.fromkeys(unit.given.owner for unit in others):
+            mine = [unit for unit in others if unit.given.owner == owner]
+            self._worker.submit(self.as_viewer(owner)._unit_reader, mine, handover)
+        return handover
 
     def _stream_errand(self, stream: str, order: Order, trigger: Trigger) -> Errand | None:
         errand = self._errand(Conversation(messages=()), order)

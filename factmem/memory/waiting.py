@@ -8,7 +8,7 @@ from typing import Self
 from factmem.abc import StateRequest
 from factmem.fold import never_let_in, states_of
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
-from factmem.memory.handover import Handover, UnitReader, Worker
+from factmem.memory.handover import UnitReader, Worker
 from factmem.memory.journal import Unit, settled_state, units_in
 from factmem.memory.outcomes import Remembered
 from factmem.memory.processing import MemoryProcessor
@@ -37,20 +37,6 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
         """Words that a model could not read; they are kept as they were said."""
         return DeadLetters(letters=self._letters, retry=self._read_again, dismiss=self._let_stand)
 
-    async def resume(self) -> Handover:
-        """Read in the background what an earlier process, of any owner, left unread. Done by itself at opening.
-
-        Raises:
-            CapabilityError: the memory was not opened with ``async with``.
-        """
-        self._worker.check_running()
-        units = await self._waiting(AssertionState.PENDING)
-        handover = Handover([unit.errand.id for unit in units])
-        for owner in dict.fromkeys(unit.given.owner for unit in units):
-            mine = [unit for unit in units if unit.given.owner == owner]
-            self._worker.submit(self.as_viewer(owner)._unit_reader, mine, handover)
-        return handover
-
     @property
     def _unit_reader(self) -> UnitReader:
         return UnitReader(self._process, self._give_up)
@@ -72,14 +58,14 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
         ]
 
     async def _letters(self) -> list[tuple[DeadLetter, Unit]]:
-        reasons = {
+        given_up = {
             entry.assertion_id: entry
             for entry in await self._mirror.log()
             if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
         }
         visible = (None, self._reading.viewer)
         units = [unit for unit in await self._waiting(AssertionState.FAILED) if unit.given.owner in visible]
-        return [(_letter(unit, reasons[unit.words[0].id]), unit) for unit in units]
+        return [(_letter(unit, given_up.get(unit.words[0].id)), unit) for unit in units]
 
     async def _read_again(self, unit: Unit) -> Remembered:
         self._check_writable()
@@ -111,10 +97,10 @@ def to_pending(recorded: Recorded) -> StateRequest:
     )
 
 
-def _letter(unit: Unit, why: StateChange) -> DeadLetter:
+def _letter(unit: Unit, why: StateChange | None) -> DeadLetter:
     return DeadLetter(
         id=unit.errand.id,
         records=tuple(record_of(recorded, state=AssertionState.FAILED) for recorded in unit.words),
-        failure=why.reason or "unknown",
-        failed_at=why.recorded_at,
+        failure=(why and why.reason) or "unknown",  # an import tells the state, and not how it came about
+        failed_at=why.recorded_at if why else unit.words[0].recorded_at,
     )

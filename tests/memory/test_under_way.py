@@ -77,13 +77,13 @@ async def test_all_that_is_handed_over_asks_no_more_at_once_than_was_set() -> No
 
 async def test_a_long_hand_over_is_settled_piece_by_piece() -> None:
     """Who waits sees it go on, and a process that dies has to ask little again."""
-    detector = Slow(free=16)
+    detector = Slow(free=64)
     async with reading(InMemoryProvider(), detector) as memory:
-        handover = await memory.remember_many([talk(number) for number in range(20)])
+        handover = await memory.remember_many([talk(number) for number in range(70)])
         await detector.waiting.wait()
-        assert (len(handover.outcomes), handover.pending) == (16, 4)
+        assert (len(handover.outcomes), handover.pending) == (64, 6)
         detector.gate.set()
-        assert len(await handover.wait()) == 20
+        assert len(await handover.wait()) == 70
 
 
 async def handed_over_and_left(store: str, viewer: str) -> None:
