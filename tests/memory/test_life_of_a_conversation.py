@@ -1,4 +1,4 @@
-"""The life of a conversation: told once or a hundred times, corrected, taken back; whose words count, and whose do not."""
+"""The life of a conversation: told again and again, corrected, taken back; whose words count, and whose do not."""
 
 from __future__ import annotations
 
