@@ -6,7 +6,7 @@ import abc
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import attrs
@@ -59,6 +59,9 @@ from factmem.scopes import MemoryScope
 __all__ = ["MemoryProcessor"]
 
 _log = logging.getLogger("factmem")
+
+_DEEPEST_PROPOSAL: Final = 32
+"""No model needs more levels of scopes; a tree without a bottom is of no use to anybody."""
 
 
 class MemoryProcessor(MemoryWriter, abc.ABC):
@@ -208,8 +211,8 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         )
 
     def _proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
-        """A model's proposal is a wish: a path that is not legal leaves the words where they are."""
-        if not path or ".." in path.split("/"):
+        """A model's proposal is a wish: a path that is not legal, or far too deep, leaves the words where they are."""
+        if not path or ".." in path.split("/") or path.count("/") > _DEEPEST_PROPOSAL:
             return otherwise
         try:
             return self._scope(path)

@@ -1,0 +1,294 @@
+"""Saving a text with a model: what the caller leaves open is found out in one call, and what the caller says stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+from factmem import AgentMemoryProvider, ChangeKind, InMemoryProvider, Memory
+from factmem.abc import Analysis, AnalysisRequest, Novelty, Prompt, Verdict, Verdicts
+from factmem.abc.consolidator import Action
+from factmem.errors import CapabilityError, InvalidDataError, ModelRefusedError, ModelUnavailableError
+from factmem.testing import HashEmbedder, ScriptedModel
+from factmem.values import Json
+from tests.memory.telling import USER, Gated, opened, until, words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from pydantic import BaseModel
+
+ANALYSIS: dict[str, Any] = {
+    "scope": "/product/alpha",
+    "categories": ["plans", "launch"],
+    "importance": 0.9,
+    "entities": ["Ana"],
+    "dates": ["3 June"],
+    "topics": ["launch of alpha"],
+}
+TEXT = "Ana launches alpha on 3 June."
+ALL: dict[str, Any] = {"scope": "/product/alpha", "categories": ["plans"], "importance": 0.4}
+
+
+def analysing(**changed: Any) -> ScriptedModel:
+    """A model that analyses every text like this, and finds nothing similar worth a change."""
+
+    def script(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
+        if answer.__name__ == "Analysis":
+            return {name: (ANALYSIS | changed)[name] for name in answer.model_fields}
+        return {"known": [], "insert": True}
+
+    return ScriptedModel(script)
+
+
+@attrs.define
+class Counting:
+    """An embedder that counts how often it is called, and with how many texts."""
+
+    calls: list[int] = attrs.field(factory=list)
+    embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
+
+    async def identity(self) -> Any:
+        return await self.embedder.identity()
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.calls.append(len(texts))
+        return await self.embedder.embed(texts)
+
+
+@attrs.define
+class Deciding:
+    """A consolidator that answers what it is told to, and keeps what it was asked."""
+
+    answer: Callable[[Novelty], Verdicts] = lambda novelty: Verdicts()
+    asked: list[Novelty] = attrs.field(factory=list)
+
+    async def decide(self, novelty: Novelty) -> Verdicts:
+        self.asked.append(novelty)
+        return self.answer(novelty)
+
+
+async def test_what_is_left_open_is_found_out_in_one_call(provider: AgentMemoryProvider) -> None:
+    model = analysing()
+    async with opened(provider, model) as memory:
+        (record,) = await memory.remember(TEXT, subject=USER)
+        assert record == (await memory.list_records())[0]
+    assert (record.value, str(record.scope)) == (TEXT, "/product/alpha")
+    details = record.details
+    assert (details.categories, details.importance) == (("plans", "launch"), 0.9)
+    assert (details.topics, details.metadata) == (("launch of alpha",), {"entities": ["Ana"], "dates": ["3 June"]})
+    assert details.evidence[0].quote == TEXT
+    assert len(model.prompts) == 1
+
+
+@pytest.mark.parametrize("given", [{name: ALL[name]} for name in ALL], ids=ALL)
+async def test_what_the_caller_says_stands_and_is_not_asked(given: dict[str, Any]) -> None:
+    """Also key by key of the metadata. In CrewAI the model's metadata overwrites the caller's."""
+    model = analysing()
+    metadata: dict[str, Json] = {"entities": "mine", "ticket": 7}
+    async with opened(InMemoryProvider(), model) as memory:
+        (record,) = await memory.remember(TEXT, subject=USER, metadata=metadata, **given)
+    told = {
+        "scope": str(record.scope),
+        "categories": list(record.details.categories),
+        "importance": record.importance,
+    }
+    assert told == {name: ANALYSIS[name] for name in told} | given
+    assert record.details.metadata == {"entities": "mine", "ticket": 7, "dates": ["3 June"]}
+    assert f'"{next(iter(given))}"' not in model.prompts[0].examples[0].answer
+
+
+async def test_what_is_given_whole_and_similar_to_nothing_costs_no_call(provider: AgentMemoryProvider) -> None:
+    model = analysing()
+    async with opened(provider, model) as memory:
+        await memory.remember(TEXT, subject=USER, **ALL)
+        await memory.remember("Something else entirely, about bees and honey.", subject=USER, **ALL)
+        await (await memory.remember_many(["Bob sails.", "Nobody ever goes there."], subject=USER, **ALL)).wait()
+        assert len(await memory.list_records()) == 4
+    assert model.prompts == []
+
+
+async def test_a_given_text_that_is_similar_to_a_known_one_costs_one_call() -> None:
+    model = analysing()
+    async with opened(InMemoryProvider(), model) as memory:
+        await memory.remember("The launch of alpha is planned for the third of June.", subject=USER, **ALL)
+        await memory.remember("The launch of alpha is planned for the fourth of June.", subject=USER, **ALL)
+        assert len(model.prompts) == 1
+
+
+async def test_scopes_and_categories_in_use_are_shown_to_be_taken_up() -> None:
+    """Those that the viewer sees, whole paths and not only the first level; nothing that is somebody else's own."""
+    provider, model = InMemoryProvider(), analysing()
+    async with opened(provider, viewer="bob") as bobs:
+        await bobs.remember("Mine.", scope="/product/secret", categories=["hidden"], importance=0.5, private=True)
+    async with opened(provider, model) as memory:
+        await memory.remember("Deep.", scope="/product/alpha/design/colours", categories=["tints"], importance=0.5)
+        await memory.remember(TEXT)
+    shown = model.prompts[-1].content
+    assert "<item>/product/alpha/design/colours</item>" in shown
+    assert "<item>tints</item>" in shown
+    assert "secret" not in shown
+    assert "hidden" not in shown
+
+
+@pytest.mark.parametrize(
+    ("proposed", "lands"),
+    [
+        ("no slash", "/no slash"),
+        ("/x'; DROP TABLE facts", "/x'; DROP TABLE facts"),
+        ("/研究员/R&D", "/研究员/R&D"),
+        ("/A/../B", "/cross-product"),
+        ("../../etc", "/cross-product"),
+        ("", "/cross-product"),
+        ("/", "/cross-product"),
+        (None, "/cross-product"),
+        ("/product", "/cross-product"),
+        ("/product//alpha/", "/cross-product"),
+        ("/a\x00b", "/cross-product"),
+        ("/product/" + "x" * 5_000, "/cross-product"),
+        ("/" + "d/" * 2_000, "/cross-product"),
+    ],
+)
+async def test_a_scope_that_a_model_proposes_is_a_legal_one(proposed: str | None, lands: str) -> None:
+    """CrewAI stores each of these as it comes. A path that is not legal leaves the text at its default place."""
+    async with opened(InMemoryProvider(), analysing(scope=proposed)) as memory:
+        outcome = await memory.remember(TEXT, subject=USER)
+        (record,) = await memory.list_records(scope=lands)
+        assert (outcome.failure, str(record.scope)) == (None, lands)
+        assert (await memory.tree()).records == 1
+
+
+async def test_another_organisations_scope_is_out_of_reach() -> None:
+    """Whatever a model proposes lies below the tenant's own root."""
+    provider = InMemoryProvider()
+    async with opened(provider, analysing(scope="/tenant/b/secrets"), organization="a") as memory:
+        await memory.remember(TEXT)
+    assert await opened(provider, organization="b").list_records() == []
+    assert await opened(provider).list_records() == []
+
+
+@pytest.mark.parametrize("error", [ModelUnavailableError("away"), ModelRefusedError("no"), ValueError("Ana, a bug")])
+async def test_a_failing_analysis_leaves_the_text_at_its_default_place(error: Exception) -> None:
+    """With what the caller said; named, listed as a dead letter, and made good when it is retried."""
+    provider = InMemoryProvider()
+    async with opened(provider, ScriptedModel(lambda prompt, answer: error)) as memory:
+        outcome = await memory.remember(TEXT, subject=USER, categories=["mine"])
+        (record,) = outcome.records
+        assert outcome.failure == (type(error).__name__ if "Model" in type(error).__name__ else "ModelError")
+        assert (str(record.scope), record.details.categories) == ("/cross-product", ("mine",))
+        assert len(await memory.dead_letters.list()) == 1
+    async with opened(provider, analysing()) as memory:
+        (outcome,) = await memory.dead_letters.retry()
+        (record,) = outcome.records
+        assert (str(record.scope), record.details.categories) == ("/product/alpha", ("mine",))
+        assert len(await memory.list_records()) == 1
+
+
+async def test_the_same_text_again_is_not_analysed_again(provider: AgentMemoryProvider) -> None:
+    """A text said at another time is said again, and may cost a call; one record says it all the same."""
+    model = analysing()
+    async with opened(provider, model) as memory:
+        await memory.remember(TEXT, subject=USER)
+        await memory.remember(TEXT, subject=USER)
+        (record,) = await memory.list_records()
+    assert (record.value, record.importance) == (TEXT, 0.9)
+
+
+async def test_two_texts_are_analysed_at_the_same_time() -> None:
+    model = Gated(analysing().script)
+    async with opened(InMemoryProvider(), model) as memory:
+        handover = await memory.remember_many([TEXT, "Bob sails."], subject=USER)
+        await until(lambda: model.under_way == 2)
+        model.gate.set()
+        assert [len(outcome) for outcome in await handover.wait()] == [1, 1]
+        assert len(await memory.list_records()) == 2
+
+
+BATCH = [f"Fact number {number} is about {topic}." for number, topic in enumerate(("bees", "honey", "ships"))]
+
+
+async def test_a_batch_is_embedded_in_one_call(provider: AgentMemoryProvider) -> None:
+    embedder = Counting()
+    async with opened(provider, embedder=embedder) as memory:
+        await (await memory.remember_many(BATCH, subject=USER, **ALL)).wait()
+        assert len(await memory.list_records()) == 3
+    assert embedder.calls == [3]
+
+
+@pytest.mark.parametrize("texts", [["The sky is blue."] * 3, ["The sky is blue.", "the sky is  blue"]])
+async def test_what_a_batch_says_twice_is_kept_once(texts: list[str]) -> None:
+    """By vectors alone: no model is asked. The first of them is kept."""
+    deciding = Deciding()
+    async with opened(InMemoryProvider(), consolidator=deciding) as memory:
+        await (await memory.remember_many(texts, subject=USER, **ALL)).wait()
+        assert words(await memory.list_records()) == [texts[0]]
+    assert deciding.asked == []
+
+
+async def test_what_is_merely_similar_is_kept_and_numbers_make_a_difference() -> None:
+    texts = [*BATCH, "Room 12 is booked.", "Room 13 is booked."]
+    async with opened(InMemoryProvider(), consolidator=Deciding()) as memory:
+        await (await memory.remember_many(texts, subject=USER, **ALL)).wait()
+        assert words(await memory.list_records()) == sorted(texts)
+
+
+async def test_a_batch_is_consolidated_against_the_store() -> None:
+    """What is known already is known once; what changes it updates it, with the previous revision."""
+    old, new = "The project is led by Ana from Lyon.", "The project is led by Ana from Faro."
+
+    def update(novelty: Novelty) -> Verdicts:
+        return Verdicts(insert=False, known={0: Verdict(action=Action.UPDATE, text=novelty.text)})
+
+    deciding = Deciding(update)
+    async with opened(InMemoryProvider(), consolidator=deciding) as memory:
+        (first,) = await memory.remember(old, subject=USER, **ALL)
+        handover = await memory.remember_many([BATCH[0], new], subject=USER, **ALL)
+        created, updated = await handover.wait()
+        assert words(await memory.list_records()) == sorted([BATCH[0], new])
+    assert [change.kind for change in created.changes] == [ChangeKind.CREATED]
+    (change,) = updated.changes
+    assert (change.kind, change.record.id) == (ChangeKind.UPDATED, first.id)
+    assert change.previous is not None
+    assert change.previous.value == old
+    assert [known.text for known in deciding.asked[0].known] == [old]
+
+
+async def test_without_consolidation_nobody_is_asked() -> None:
+    deciding = Deciding()
+    async with opened(InMemoryProvider(), consolidator=deciding) as memory:
+        for text in ("The project is led by Ana from Lyon.", "The project is led by Ana from Faro."):
+            await memory.remember(text, subject=USER, consolidate=False, **ALL)
+        assert len(await memory.list_records()) == 2
+    assert deciding.asked == []
+
+
+class Analysing:
+    """An analyst of one's own, which answers more than it was asked."""
+
+    async def analyse(self, text: str, request: AnalysisRequest) -> Analysis:
+        return Analysis(scope="/product/beta", categories=("theirs",), importance=1.0, topics=("t",))
+
+    async def extract(self, text: str) -> Sequence[str]:
+        return [text]
+
+
+async def test_an_analyst_that_answers_what_it_was_not_asked_is_not_heard() -> None:
+    async with opened(InMemoryProvider(), analyst=Analysing()) as memory:
+        (record,) = await memory.remember(TEXT, subject=USER, importance=0.1)
+        assert (str(record.scope), record.details.categories, record.importance) == ("/product/beta", ("theirs",), 0.1)
+
+
+async def test_extracting_needs_words_and_somebody_to_ask() -> None:
+    model = ScriptedModel(lambda prompt, answer: {"statements": ["One.", "Two."]})
+    memory: Memory = opened(InMemoryProvider(), model)
+    assert await memory.extract(" \n") == ()
+    assert model.prompts == []
+    assert await memory.extract("One. Two.") == ("One.", "Two.")
+    assert await memory.list_records() == []
+    with pytest.raises(CapabilityError, match="model="):
+        await opened(InMemoryProvider()).extract("One. Two.")
+    with pytest.raises(InvalidDataError):
+        await memory.remember("  ")
