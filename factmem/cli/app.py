@@ -6,7 +6,19 @@ from typing import Annotated, Final
 
 import typer
 
-from factmem.cli import demo, exchanging, exploring, ingesting, lifecycle, reading, removing, saving
+from factmem.cli import (
+    demo,
+    exchanging,
+    exploring,
+    ingesting,
+    lifecycle,
+    profiling,
+    reading,
+    remembering,
+    removing,
+    saving,
+    waiting,
+)
 from factmem.cli.session import Session
 
 __all__ = ["app"]
@@ -56,13 +68,27 @@ def _global_options(
             help="What makes the vectors: wordllama (the default), minilm or openai:MODEL@DIMENSION.",
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FACTMEM_MODEL",
+            metavar="ADDRESS",
+            help="Who reads what is taken in: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL. Else nobody.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout and nothing else.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version.")
     ] = False,
 ) -> None:
-    ctx.obj = Session(store=store, organization=organization, viewer=viewer, embedder=embedder, as_json=as_json)
+    ctx.obj = Session(
+        store=store, organization=organization, viewer=viewer, embedder=embedder, model=model, as_json=as_json
+    )
 
 
-for _part in (demo, ingesting, reading, saving, removing, lifecycle, exploring, exchanging):
+_PARTS: Final = (
+    *(demo, ingesting, remembering, waiting, reading, profiling),
+    *(saving, removing, lifecycle, exploring, exchanging),
+)
+for _part in _PARTS:
     _part.add_to(app)

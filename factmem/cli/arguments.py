@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import json
+import re
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -12,6 +14,7 @@ import typer
 
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.subjects import MemorySubject
+from factmem.values import Json
 
 __all__ = [
     "VALUE_TYPES",
@@ -19,9 +22,14 @@ __all__ = [
     "PrivateOption",
     "ScopeOption",
     "SubjectOption",
+    "TextArgument",
+    "TtlOption",
     "ValueType",
+    "duration",
     "from_day",
+    "metadata",
     "parsed_value",
+    "said_text",
     "subject",
     "through_day",
 ]
@@ -55,6 +63,45 @@ def _moment(text: str) -> tuple[dt.datetime, bool]:
     except (ValueError, OverflowError):
         raise typer.BadParameter(f"{text!r} is no ISO date or time, such as 2026-05-01 or 2026-05-01T09:30") from None
     return found, len(text.strip()) <= len("2026-05-01")
+
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def duration(text: str) -> dt.timedelta:
+    """Read a time to live: a number and its unit, such as ``30d``, ``12h`` or ``90s``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip().lower(), re.ASCII)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no duration, such as 90s, 45m, 12h, 30d or 2w")
+    try:
+        length = dt.timedelta(**{_UNITS[found[2]]: float(found[1])})
+        ends = dt.datetime.now(dt.UTC) + length
+    except OverflowError:
+        raise typer.BadParameter(f"{text!r} ends after the year 9999: leave it out to keep for ever") from None
+    if ends <= dt.datetime.now(dt.UTC):
+        raise typer.BadParameter(f"{text!r} is over already")
+    return length
+
+
+def metadata(text: str) -> tuple[str, Json]:
+    """Read ``KEY=VALUE``; the value is JSON where it is some, else a text."""
+    key, sign, value = text.partition("=")
+    if not sign or not key.strip():
+        raise typer.BadParameter(f"{text!r} is no metadata, such as tier=gold")
+    try:
+        return key.strip(), _json(value)
+    except (ValueError, RecursionError):
+        return key.strip(), value.strip()
+
+
+def said_text(text: str) -> str:
+    """Read a text, from stdin if it is a dash."""
+    if text != "-":
+        return text
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise typer.BadParameter("what stands on stdin is no text in the terminal's encoding") from None
 
 
 def _bool(text: str) -> bool:
@@ -119,3 +166,7 @@ ScopeOption: TypeAlias = Annotated[
 ]
 ExactOption: TypeAlias = Annotated[bool, typer.Option("--exact", help="This very scope, not what lies below it.")]
 PrivateOption: TypeAlias = Annotated[bool, typer.Option("--private", help="For the viewer alone (needs --viewer).")]
+TextArgument: TypeAlias = Annotated[str, typer.Argument(parser=said_text, metavar="TEXT", help="A text; - is stdin.")]
+TtlOption: TypeAlias = Annotated[
+    dt.timedelta | None, typer.Option("--ttl", parser=duration, metavar="DURATION", help="Forget it after 12h, 30d, …")
+]

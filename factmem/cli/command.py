@@ -42,6 +42,7 @@ _GLOBAL: Final[dict[str, tuple[Any, Any]]] = {
     "organization": (_text_option("organization", "NAME", "Whose facts they are: the tenant."), None),
     "viewer": (_text_option("viewer", "NAME", "Who reads; sees and owns private facts."), None),
     "embedder": (_text_option("embedder", "NAME", "What makes the vectors: wordllama, minilm, openai:…"), None),
+    "model": (_text_option("model", "ADDRESS", "Who reads what is taken in: openai/MODEL, http://…/v1#MODEL."), None),
     "as_json": (Annotated[bool, _JSON], False),
 }
 

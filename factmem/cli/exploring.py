@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.tree import Tree
 
-    from factmem.memory import ScopeInfo, ScopeTree
+    from factmem.memory import Memory, ScopeInfo, ScopeTree
 
 __all__ = ["add_to"]
 
@@ -71,8 +71,9 @@ async def info(
     """Sum up what is kept: how much, since when, which concepts, subjects and categories."""
     async with session.memory(scope=scope) as memory:
         found = await memory.info(scope, exact=exact)
+        waiting = await _waiting(memory) if scope is None else {}
         await session.note_if_empty(memory)
-    data = _info_json(session, found)
+    data = _info_json(session, found) | waiting
 
     def render(out: Console) -> None:
         from rich.text import Text
@@ -81,10 +82,18 @@ async def info(
 
         for name, value in data.items():
             text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            if value not in (None, []):
+            if value not in (None, []) and not (name in waiting and not value):
                 out.print(Text.assemble((f"{name:<13}", "dim"), shown(text)))
 
     session.show(data, render)
+
+
+async def _waiting(memory: Memory) -> dict[str, Json]:
+    """What is no fact yet."""
+    return {
+        "quarantined": len(await memory.quarantine.list()),
+        "dead_letters": len(await memory.dead_letters.list()),
+    }
 
 
 def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:

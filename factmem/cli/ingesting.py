@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,11 @@ from anyio import to_thread
 from factmem.abc import AgentMemoryProvider, Conversation, FeedsChanges
 from factmem.cli.arguments import PrivateOption, ScopeOption, SubjectOption
 from factmem.cli.command import FAILED, command, report
+from factmem.cli.searching import ConceptsOption, OpenOption, TopicsOption, Wish
 from factmem.cli.session import Session, known_subject
+from factmem.cli.tally import counted
+from factmem.cli.understanding import Understanding
+from factmem.cli.watching import Watch, progress
 from factmem.errors import FactMemError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -74,7 +77,7 @@ class Ingestion:
     def __str__(self) -> str:
         secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
         return (
-            f"{_counted(self.conversations, 'conversation')}, {_counted(self.statements, 'statement')}, "
+            f"{counted(self.conversations, 'conversation')}, {counted(self.statements, 'statement')}, "
             f"{self.new} new, {self.quarantined} quarantined, secrets redacted: {secrets or 'none'}"
         )
 
@@ -124,55 +127,107 @@ async def ingest(
     subject: SubjectOption = None,
     source: Annotated[str | None, typer.Option(metavar="NAME", help="Where they come from, to filter by.")] = None,
     private: PrivateOption = False,
+    concepts: ConceptsOption = None,
+    topics: TopicsOption = None,
+    open: OpenOption = None,
+    keep_words: Annotated[
+        bool, typer.Option("--keep-words", help="Keep what was said beside the facts that the model finds in it.")
+    ] = False,
+    consolidate: Annotated[
+        bool, typer.Option("--consolidate/--no-consolidate", help="Compare what the model finds with what is known.")
+    ] = True,
 ) -> None:
-    """Take in conversations: every statement with its speaker and date, secrets redacted. Twice is as good as once."""
+    """Take in conversations, secrets redacted. Twice is as good as once.
+
+    Without a language model, every statement is kept with its speaker and date. With one (--model), facts
+    are found in them, each with its evidence; all of it is on disk before the model is asked.
+    """
     from factmem.providers import open_provider
 
     session.check_private(private)
+    wish = Wish(concepts=concepts, topics=tuple(topics or ()), open=open)
+    if wish.said or keep_words or not consolidate:
+        session.check_model("looking for facts")
+    given = _Given(subject=subject, scope=scope, source=source, private=private)
+    async with open_provider(session.address) as provider:
+        if session.model is None:
+            await _keep(session, provider, files, given)
+        else:
+            await _understand(session, provider, files, given, wish, keep_words=keep_words, consolidate=consolidate)
+
+
+@attrs.frozen(kw_only=True)
+class _Given:
+    """What is said about all conversations."""
+
+    subject: MemorySubject | None
+    scope: str | None
+    source: str | None
+    private: bool
+
+
+async def _keep(session: Session, provider: AgentMemoryProvider, files: list[Path], given: _Given) -> None:
+    """Keep conversations word for word."""
     results: dict[Path, Ingestion] = {}
     failures: dict[Path, FactMemError] = {}
-    async with open_provider(session.address) as provider, session.memory(provider=provider, read_only=False) as memory:
+    async with session.memory(provider=provider, read_only=False) as memory:
         taking = Taking(
             memory=memory,
             provider=provider,
-            subject=await known_subject(memory, subject),
-            scope=scope or MemoryScope.CROSS_PRODUCT,
-            source=source,
-            private=private,
+            subject=await known_subject(memory, given.subject),
+            scope=given.scope or MemoryScope.CROSS_PRODUCT,
+            source=given.source,
+            private=given.private,
         )
         for file in files:
             results[file] = Ingestion()
             try:
-                with _progress(file, quiet=session.as_json) as advance:
-                    async for conversation in _conversations(file, advance):
-                        results[file] += await taking.take(conversation)
+                async for conversation in _conversations(session, file):
+                    results[file] += await taking.take(conversation)
             except FactMemError as error:
                 failures[file] = error
     _show(session, results, failures)
 
 
-async def _conversations(file: Path, advance: Callable[[float], None]) -> AsyncIterator[Conversation]:
-    """Read a file's conversations one after the other, off the event loop; tell which share of it was taken in."""
+async def _understand(
+    session: Session,
+    provider: AgentMemoryProvider,
+    files: list[Path],
+    given: _Given,
+    wish: Wish,
+    *,
+    keep_words: bool,
+    consolidate: bool,
+) -> None:
+    """Have a language model find the facts in conversations."""
+    watch = Watch(session)
+    async with session.memory(
+        provider=provider, read_only=False, asking=True, keep_words=keep_words, on_event=watch.hear
+    ) as memory:
+        subject = await known_subject(memory, given.subject)
+        understanding = Understanding(
+            memory=memory,
+            watch=watch,
+            subject=subject,
+            scope=given.scope or MemoryScope.CROSS_PRODUCT,
+            source=given.source,
+            private=given.private,
+            looking_for=wish.request(subject),
+            consolidate=consolidate,
+        )
+        await understanding.take(files, lambda file: _conversations(session, file))
+
+
+async def _conversations(session: Session, file: Path) -> AsyncIterator[Conversation]:
+    """Read a file's conversations one after the other, off the event loop; show which share of it was taken in."""
     from factmem.detection import read_conversations
 
-    found = await to_thread.run_sync(read_conversations, file)
-    conversations = iter(found)
-    while (conversation := await to_thread.run_sync(next, conversations, None)) is not None:
-        yield conversation
-        advance(found.bytes_read / max(found.size, 1))
-
-
-@contextlib.contextmanager
-def _progress(file: Path, *, quiet: bool) -> Iterator[Callable[[float], None]]:
-    """Show on a terminal which share of a file was taken in."""
-    from rich.progress import Progress
-
-    from factmem.cli.output import console, shown
-
-    out = console(stderr=True)
-    with Progress(console=out, transient=True, disable=quiet or not out.is_terminal) as bar:
-        task = bar.add_task(shown(file.name), total=1)
-        yield lambda share: bar.update(task, completed=share)
+    with progress(file.name, quiet=session.as_json) as advance:
+        found = await to_thread.run_sync(read_conversations, file)
+        conversations = iter(found)
+        while (conversation := await to_thread.run_sync(next, conversations, None)) is not None:
+            yield conversation
+            advance(found.bytes_read / max(found.size, 1))
 
 
 def _show(session: Session, results: dict[Path, Ingestion], failures: dict[Path, FactMemError]) -> None:
@@ -193,7 +248,3 @@ def _show(session: Session, results: dict[Path, Ingestion], failures: dict[Path,
         report(type(error)(f"{file}: {error}"), as_json=session.as_json)
     if failures:
         raise typer.Exit(FAILED)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day
+from factmem.cli.changes import change_json, print_changes
 from factmem.cli.command import command
 from factmem.cli.session import Session
 from factmem.errors import InvalidDataError
@@ -77,14 +78,7 @@ async def rollback(
     """Make a record again what it was at a revision. A rollback can itself be rolled back."""
     async with session.memory(read_only=False) as memory:
         change = await memory.rollback(revision, reason=reason)
-    from factmem.cli.output import print_block, record_block, record_json
-
-    shown = {
-        "kind": change.kind.value,
-        "record": record_json(change.record),
-        "previous": record_json(change.previous) if change.previous else None,
-    }
-    session.show(shown, lambda out: print_block(out, "rolled back", record_block(change.record)))
+    session.show(change_json(change), lambda out: print_changes(out, (change,), "rolled back"))
 
 
 async def expire(

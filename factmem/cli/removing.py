@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day
+from factmem.cli.changes import show_changes
 from factmem.cli.command import FAILED, command
 from factmem.cli.session import Session
-from factmem.records import Change, FactRecord
+from factmem.records import FactRecord
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,7 +122,7 @@ async def retract(
     """Take records back: they are no longer loaded or recalled, and `restore` brings them back."""
     async with session.memory(read_only=False) as memory:
         changes = await memory.retract(*ids, reason=reason)
-    _show_changes(session, changes, "retracted")
+    show_changes(session, changes, "retracted")
 
 
 async def restore(
@@ -132,14 +133,4 @@ async def restore(
     """Bring retracted records back."""
     async with session.memory(read_only=False) as memory:
         changes = await memory.restore(*ids, reason=reason)
-    _show_changes(session, changes, "restored")
-
-
-def _show_changes(session: Session, changes: tuple[Change, ...], label: str) -> None:
-    from factmem.cli.output import print_block, record_block, record_json
-
-    def render(out: Console) -> None:
-        for change in changes:
-            print_block(out, label, record_block(change.record))
-
-    session.show([{"kind": change.kind.value, "record": record_json(change.record)} for change in changes], render)
+    show_changes(session, changes, "restored")

@@ -13,6 +13,7 @@ from factmem.cli.arguments import (
     PrivateOption,
     ScopeOption,
     SubjectOption,
+    TtlOption,
     ValueType,
     from_day,
     parsed_value,
@@ -66,6 +67,7 @@ async def save(
     importance: Annotated[float, typer.Option(min=0, max=1, help="Weighs in recall.")] = 0.5,
     category: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A label; may be repeated.")] = None,
     source: Annotated[str | None, typer.Option(metavar="NAME", help="Where it comes from, to filter by.")] = None,
+    ttl: TtlOption = None,
     private: PrivateOption = False,
 ) -> None:
     """Keep a typed fact. Of a single value the newest counts, and the older ones stay in its history."""
@@ -80,6 +82,7 @@ async def save(
             scope=scope or MemoryScope.CROSS_PRODUCT,
             details=details,
             private=private,
+            ttl=ttl,
         )
     from factmem.cli.output import record_json
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from urllib.parse import quote
 import attrs
 import typer
 
-from factmem.errors import StoreUnavailableError
+from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -22,8 +23,8 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.abc import AgentMemoryProvider
-    from factmem.memory import Memory
+    from factmem.abc import AgentMemoryProvider, LanguageModel
+    from factmem.memory import Memory, MemoryEvent
 
 __all__ = ["Session", "default_store", "dumped", "known_subject"]
 
@@ -62,6 +63,7 @@ class Session:
         organization: the tenant.
         viewer: who reads and owns private facts.
         embedder: the name of what makes the vectors; the default if None.
+        model: the address of the language model that reads what is taken in; nobody does if None.
         as_json: whether stdout takes JSON and nothing else.
     """
 
@@ -69,6 +71,7 @@ class Session:
     organization: str | None = None
     viewer: str | None = None
     embedder: str | None = None
+    model: str | None = None
     as_json: bool = False
 
     @property
@@ -84,6 +87,9 @@ class Session:
         subject: MemorySubject | None = None,
         scope: str | None = None,
         read_only: bool = True,
+        asking: bool = False,
+        keep_words: bool = False,
+        on_event: Callable[[MemoryEvent], None] | None = None,
     ) -> AsyncIterator[Memory]:
         """Open the store.
 
@@ -92,21 +98,63 @@ class Session:
             subject: where a provider with the four verbs only is to look as well.
             scope: the scope of that.
             read_only: refuse every write.
+            asking: let the language model read, if there is one; also what an earlier process left unread.
+            keep_words: keep what was said beside what the model finds in it.
+            on_event: hears of what is read in the background.
         """
         from factmem.memory import Memory
         from factmem.recall import embedder_named
 
         scopes: list[MemoryScope | str] = [MemoryScope.CROSS_PRODUCT]
-        async with Memory(
-            provider or self.address,
-            organization=self.organization,
-            viewer=self.viewer,
-            subjects=[MemorySubject.EVERYTHING, *([subject] if subject else [])],
-            scopes=[*scopes, *([scope] if scope else [])],
-            embedder=embedder_named(self.embedder) if self.embedder else None,
-            read_only=read_only,
-        ) as memory:
-            yield memory
+        model = self._language_model() if asking else None
+        with self._warning_once() if model else contextlib.nullcontext():
+            async with Memory(
+                provider or self.address,
+                organization=self.organization,
+                viewer=self.viewer,
+                subjects=[MemorySubject.EVERYTHING, *([subject] if subject else [])],
+                scopes=[*scopes, *([scope] if scope else [])],
+                embedder=embedder_named(self.embedder) if self.embedder else None,
+                model=model,
+                keep_words=keep_words,
+                on_event=on_event,
+                read_only=read_only,
+            ) as memory:
+                yield memory
+
+    def _language_model(self) -> LanguageModel | None:
+        if self.model is None:
+            return None
+        from factmem.llm import language_model
+
+        return language_model(self.model)
+
+    @contextlib.contextmanager
+    def _warning_once(self) -> Iterator[None]:
+        """Tell people once of each thing that goes wrong in the background, however often it does."""
+        log, handler = logging.getLogger("factmem"), _Once(self.note)
+        log.addHandler(handler)
+        propagates, log.propagate = log.propagate, False
+        try:
+            yield
+        finally:
+            log.propagate = propagates
+            log.removeHandler(handler)
+
+    def check_model(self, what: str) -> None:
+        """Refuse what only a language model can do, before anything is read.
+
+        Args:
+            what: what that is, such as "reading what waits".
+
+        Raises:
+            CapabilityError: no model was named.
+        """
+        if self.model is None:
+            raise CapabilityError(
+                f"{what} needs a language model: name one with --model or FACTMEM_MODEL, such as openai/MODEL or "
+                "http://127.0.0.1:8080/v1#MODEL"
+            )
 
     def check_private(self, private: bool) -> None:
         """Refuse what is private and has no owner, before anything is read.
@@ -142,6 +190,22 @@ class Session:
     def _seen_by(self) -> str:
         names = [("of the organization", self.organization), ("that the viewer may see:", self.viewer)]
         return "".join(f" {what} {name}" for what, name in names if name)
+
+
+class _Once(logging.Handler):
+    """Tells each warning once."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it, if it is new."""
+        text = record.getMessage()
+        if text not in self._told:
+            self._told.add(text)
+            self._tell(f"factmem: {text}")
 
 
 async def known_subject(memory: Memory, subject: MemorySubject | None) -> MemorySubject:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from factmem.cli.app import app
 from factmem.testing import HashEmbedder
+from factmem.testing.chat_answers import unreachable_base_url
 
 Talk = Callable[..., Path]
 
@@ -67,7 +68,8 @@ class CommandLine:
 
 @pytest.fixture(autouse=True)
 def _nobodys_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("FACTMEM_STORE", "FACTMEM_ORGANIZATION", "FACTMEM_VIEWER", "FORCE_COLOR", "NO_COLOR"):
+    own = ("STORE", "ORGANIZATION", "VIEWER", "EMBEDDER", "MODEL", "MODEL_API_KEY")
+    for name in (*(f"FACTMEM_{end}" for end in own), "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
@@ -109,3 +111,17 @@ def talk(tmp_path: Path) -> Talk:
         return path
 
     return write
+
+
+@pytest.fixture
+def concepts(tmp_path: Path) -> Path:
+    """A file that asks for the number of seats."""
+    path = tmp_path / "concepts.json"
+    path.write_text(json.dumps([{"keyword": "seats", "description": "How many people fit in", "type": "int"}]))
+    return path
+
+
+@pytest.fixture
+def nobody() -> str:
+    """The address of a language model whose server does not run."""
+    return f"{unreachable_base_url()}#nobody"

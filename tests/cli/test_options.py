@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 COMMANDS = (
     *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
     *("rollback", "expire", "purge", "providers", "export", "import", "reembed"),
+    *("remember", "extract", "resume", "profile", "dead-letters", "quarantine"),
 )
+
+GROUPS = {"dead-letters": ("list", "retry", "dismiss"), "quarantine": ("list", "accept", "reject")}
 
 
 def help_of(cli: CommandLine, *words: str) -> str:
@@ -33,10 +36,15 @@ def test_help_mentions_every_command(cli: CommandLine) -> None:
     assert [name for name in COMMANDS if f" {name} " not in page] == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name",
+    [name for name in COMMANDS if name not in GROUPS]
+    + [f"{group} {name}" for group in GROUPS for name in GROUPS[group]],
+)
 def test_every_command_has_help_and_takes_the_global_options(cli: CommandLine, name: str) -> None:
-    page = help_of(cli, name)
-    assert [option for option in ("--store", "--organization", "--viewer", "--json") if option not in page] == []
+    page = help_of(cli, *name.split())
+    options = ("--store", "--organization", "--viewer", "--model", "--json")
+    assert [option for option in options if option not in page] == []
 
 
 def test_no_command_shows_the_help(cli: CommandLine) -> None:

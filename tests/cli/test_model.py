@@ -1,0 +1,160 @@
+"""Taking in conversations with a language model, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from factmem.testing.chat_answers import Said, answering, chat_answer
+from factmem.testing.openai_server import LoopbackOpenAIServer
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, Talk
+
+SEATS = {"seats": [{"quote": "has 120 seats", "message": 1, "value": 120}]}
+SAID = "The venue has 120 seats. The password is Rust-4nd-Resin!77"
+
+
+def at(server: LoopbackOpenAIServer) -> str:
+    return f"{server.base_url}#m"
+
+
+def ingested(cli: CommandLine, file: Path, *words: str, said: Said = SEATS) -> tuple[Any, list[dict[str, Any]]]:
+    """Take a conversation in with a model that says one thing; return the summary and what it was asked."""
+    with LoopbackOpenAIServer(answering(said)) as server:
+        summary = cli.data("--model", at(server), "ingest", str(file), *words)
+    return summary, [request for _, request in server.requests]
+
+
+def test_a_conversation_gives_typed_facts_with_their_source(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+    summary, requests = ingested(cli, talk(SAID), "--concepts", str(concepts), "--scope", "/product/fair")
+    counts = ("conversations", "created", "updated", "deleted", "quarantined", "dead_letters")
+    assert [summary[name] for name in counts] == [1, 1, 0, 0, 0, 0]
+    assert (summary["redacted"], summary["dropped"], summary["files"][0]["created"]) == ({"password": 1}, {}, 1)
+    assert cli.data("load", "seats", "--scope", "/product/fair")["value"] == 120
+    (match,) = cli.data("recall", "venue seats")
+    (evidence,) = match["record"]["evidence"]
+    assert (evidence["quote"], evidence["speaker"]) == ("has 120 seats", "Maya")
+    assert "Rust-4nd" not in json.dumps(requests)
+
+
+def test_what_is_taken_in_twice_is_there_once_and_asks_nobody(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+    assert len(ingested(cli, talk(SAID), "--concepts", str(concepts))[1]) == 1
+    summary, requests = ingested(cli, talk(SAID), "--concepts", str(concepts))
+    assert (summary["conversations"], summary["created"], requests) == (1, 0, [])
+    assert cli.data("info")["records"] == 1
+
+
+def test_words_may_be_kept_beside_the_facts(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+    ingested(cli, talk(SAID), "--concepts", str(concepts), "--keep-words")
+    keywords = [match["record"]["keyword"] for match in cli.data("recall", "venue seats", "--limit", "9")]
+    assert (keywords.count("seats"), "statement" in keywords) == (1, True)
+
+
+def test_people_are_told_what_was_dropped_and_why(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+    made_up = {"seats": [*SEATS["seats"], {"quote": "has 9 seats", "message": 1, "value": 9}]}
+    with LoopbackOpenAIServer(answering(made_up)) as server:
+        done = cli.run("--model", at(server), "ingest", str(talk(SAID)), "--concepts", str(concepts))
+    assert "1 conversation, 1 fact created" in done.out
+    assert "1 finding dropped: its quote stands in no message" in done.out
+
+
+def test_what_is_asked_for_reaches_the_model(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+    said: Said = {"seats": [], "facts": [], "memories": [], "remember": [], "forget": []}
+    topics = ["--topics", "preferences", "--topic", "plans=What they are up to"]
+    _, (request,) = ingested(cli, talk(SAID), "--concepts", str(concepts), *topics, "--open", said=said)
+    asked = json.dumps(request)
+    wanted = ("How many people fit in", "What they are up to", "likes, dislikes")
+    assert [word for word in wanted if word not in asked] == []
+    schema = request["response_format"]["json_schema"]["schema"]["properties"]
+    assert {"seats", "facts", "memories"} <= schema.keys()
+
+
+def test_all_managed_topics_go_by_one_name(cli: CommandLine, talk: Talk) -> None:
+    said: dict[str, Any] = {"memories": [], "remember": [], "forget": []}
+    _, (request,) = ingested(cli, talk(SAID), "--topics", "managed", said=said)
+    topics = ("personal information", "preferences", "key conversation details")
+    assert [topic for topic in topics if topic not in json.dumps(request)] == []
+    assert request["response_format"]["json_schema"]["schema"]["properties"].keys() == said.keys()
+
+
+def test_concepts_may_be_the_fields_of_a_class(
+    cli: CommandLine, talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "venue_of_a_fair.py").write_text("import attrs\n@attrs.frozen\nclass Venue:\n    seats: int\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    ingested(cli, talk(SAID), "--concepts", "venue_of_a_fair:Venue")
+    assert cli.data("load", "seats")["value"] == 120
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "no JSON",
+        "{}",
+        "[]",
+        '[{"description": "x"}]',
+        '[{"keyword": "x", "type": "complex"}]',
+        '[{"keyword": "x", "y": 1}]',
+    ],
+)
+def test_a_malformed_file_of_concepts_is_told_before_anything_is_kept(
+    cli: CommandLine, talk: Talk, concepts: Path, nobody: str, content: str
+) -> None:
+    concepts.write_text(content)
+    words = ("--model", nobody, "ingest", str(talk(SAID)), "--concepts", str(concepts))
+    assert cli.error(*words)["type"] == "InvalidDataError"
+    assert cli.data("info")["records"] == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--concepts", "x.json"], ["--topics", "managed"], ["--open"], ["--keep-words"], ["--no-consolidate"]]
+)
+def test_what_only_a_model_can_do_says_how_to_name_one(cli: CommandLine, talk: Talk, words: list[str]) -> None:
+    told = cli.error("ingest", str(talk(SAID)), *words)
+    assert told["type"] == "CapabilityError"
+    assert "FACTMEM_MODEL" in told["message"]
+
+
+def test_looking_for_nothing_is_wrong_usage(cli: CommandLine, talk: Talk, nobody: str) -> None:
+    assert cli.run("--model", nobody, "ingest", str(talk(SAID)), "--targeted").code == 2
+    assert cli.run("--model", nobody, "ingest", str(talk(SAID)), "--topics", "=nothing").code == 2
+    assert cli.error("--model", "gpt", "ingest", str(talk(SAID)))["type"] == "InvalidDataError"
+
+
+def test_the_environment_may_name_the_model(
+    cli: CommandLine, talk: Talk, concepts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackOpenAIServer(answering(SEATS)) as server:
+        monkeypatch.setenv("FACTMEM_MODEL", at(server))
+        assert cli.data("ingest", str(talk(SAID)), "--concepts", str(concepts))["model"] == at(server)
+        assert cli.data("save", "seats", "130") != []
+        assert cli.data("recall", "seats") != []
+    assert len(server.requests) == 1, "only what takes words in asks the model"
+
+
+def test_a_bad_file_is_told_and_the_others_are_read(
+    cli: CommandLine, talk: Talk, concepts: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"neither": "this nor that"}')
+    with LoopbackOpenAIServer(answering(SEATS)) as server:
+        words = ("--json", "--model", at(server), "ingest", str(bad), str(talk(SAID)), "--concepts", str(concepts))
+        done = cli.run(*words)
+    summary = json.loads(done.out)
+    assert (done.code, summary["created"], [file["failed"] for file in summary["files"]]) == (1, 1, [True, False])
+    assert "bad.json" in json.loads(done.err)["error"]["message"]
+
+
+def test_a_refusal_keeps_the_words_and_says_what_to_do(cli: CommandLine, talk: Talk) -> None:
+    with LoopbackOpenAIServer(answering(chat_answer(None, refusal="I can't."))) as server:
+        done = cli.run("--model", at(server), "ingest", str(talk("The venue has 120 seats.")))
+    assert done.code == 1
+    assert "1 conversation could not be read: the language model refused to answer" in done.err
+    assert "factmem dead-letters retry" in done.err
+    assert [match["record"]["value"] for match in cli.data("recall", "venue")] == ["The venue has 120 seats."]

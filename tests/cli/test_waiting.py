@@ -1,0 +1,141 @@
+"""What is no fact yet: left unread, unreadable, or kept apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from factmem.testing.chat_answers import answering, chat_answer
+from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, Talk
+
+SEATS = {"seats": [{"quote": "120 seats", "message": 1, "value": 120}]}
+SAID = "The venue has 120 seats."
+
+
+def at(server: LoopbackOpenAIServer) -> str:
+    return f"{server.base_url}#m"
+
+
+def test_words_that_nobody_could_read_are_kept_and_read_once_the_model_is_up(
+    cli: CommandLine, talk: Talk, concepts: Path, nobody: str
+) -> None:
+    words = ("--json", "--model", nobody, "ingest", str(talk(SAID)), "--concepts", str(concepts))
+    done = cli.run(*words)
+    assert (done.code, json.loads(done.out)["dead_letters"]) == (1, 1)
+    told = json.loads(done.err)["error"]
+    assert told["type"] == "ModelUnavailableError"
+    assert "factmem dead-letters retry" in told["message"]
+    assert [match["record"]["value"] for match in cli.data("recall", "venue")] == [SAID]
+    (letter,) = cli.data("dead-letters", "list")
+    assert (letter["failure"], letter["records"][0]["value"]) == ("ModelUnavailableError", SAID)
+    assert cli.data("info")["dead_letters"] == 1
+    assert cli.error("dead-letters", "retry")["type"] == "CapabilityError"
+    assert cli.run("--model", nobody, "dead-letters", "retry").code == 1
+    with LoopbackOpenAIServer(answering(SEATS)) as server:
+        retried = cli.data("--model", at(server), "dead-letters", "retry", letter["id"])
+    assert (retried["retried"], retried["created"], retried["dead_letters"]) == (1, 1, 0)
+    assert cli.data("load", "seats")["value"] == 120
+    assert cli.data("dead-letters", "list") == []
+
+
+def test_taking_in_again_what_could_not_be_read_tries_again(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+    with LoopbackOpenAIServer(answering(chat_answer(None, refusal="No."), SEATS)) as server:
+        words = ("--model", at(server), "ingest", str(talk(SAID)), "--concepts", str(concepts))
+        assert cli.run(*words).code == 1
+        assert cli.data(*words)["created"] == 1
+
+
+def test_a_dead_letter_may_be_let_stand(cli: CommandLine, talk: Talk) -> None:
+    with LoopbackOpenAIServer(answering(chat_answer(None, refusal="No."))) as server:
+        cli.run("--model", at(server), "ingest", str(talk(SAID)))
+    (letter,) = cli.data("dead-letters", "list")
+    assert letter["id"] in cli.run("dead-letters", "list").out
+    assert cli.data("dead-letters", "dismiss", letter["id"]) == {"dismissed": 1}
+    assert cli.run("dead-letters", "list").out == "There are no dead letters.\n"
+    assert cli.error("dead-letters", "dismiss", letter["id"])["type"] == "RecordNotFoundError"
+    assert [match["record"]["value"] for match in cli.data("recall", "venue")] == [SAID]
+
+
+def slow_at(first: int) -> Callable[[str, dict[str, Any]], Answer]:
+    """Answer at once, but let the first so many questions wait for ever."""
+    asked = iter(range(first))
+    ready = answering(SEATS)
+
+    def respond(path: str, request: dict[str, Any]) -> Answer:
+        answer = ready(path, request)
+        return answer if next(asked, None) is None else Answer(answer.body, delay=60)
+
+    return respond
+
+
+@pytest.mark.skipif("sys.platform == 'win32'", reason="there are no such signals")
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_broken_off_is_finished_by_resuming(
+    processes: CommandLine, talk: Talk, concepts: Path, end: signal.Signals
+) -> None:
+    files = [str(talk(SAID, id=f"talk-{number}", name=f"{number}.json")) for number in range(3)]
+    with LoopbackOpenAIServer(slow_at(3)) as server:
+        words = ["--model", at(server), "ingest", *files, "--concepts", str(concepts)]
+        command = [sys.executable, "-m", "factmem", "--store", str(processes.store), *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            while len(server.requests) < 3:
+                assert running.poll() is None
+                time.sleep(0.02)
+            running.send_signal(end)
+            _, err = running.communicate()
+        assert running.returncode == (130 if end is signal.SIGINT else -signal.SIGKILL)
+        if end is signal.SIGINT:
+            assert "3 of 3 wait to be read" in err
+            assert "factmem resume" in err
+            assert "Traceback" not in err
+        assert len(processes.data("recall", "venue seats")) == 1, "they can be recalled meanwhile"
+        resumed = json.loads(processes.spawn("--json", "--model", at(server), "resume").out)
+    assert (resumed["resumed"], resumed["created"], resumed["dead_letters"]) == (3, 1, 0)
+    assert len(server.requests) == 6
+    assert processes.data("load", "seats")["value"] == 120
+    assert processes.data("info")["records"] == 1
+
+
+def test_resuming_where_nothing_waits_says_so(cli: CommandLine, nobody: str) -> None:
+    cli.data("save", "seats", "120")
+    assert cli.run("--model", nobody, "resume").out == "Nothing waits.\n"
+    assert cli.data("--model", nobody, "resume")["resumed"] == 0
+    assert "FACTMEM_MODEL" in cli.error("resume")["message"]
+
+
+def test_the_quarantined_is_let_in_or_turned_away(cli: CommandLine, talk: Talk) -> None:
+    said = ["The venue moved to the palace.", "The venue burnt down."]
+    cli.data("ingest", str(talk("What does the page say?", *said, roles=["user", "tool", "tool"])))
+    assert cli.data("info")["quarantined"] == 2
+    moved, burnt = cli.data("quarantine", "list")
+    assert [moved["origin"], moved["value"], burnt["value"]] == ["tool", *said]
+    assert "tool  The venue moved to the palace." in cli.run("quarantine", "list").out
+    (change,) = cli.data("quarantine", "accept", moved["id"], "--reason", "I looked")
+    assert (change["kind"], change["record"]["value"]) == ("created", said[0])
+    assert "rejected  The venue burnt down." in cli.run("quarantine", "reject", burnt["id"]).out
+    assert cli.run("quarantine", "list").out == "Nothing is quarantined.\n"
+    assert said[0] in [match["record"]["value"] for match in cli.data("recall", "venue")]
+    assert cli.error("quarantine", "accept", "nothing")["type"] == "RecordNotFoundError"
+
+
+def test_without_a_model_no_client_is_loaded(processes: CommandLine, talk: Talk) -> None:
+    code = (
+        "import sys; from factmem.cli.app import app\n"
+        "try: app(sys.argv[1:])\n"
+        "finally: print([name for name in ('openai', 'instructor') if name in sys.modules], file=sys.stderr)"
+    )
+    words = [sys.executable, "-c", code, "--store", str(processes.store), "ingest", str(talk(SAID))]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | {"FACTMEM_MODEL": ""})
+    assert done.stderr == "[]\n"
