@@ -31,11 +31,14 @@ class Newcomer:
         vector: its embedding, or None if it has none; then nothing is similar to it.
         removal: it asks to forget what it says. Of a typed fact, a removal with a date; of a statement, a
             wish: which of the known records are meant has to be found out.
+        lasts: it is to be kept until somebody says otherwise. False where it will expire, even if its
+            details do not say so yet.
     """
 
     assertion: Assertion
     vector: Vector = attrs.field(default=None, eq=False, repr=False)
     removal: bool = attrs.field(default=False, kw_only=True)
+    lasts: bool = attrs.field(default=True, kw_only=True)
 
     @property
     def forgets(self) -> bool:

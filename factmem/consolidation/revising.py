@@ -20,7 +20,8 @@ def may_merge(record: Standing, newcomer: Newcomer) -> bool:
     the user said, nor the reverse; nor if the record expires and the newcomer is to last.
     """
     known, new = record.said.details, newcomer.assertion.details
-    return known.origin is new.origin and (known.expires_at is None or new.expires_at is not None)
+    lasts = newcomer.lasts and new.expires_at is None
+    return known.origin is new.origin and (known.expires_at is None or not lasts)
 
 
 def revision(record: Standing, newcomer: Newcomer, text: str, policy: ConsolidationPolicy) -> Append:

@@ -260,8 +260,10 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         places = {item.assertion.place.key for item in newcomers}
         planned = await self._planned(newcomers, places, words.keys(), found[0].unit.errand)
         before = await self._rows(places, without=words.keys())
-        statements = transaction(planned, words, keep_words=self._writing.keep_words)
-        receipts = await self._history().append([self._lasting_as_generated(statement) for statement in statements])
+        # Before it is settled which words stand: those that last for a time only need a revision that says so.
+        lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
+        statements = transaction(lasting, words, keep_words=self._writing.keep_words)
+        receipts = await self._history().append(statements)
         after = await self._rows(places)
         changed = await to_thread.run_sync(changes, before, after, self._reading.concepts)
         apart = kept_apart(statements, receipts, words)
@@ -270,8 +272,9 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
     async def _newcomers(self, found: Sequence[Finding]) -> list[Newcomer]:
         said = [pair for item in found for pair in item.newcomers]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
+        lasts = self._writing.ttl.of(TtlOperation.GENERATE_CREATED) is None
         return [
-            Newcomer(assertion=assertion, vector=vector, removal=removal)
+            Newcomer(assertion=assertion, vector=vector, removal=removal, lasts=lasts)
             for (assertion, removal), vector in zip(said, vectors, strict=True)
         ]
 

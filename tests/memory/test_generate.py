@@ -1,0 +1,266 @@
+"""Generating memories: from messages, ready facts or a stored session, with everything that can be said about them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from factmem import (
+    MANAGED_TOPICS,
+    AgentMemoryProvider,
+    AssertionState,
+    ChangeKind,
+    Conversation,
+    DetectionRequest,
+    InMemoryProvider,
+    Message,
+    MetadataMerge,
+    Remembered,
+    StoredSession,
+    Topic,
+    TtlPolicy,
+)
+from factmem.abc import Action, Novelty, Prompt, Verdict, Verdicts
+from factmem.errors import InvalidDataError, ReadOnlyError, RecordNotFoundError
+from factmem.facts import STATEMENT
+from factmem.memory import Memory
+from factmem.testing import FakeClock, ScriptedModel
+from tests.memory.telling import BEGAN, CITY, PETS, SEATS, USER, Gated, log_of, opened, said, talk, until, well, words
+
+HOUR = dt.timedelta(hours=1)
+OLD, NEW = "The user works in the old office in Lyon.", "The user works in the new office in Lyon."
+
+
+def statement(text: str, minute: int = 0) -> Any:
+    return STATEMENT.fact([text], timestamp=BEGAN + dt.timedelta(minutes=minute))
+
+
+class Merging:
+    """A consolidator that lets what is new take the place of what is similar."""
+
+    def __init__(self) -> None:
+        self.asked: list[Novelty] = []
+
+    async def decide(self, novelty: Novelty) -> Verdicts:
+        self.asked.append(novelty)
+        return Verdicts(insert=False, known={0: Verdict(action=Action.UPDATE, text=novelty.text)})
+
+
+async def generated(memory: Memory, source: Any, **options: Any) -> tuple[Remembered, ...]:
+    return await (await memory.generate(source, **{"subject": USER, **options})).wait()
+
+
+async def test_it_is_a_long_running_operation_that_can_be_awaited_or_left(provider: AgentMemoryProvider) -> None:
+    model = Gated()
+    request = DetectionRequest(subjects=[USER], concepts=[CITY, SEATS, PETS])
+    async with opened(provider, model) as memory:
+        handover = await memory.generate(talk("I live in Oslo."), subject=USER, looking_for=request)
+        await until(lambda: model.under_way == 1)
+        assert handover.pending == 1
+        model.gate.set()
+        (outcome,) = await handover.wait()
+        assert [(change.kind, change.record.value) for change in outcome.changes] == [(ChangeKind.CREATED, "Oslo")]
+
+
+async def test_messages_alone_give_memories_of_the_managed_topics() -> None:
+    """Managed topics are what is looked for unless the request says otherwise; labels become topics of the memory."""
+
+    def script(prompt: Prompt, answer: Any) -> dict[str, Any]:
+        item = {"quote": "I take tea, never coffee", "message": 1, "memory": "The user takes tea, never coffee."}
+        return {"memories": [item | {"topics": ["preferences"]}], "remember": [], "forget": []}
+
+    model = ScriptedModel(script)
+    async with opened(InMemoryProvider(), model) as memory:
+        (outcome,) = await generated(memory, [Message(content="I take tea, never coffee.", id="1", timestamp=BEGAN)])
+        (record,) = await memory.list_records(topics=["preferences"])
+        assert outcome.records == (record,)
+        assert (record.details.topics, record.evidence[0].message_id) == (("preferences",), "1")
+    asked = model.prompts[0].content
+    assert [topic.label for topic in MANAGED_TOPICS if topic.label in asked] == [
+        topic.label for topic in MANAGED_TOPICS[:3]
+    ]
+
+
+async def test_the_request_says_which_topics_are_allowed() -> None:
+    """A memory of another topic is dropped, and counted."""
+    item = {"quote": "I take tea", "message": 1, "memory": "The user takes tea."}
+    model = ScriptedModel(lambda prompt, answer: {"memories": [item | {"topics": ["gossip"]}]})
+    request = DetectionRequest(subjects=[USER], topics=[Topic("food", "what they eat"), Topic("work")])
+    async with opened(InMemoryProvider(), model) as memory:
+        (outcome,) = await generated(memory, talk("I take tea."), looking_for=request)
+        assert (outcome.records, sum(outcome.dropped.values())) == ((), 1)
+    assert '<topic label="food">what they eat</topic>' in model.prompts[0].content
+    assert "preferences" not in model.prompts[0].content
+
+
+async def test_nothing_to_remember_is_a_success() -> None:
+    async with opened(InMemoryProvider(), ScriptedModel(lambda prompt, answer: {})) as memory:
+        (outcome,) = await generated(memory, talk("Hello there."))
+        assert outcome == Remembered()
+        assert await memory.list_records() == []
+
+
+async def test_any_number_of_ready_facts_is_taken(provider: AgentMemoryProvider) -> None:
+    """Typed and free ones, in one operation; Memory Bank takes five. They cost no question for themselves."""
+    facts = [
+        *(statement(f"Fact number {number} is about {number * 7} bees.", number) for number in range(12)),
+        SEATS.fact([12], timestamp=BEGAN),
+        PETS.fact(["cat", "dog"], timestamp=BEGAN),
+    ]
+    model = ScriptedModel(well)
+    async with opened(provider, model) as memory:
+        (outcome,) = await generated(memory, facts)
+        assert len(outcome.records) == len(outcome.changes) == 15
+        assert len(words(await memory.list_records())) == 12
+        assert (pets := await memory.load(PETS, subject=USER)) is not None
+        assert pets.values == ("cat", "dog")
+        (again,) = await generated(memory, facts)
+        assert again.changes == ()
+    assert not [prompt for prompt in model.prompts if "<conversation>" in prompt.content]
+    assert (await log_of(provider))[1][AssertionState.PENDING] == 0
+
+
+async def test_a_stored_session_is_read_in_part_or_whole(provider: AgentMemoryProvider) -> None:
+    """What an earlier process kept word for word, from a time on and before another; its words stay as they are."""
+    lines = ["I live in Oslo.", "We booked 12 seats.", "I have a cat."]
+    request = DetectionRequest(subjects=[USER], concepts=[CITY, SEATS, PETS])
+    async with opened(provider) as memory:
+        await memory.remember(talk(*lines, id="s"), subject=USER)
+        await memory.remember(talk("I have a dog.", id="other"), subject=USER)
+    async with opened(provider, ScriptedModel(well)) as memory:
+        some = StoredSession(id="s", since=BEGAN + dt.timedelta(minutes=1), until=BEGAN + dt.timedelta(minutes=2))
+        (outcome,) = await generated(memory, some, looking_for=request)
+        assert [change.record.value for change in outcome.changes] == [12]
+        await generated(memory, StoredSession(id="s"), looking_for=request)
+        typed = await memory.list_records(concepts=[CITY, SEATS, PETS])
+        assert said(typed) == [12, "Oslo", "cat"]
+        assert words(await memory.list_records()) == sorted([*lines, "I have a dog."])
+        with pytest.raises(RecordNotFoundError):
+            await memory.generate(StoredSession(id="nowhere"), subject=USER)
+        with pytest.raises(RecordNotFoundError):
+            await memory.as_viewer("bob").generate(StoredSession(id="s"), subject=USER, scope="/product/alpha")
+
+
+async def test_a_session_of_somebody_elses_own_is_not_there() -> None:
+    provider = InMemoryProvider()
+    async with opened(provider) as memory:
+        await memory.remember(talk("I live in Oslo.", id="s"), subject=USER, private=True)
+    async with opened(provider, ScriptedModel(well), viewer="bob") as memory:
+        with pytest.raises(RecordNotFoundError):
+            await memory.generate(StoredSession(id="s"), subject=USER)
+        with pytest.raises(RecordNotFoundError):
+            await memory.generate(StoredSession(id="s"), subject=USER, private=True)
+
+
+async def test_with_consolidation_a_similar_memory_is_updated_and_without_it_created(
+    provider: AgentMemoryProvider,
+) -> None:
+    merging = Merging()
+    async with opened(provider, consolidator=merging) as memory:
+        await generated(memory, [statement(OLD)])
+        (outcome,) = await generated(memory, [statement(NEW, 1)])
+        (change,) = outcome.changes
+        assert (change.kind, change.record.value) == (ChangeKind.UPDATED, NEW)
+        assert change.previous is not None
+        assert change.previous.value == OLD
+        (outcome,) = await generated(memory, [statement(OLD, 2)], consolidate=False)
+        assert [change.kind for change in outcome.changes] == [ChangeKind.CREATED]
+        assert words(await memory.list_records()) == [NEW, OLD]
+    assert len(merging.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("merge", "metadata"),
+    [
+        (MetadataMerge.MERGE, {"a": 1, "b": 2, "c": 3}),
+        (MetadataMerge.OVERWRITE, {"b": 2, "c": 3}),
+        (MetadataMerge.REQUIRE_EXACT_MATCH, None),
+    ],
+)
+async def test_metadata_joins_as_was_said(merge: MetadataMerge, metadata: dict[str, int] | None) -> None:
+    """Where an exact match is required and there is none, the record stays as it is and the new one is created."""
+    async with opened(InMemoryProvider(), consolidator=Merging()) as memory:
+        await generated(memory, [statement(OLD)], metadata={"a": 1, "b": 1})
+        (outcome,) = await generated(memory, [statement(NEW, 1)], metadata={"b": 2, "c": 3}, merge=merge)
+        (change,) = outcome.changes
+        if metadata is None:
+            assert change.kind is ChangeKind.CREATED
+            assert words(await memory.list_records()) == [NEW, OLD]
+        else:
+            assert (change.kind, change.record.details.metadata) == (ChangeKind.UPDATED, metadata)
+
+
+async def test_an_exact_match_of_metadata_lets_the_record_be_updated() -> None:
+    exact: dict[str, Any] = {"metadata": {"a": 1}, "merge": MetadataMerge.REQUIRE_EXACT_MATCH}
+    async with opened(InMemoryProvider(), consolidator=Merging()) as memory:
+        await generated(memory, [statement(OLD)], **exact)
+        (outcome,) = await generated(memory, [statement(NEW, 1)], **exact)
+        assert [change.kind for change in outcome.changes] == [ChangeKind.UPDATED]
+
+
+async def test_labels_belong_to_the_revisions_that_this_makes() -> None:
+    async with opened(InMemoryProvider(), consolidator=Merging()) as memory:
+        await generated(memory, [statement(OLD)], labels={"run": "1"})
+        await generated(memory, [statement(NEW, 1)], labels={"run": "2"})
+        for label, value, state in (("1", OLD, AssertionState.SUPERSEDED), ("2", NEW, AssertionState.ACTIVE)):
+            (revision,) = [
+                item
+                for item in await memory.history(STATEMENT, labels={"run": label})
+                if item.state is not AssertionState.RETRACTED  # the words as handed in, which the update took over
+            ]
+            assert (revision.value, revision.state) == (value, state)
+
+
+async def test_what_is_generated_lasts_as_long_as_the_policy_says(clock: FakeClock) -> None:
+    """What was created, and from when on it was updated, each by its own time; what the caller gives stands."""
+    policy = TtlPolicy(generate_created=HOUR, generate_updated=3 * HOUR)
+    clock.set(BEGAN + 24 * HOUR)
+    async with opened(InMemoryProvider(clock=clock), consolidator=Merging(), ttl=policy, clock=clock) as memory:
+        (outcome,) = await generated(memory, [statement(OLD)])
+        created = outcome.records[0].details.expires_at
+        assert created is not None
+        assert HOUR - dt.timedelta(seconds=9) < created - (BEGAN + 24 * HOUR) <= HOUR + dt.timedelta(seconds=9)
+        (outcome,) = await generated(memory, [statement(NEW, 1)])
+        clock.advance(2 * HOUR)
+        assert words(await memory.list_records()) == [NEW]
+        clock.advance(2 * HOUR)
+        assert words(await memory.list_records()) == []
+        given = clock() + 9 * HOUR
+        (outcome,) = await generated(memory, [statement("Something else, about bees.")], expires_at=given)
+        assert outcome.records[0].details.expires_at == given
+
+
+async def test_what_is_generated_privately_is_ones_own() -> None:
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        request = DetectionRequest(subjects=[USER], concepts=[CITY])
+        await generated(memory, talk("I live in Oslo."), private=True, looking_for=request)
+        assert said(await memory.list_records()) == ["Oslo"]
+        assert await memory.as_viewer("bob").list_records() == []
+
+
+@pytest.mark.parametrize("source", [[], "a text", [SEATS], [statement(OLD), Message(content="x")], None])
+async def test_what_is_no_source_is_refused_and_nothing_is_kept(source: Any) -> None:
+    provider = InMemoryProvider()
+    async with opened(provider, ScriptedModel(well)) as memory:
+        with pytest.raises(InvalidDataError):
+            await memory.generate(source)
+        with pytest.raises(InvalidDataError):
+            await memory.generate([Message(content="x"), statement(OLD)])
+    async with opened(provider, ScriptedModel(well), read_only=True) as memory:
+        with pytest.raises(ReadOnlyError):
+            await memory.generate([statement(OLD)])
+    assert not (await log_of(provider))[0]
+
+
+async def test_calls_of_functions_and_what_is_no_text_give_nothing() -> None:
+    """Roles of tools are quarantined, unread; an empty text is no message."""
+    model = ScriptedModel(well)
+    spoken = Conversation(messages=[Message(content="I live in Rome.", role="tool"), Message(content=" ")], id="c")
+    async with opened(InMemoryProvider(), model) as memory:
+        (outcome,) = await generated(memory, spoken)
+        assert await memory.list_records() == []
+        assert [record.value for record in await memory.quarantine.list()] == ["I live in Rome."]
+        assert outcome.changes == ()
+    assert model.prompts == []
