@@ -7,6 +7,7 @@ import enum
 import functools
 import typing
 from collections.abc import Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -15,6 +16,7 @@ from factmem.abc import DetectionRequest
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.records import MetadataMerge
+from factmem.validators import instance_of
 from factmem.values import Json, explain_structure_error, type_of
 
 if TYPE_CHECKING:
@@ -43,6 +45,9 @@ def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: Any)
         raise InvalidDataError(f"{attribute.name} must not be negative", path=f"$.{attribute.name}")
 
 
+_TIME: Final = (instance_of(dt.timedelta, NoneType), _not_negative)
+
+
 @attrs.frozen(kw_only=True)
 class Trigger:
     """When the events of a stream are read. Whatever comes first; with nothing given, at once.
@@ -52,12 +57,15 @@ class Trigger:
         idle: as soon as none has come for so long.
         interval: as soon as the first that waits has waited for so long.
         overlap: so many events that were read already are read along, for context.
+
+    Raises:
+        InvalidDataError: one of them is of another type, or negative.
     """
 
-    count: int | None = attrs.field(default=None, validator=_not_negative)
-    idle: dt.timedelta | None = attrs.field(default=None, validator=_not_negative)
-    interval: dt.timedelta | None = attrs.field(default=None, validator=_not_negative)
-    overlap: int = attrs.field(default=0, validator=_not_negative)
+    count: int | None = attrs.field(default=None, validator=[instance_of(int, NoneType), _not_negative])
+    idle: dt.timedelta | None = attrs.field(default=None, validator=_TIME)
+    interval: dt.timedelta | None = attrs.field(default=None, validator=_TIME)
+    overlap: int = attrs.field(default=0, validator=[instance_of(int), _not_negative])
 
     @property
     def immediate(self) -> bool:
