@@ -121,11 +121,7 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
 
     async def _session(self, session: StoredSession, order: Order) -> Handed:
         """Words that are in the store already, to be read again whatever became of them."""
-        words = [
-            entry
-            for entry in await self._visible_log()
-            if entry.assertion.keyword == STATEMENT.keyword and _is_of(session, entry, order)
-        ]
+        words = await self._words_of(session, order)
         if not words:
             raise RecordNotFoundError("the store holds no such session that the viewer may see at this place")
         errand = self._errand(Conversation(messages=()), order)
@@ -133,6 +129,14 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
             receipts=(),
             unit=Unit(errand=errand, words=in_order(words), waiting=False) if errand else None,
         )
+
+    async def _words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
+        """What the viewer may see of the words of a conversation that lie where an order says."""
+        return [
+            entry
+            for entry in await self._visible_log()
+            if entry.assertion.keyword == STATEMENT.keyword and _is_of(session, entry, order)
+        ]
 
 
 def _conversation(messages: Sequence[Any]) -> Conversation:

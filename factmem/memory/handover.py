@@ -155,7 +155,7 @@ class Worker:
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(settings.concurrency)
         self._streams: dict[str, Handover] = {}
-        self._watched: set[str] = set()
+        self._watched: dict[str, anyio.Event] = {}
 
     async def __aenter__(self) -> Self:
         self._closing = anyio.Event()
@@ -171,6 +171,8 @@ class Worker:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None
         self._closing.set()
+        for id in list(self._watched):
+            self._dismiss(id)
         if exc is not None:
             tasks.cancel_scope.cancel()
         try:
@@ -186,11 +188,6 @@ class Worker:
     def running(self) -> bool:
         """Whether there is anyone to read in the background."""
         return self._tasks is not None
-
-    @property
-    def closing(self) -> anyio.Event:
-        """Set once the memory is being closed."""
-        return self._closing
 
     def check_running(self) -> None:
         """Refuse to start what nobody would finish.
@@ -228,22 +225,36 @@ class Worker:
             self._open.add(self._streams[id])
         return self._streams[id]
 
-    def has_stream(self, id: str) -> bool:
-        """Whether something of a stream waits to be read."""
-        return id in self._streams
+    @property
+    def busy(self) -> frozenset[str]:
+        """The ids of the words that are being read."""
+        return frozenset().union(*self._underway)
+
+    def reading(self, id: str) -> list[Handover]:
+        """Return the hand-overs of an errand that are being read, in the order begun."""
+        return [handover for handovers in self._underway.values() for handover in handovers if id in handover.ids]
 
     def end_stream(self, id: str) -> None:
         """Say that what was handed over of a stream is being read, or is nothing."""
-        self._watched.discard(id)
+        self._dismiss(id)
         self._streams.pop(id, None)
 
-    def watch(self, id: str, watch: Callable[[str], Awaitable[None]]) -> None:
-        """Watch a stream in the background, once."""
+    def watch(self, id: str, watch: Callable[[str, anyio.Event], Awaitable[None]]) -> None:
+        """Have a stream watched in the background, in place of whoever watched it so far.
+
+        Args:
+            id: the stream's errand.
+            watch: is called with it, and with an event that is set when this watch is over.
+        """
         self.check_running()
         assert self._tasks is not None
-        if id not in self._watched:
-            self._watched.add(id)
-            self._tasks.start_soon(_guarded, partial(watch, id))
+        self._dismiss(id)
+        self._watched[id] = anyio.Event()
+        self._tasks.start_soon(_guarded, partial(watch, id, self._watched[id]))
+
+    def _dismiss(self, id: str) -> None:
+        if (over := self._watched.pop(id, None)) is not None:
+            over.set()
 
     async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
         waiting = list(units)

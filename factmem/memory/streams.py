@@ -14,11 +14,12 @@ import attrs
 
 from factmem.abc import Conversation, DetectionRequest, Message
 from factmem.detection import redact
-from factmem.errors import InvalidDataError
+from factmem.errors import FactMemError, InvalidDataError
 from factmem.memory.errands import STREAM, Errand, Trigger
-from factmem.memory.generating import MemoryGenerating
-from factmem.memory.handover import Handover
+from factmem.memory.generating import MemoryGenerating, StoredSession
+from factmem.memory.handover import Handover, UnitReader
 from factmem.memory.journal import Unit, errand_id, in_order
+from factmem.memory.outcomes import Remembered
 from factmem.memory.remembering import About, Order
 from factmem.names import checked_name
 from factmem.records import AssertionState, Place, Recorded
@@ -98,7 +99,7 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
             About(subject=subject, scope=scope, source=source, private=private, looking_for=looking_for)
         )
         errand = self._stream_errand(stream, order, trigger or Trigger())
-        before = [] if errand is None else await self._events_of(errand.id)
+        before = [*await self._events_of(_stream_id(stream, order)), *await self._kept_events(stream, order)]
         fresh = _fresh(stream, events, before, self._reading.clock())
         words = [await self._words(fresh)] if fresh.messages else []
         handed = await self._journalled([self._in_time(found) for found in words], [errand] * len(words), order)
@@ -109,8 +110,9 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
     async def flush(self) -> None:
         """Read all events that wait in this viewer's streams, whatever their triggers say, and wait for it."""
         self._worker.check_running()
-        ids = {unit.errand.id for unit in await self._streams()}
-        for id in sorted(ids):
+        for id in sorted({unit.errand.id for unit in await self._streams()}):
+            for handover in self._worker.reading(id):
+                await handover.wait()
             await (await self._awaited(id, flush=True)).wait()
 
     async def resume(self) -> Handover:
@@ -144,26 +146,58 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         """Every event that was ever handed in to a stream, in order."""
         return list(in_order(entry for entry in await self._visible_log() if errand_id(entry) == id))
 
+    async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
+        """Every event of a stream that was kept as it is, for want of a model."""
+        kept = await self._words_of(StoredSession(id=stream), order)
+        return [entry for entry in kept if entry.assertion.errand is None]
+
     async def _streams(self) -> list[Unit]:
+        """The words that wait in this viewer's streams, those included that are being read."""
         visible = (None, self._reading.viewer)
         waiting = await self._waiting(AssertionState.PENDING)
         return [unit for unit in waiting if unit.errand.streamed and unit.given.owner in visible]
 
+    async def _unread(self, id: str) -> Unit | None:
+        """The words of a stream that wait and are not being read yet, if there are any."""
+        busy = self._worker.busy  # looked at before and after: what ends meanwhile does not wait any more
+        unit = next((unit for unit in await self._streams() if unit.errand.id == id), None)
+        busy |= self._worker.busy
+        words = tuple(recorded for recorded in unit.words if recorded.id not in busy) if unit else ()
+        return attrs.evolve(unit, words=words) if unit and words else None
+
     async def _awaited(self, id: str, *, flush: bool) -> Handover:
         """Read a stream if it is due, else watch it until it is."""
         handover = self._worker.stream(id)
-        unit = next((unit for unit in await self._streams() if unit.errand.id == id), None)
+        unit = await self._unread(id)
         if unit is None:
             self._worker.end_stream(id)
             handover.end()
-            return handover
+            return next(reversed(self._worker.reading(id)), handover)
         now = self._reading.clock()
         if flush or due_at(unit, unit.errand.trigger or Trigger(), now) <= now:
             self._worker.end_stream(id)
-            self._worker.submit(self._unit_reader, [await self._with_context(unit)], handover)
+            reader = UnitReader(self._read_events, self._give_up)
+            self._worker.submit(reader, [await self._with_context(unit)], handover)
         else:
             self._worker.watch(id, self._watch)
         return handover
+
+    async def _read_events(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
+        """Read events. Where another process has read some of them meanwhile, the others are read by themselves."""
+        return [await self._read_left(unit) for unit in units]
+
+    async def _read_left(self, unit: Unit) -> Remembered | FactMemError:
+        left = unit
+        while True:
+            (result,) = await self._process([left])
+            waiting = {recorded.id for other in await self._streams() for recorded in other.words}
+            words = tuple(recorded for recorded in left.words if recorded.id in waiting)
+            if isinstance(result, FactMemError) or not words or words == left.words:
+                break
+            left = attrs.evolve(left, words=words)
+        if left is unit or isinstance(result, FactMemError):
+            return result
+        return attrs.evolve(result, records=(await self._standing(unit.words)).records)
 
     async def _with_context(self, unit: Unit) -> Unit:
         """Let events that were read before be read along."""
@@ -171,17 +205,17 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         read = [event for event in await self._events_of(unit.errand.id) if event.id not in unit.ids]
         return attrs.evolve(unit, context=tuple(read[-overlap:]) if overlap else ())
 
-    async def _watch(self, id: str) -> None:
-        """Wait until a stream is due, and read it."""
-        while not self._worker.closing.is_set() and self._worker.has_stream(id):
-            unit = next((unit for unit in await self._streams() if unit.errand.id == id), None)
+    async def _watch(self, id: str, over: anyio.Event) -> None:
+        """Wait until a stream is due, and read it; unless the watch is over before that."""
+        while not over.is_set():
+            unit = await self._unread(id)
             now = self._reading.clock()
             due = now if unit is None else due_at(unit, unit.errand.trigger or Trigger(), now)
-            if due <= now:
+            if due > now:
+                with anyio.move_on_after((due - now).total_seconds()):
+                    await over.wait()
+            elif not over.is_set():
                 await self._awaited(id, flush=False)
-                return
-            with anyio.move_on_after((due - now).total_seconds()):
-                await self._worker.closing.wait()
 
 
 def _fresh(stream: str, events: Sequence[Message], before: Sequence[Recorded], now: dt.datetime) -> Conversation:

@@ -1,0 +1,228 @@
+"""When the events of a stream are read: by count, idle time, interval, or once nobody comes any more."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import AgentMemoryProvider, AssertionState, InMemoryProvider, Trigger
+from factmem.errors import InvalidDataError
+from factmem.memory.streams import ABANDONED_AFTER
+from factmem.testing import FakeClock, ScriptedModel
+from tests.memory.telling import Gated, log_of, opened, said, until, well
+from tests.memory.test_event_streams import CAT, DOG, OSLO, event, known, told
+
+SECOND, HOUR = dt.timedelta(seconds=1), dt.timedelta(hours=1)
+SOON = dt.timedelta(milliseconds=5)
+
+
+async def test_without_a_trigger_events_are_read_at_once(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, ScriptedModel(well)) as memory:
+        for number, (message, found) in enumerate(((OSLO, "Oslo"), (CAT, "cat")), start=1):
+            (outcome,) = await (await told(memory, message)).wait()
+            assert said(outcome.records) == [found]
+            assert len(await known(memory)) == number
+
+
+async def test_so_many_events_are_read_together(provider: AgentMemoryProvider) -> None:
+    """Those that came in one call or in several; whoever handed one of them in is told of all."""
+    model = ScriptedModel(well)
+    async with opened(provider, model) as memory:
+        first = await told(memory, OSLO, trigger=Trigger(count=3))
+        second = await told(memory, CAT, trigger=Trigger(count=3))
+        assert (first is second, first.pending, model.prompts) == (True, 1, [])
+        third = await told(memory, DOG, event("I have a cow.", 3), trigger=Trigger(count=3))
+        assert third is first
+        (outcome,) = await first.wait()
+        assert said(outcome.records) == ["Oslo", "cat", "cow", "dog"]
+        assert await told(memory, event("I have a pig.", 4), trigger=Trigger(count=3)) is not first
+        assert len(model.prompts) == 1
+
+
+async def test_a_long_event_counts_once() -> None:
+    """However many statements its words are kept in."""
+    long = event("\n\n".join(f"{'word ' * 400}{number}." for number in range(9)), 7)
+    provider = InMemoryProvider()
+    async with opened(provider, ScriptedModel(well)) as memory:
+        handover = await told(memory, long, trigger=Trigger(count=2))
+        assert len((await log_of(provider))[0]) > 1
+        assert handover.pending == 1
+
+
+async def test_an_idle_stream_is_read_and_a_lively_one_is_not(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    trigger = Trigger(idle=HOUR)
+    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
+        await told(memory, OSLO, trigger=trigger)
+        clock.advance(HOUR - SECOND)
+        await told(memory, CAT, trigger=trigger)
+        clock.advance(HOUR - SECOND)
+        handover = await told(memory, CAT, trigger=trigger)
+        assert handover.pending == 1
+        clock.advance(2 * SECOND)
+        assert await told(memory, trigger=trigger) is handover
+        (outcome,) = await handover.wait()
+        assert said(outcome.records) == ["Oslo", "cat"]
+
+
+async def test_an_interval_counts_from_the_first_event_that_waits(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    trigger = Trigger(interval=HOUR)
+    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
+        handover = await told(memory, OSLO, trigger=trigger)
+        for minute in range(1, 4):
+            clock.advance(HOUR / 4)
+            assert await told(memory, event(f"I have a cat{minute}.", minute), trigger=trigger) is handover
+        assert handover.pending == 1
+        clock.advance(HOUR / 4)
+        await told(memory, trigger=trigger)
+        (outcome,) = await handover.wait()
+        assert said(outcome.records) == ["Oslo", "cat1", "cat2", "cat3"]
+        assert (await told(memory, DOG, trigger=trigger)).pending == 1
+
+
+async def test_idle_time_that_ran_out_between_two_processes_has_run_out(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    """The next one reads at its opening, unasked."""
+    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
+        await told(memory, OSLO, trigger=Trigger(idle=HOUR))
+    clock.advance(2 * HOUR)
+    model = ScriptedModel(well)
+    async with opened(provider, model, clock=clock) as memory:
+        await until(lambda: bool(model.prompts))
+    assert await known(opened(provider)) == ["Oslo"]
+
+
+async def test_a_stream_that_nobody_adds_to_any_more_is_read_after_a_day(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
+        handover = await told(memory, OSLO, trigger=Trigger(count=9))
+        clock.advance(ABANDONED_AFTER - SECOND)
+        await memory.resume()
+        assert handover.pending == 1
+        clock.advance(2 * SECOND)
+        await memory.resume()
+        (outcome,) = await handover.wait()
+        assert said(outcome.records) == ["Oslo"]
+
+
+@pytest.mark.parametrize("trigger", [Trigger(idle=SOON), Trigger(interval=SOON), Trigger(count=9, idle=SOON)])
+async def test_a_stream_is_watched_and_read_without_anybody_asking(trigger: Trigger) -> None:
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        for message, found in ((OSLO, "Oslo"), (CAT, "cat")):
+            (outcome,) = await (await told(memory, message, trigger=trigger)).wait()
+            assert said(outcome.records) == [found]
+
+
+async def test_a_trigger_that_changes_is_heeded_at_once() -> None:
+    """Whoever waited for the old one is not left to it."""
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        handover = await told(memory, OSLO, trigger=Trigger(count=9))
+        await told(memory, CAT, trigger=Trigger(idle=SOON))
+        (outcome,) = await handover.wait()
+        assert said(outcome.records) == ["Oslo", "cat"]
+
+
+async def test_a_busy_stream_leaves_no_watchers_behind() -> None:
+    """One at a time watches, however often the stream was read."""
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        for minute in range(20):
+            await told(memory, event(f"I have a cat{minute}.", minute), trigger=Trigger(idle=HOUR))
+            await (await told(memory, trigger=Trigger(idle=HOUR), flush=True)).wait()
+        assert memory._worker._tasks is not None
+        await until(lambda: memory._worker._watched == {})
+
+
+async def test_overlapping_events_are_read_along_and_give_nothing_anew(provider: AgentMemoryProvider) -> None:
+    """They stand in the prompt, are not counted, and what is found in them once more is left out."""
+    model, trigger = ScriptedModel(well), Trigger(count=2, overlap=1)
+    async with opened(provider, model) as memory:
+        await (await told(memory, OSLO, CAT, trigger=trigger)).wait()
+        waiting = await told(memory, DOG, trigger=trigger)
+        assert waiting.pending == 1
+        await told(memory, event("I have a cow.", 3), trigger=trigger)
+        (outcome,) = await waiting.wait()
+        assert (said(outcome.records), outcome.dropped) == (["cow", "dog"], {})
+        assert await known(memory) == ["Oslo", "cat", "cow", "dog"]
+        (cat,) = [record for record in await memory.list_records() if record.value == "cat"]
+        assert len(cat.evidence) == 1
+    second = model.prompts[1].content
+    assert "I live in Oslo" not in second
+    places = [second.index(text) for text in ("a cat", "a dog", "a cow")]
+    assert places == sorted(places)
+
+
+async def test_overlap_reaches_behind_a_restart(provider: AgentMemoryProvider) -> None:
+    trigger = Trigger(overlap=2)
+    async with opened(provider, ScriptedModel(well)) as memory:
+        await (await told(memory, OSLO, CAT, DOG, trigger=trigger)).wait()
+    model = ScriptedModel(well)
+    async with opened(provider, model) as memory:
+        await (await told(memory, event("I have a cow.", 3), trigger=trigger)).wait()
+    assert [text in model.prompts[0].content for text in ("Oslo", "cat", "dog", "cow")] == [False, True, True, True]
+
+
+async def test_events_that_come_while_others_are_read_wait_for_the_next_time() -> None:
+    """They are counted by themselves, and none is read twice; a flush waits for both."""
+    model, trigger = Gated(), Trigger(count=2)
+    async with opened(InMemoryProvider(), model) as memory:
+        first = await told(memory, OSLO, trigger=Trigger(count=1))
+        await until(lambda: model.under_way == 1)
+        assert await told(memory, OSLO, trigger=trigger) is first
+        second = await told(memory, CAT, trigger=trigger)
+        assert second is not first
+        model.gate.set()
+        await first.wait()
+        assert (await known(memory), second.pending, model.asked) == (["I have a cat.", "Oslo"], 1, 1)
+        model.gate = anyio.Event()
+        await told(memory, DOG, trigger=trigger)
+        await until(lambda: model.under_way == 1)
+        await told(memory, event("I have a cow.", 3), trigger=trigger)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(memory.flush)
+            model.gate.set()
+        assert (await known(memory), model.asked) == (["Oslo", "cat", "cow", "dog"], 3)
+        assert second.pending == 0
+
+
+async def test_of_two_processes_each_event_is_read_by_one(provider: AgentMemoryProvider) -> None:
+    """What comes to one while the other one reads is read, though the plan it was part of came too late."""
+    ones, others = Gated(), Gated()
+    async with opened(provider, ones) as one, opened(provider, others) as other:
+        first = await told(one, OSLO)
+        await until(lambda: ones.under_way == 1)
+        second = await told(other, CAT)
+        await until(lambda: others.under_way == 1)
+        ones.gate.set()
+        await first.wait()
+        others.gate.set()
+        (outcome,) = await second.wait()
+        assert said(outcome.records) == ["Oslo", "cat"]
+        assert await known(other) == ["Oslo", "cat"]
+    assert (await log_of(provider))[1] == {AssertionState.RETRACTED: 2, AssertionState.ACTIVE: 2}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"count": "3"},
+        {"count": -1},
+        {"count": True},
+        {"count": 1.5},
+        {"idle": 5},
+        {"idle": -HOUR},
+        {"interval": "1h"},
+        {"overlap": None},
+        {"overlap": 1.0},
+        {"overlap": -1},
+    ],
+    ids=str,
+)
+def test_a_trigger_of_another_type_or_below_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDataError, match=next(iter(wrong))):
+        Trigger(**wrong)
