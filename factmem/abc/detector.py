@@ -178,6 +178,10 @@ def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
 class DetectionRequest:
     """What to look for. With nothing given, a detector looks for what it finds by itself.
 
+    It comes with the call that it is for. (Google's Memory Bank keeps such things beside the bank and picks
+    them by the ``scope_keys`` of a memory; its guide wants these to be exactly the scope's keys, its SDK
+    wants them among the scope's. Here nothing is picked behind the caller's back, so neither is needed.)
+
     Attributes:
         subjects: whom the facts may be about; the first one if nothing else is clear.
         concepts: look for facts of these concepts.
