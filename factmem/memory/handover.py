@@ -216,7 +216,7 @@ class Worker:
         """Do something else in the background."""
         self.check_running()
         assert self._tasks is not None
-        self._tasks.start_soon(_guarded, work)
+        self._tasks.start_soon(self._guarded, work)
 
     def stream(self, id: str) -> Handover:
         """Return what is handed over of a stream and has not begun to be read."""
@@ -250,11 +250,19 @@ class Worker:
         assert self._tasks is not None
         self._dismiss(id)
         self._watched[id] = anyio.Event()
-        self._tasks.start_soon(_guarded, partial(watch, id, self._watched[id]))
+        self._tasks.start_soon(self._guarded, partial(watch, id, self._watched[id]))
 
     def _dismiss(self, id: str) -> None:
         if (over := self._watched.pop(id, None)) is not None:
             over.set()
+
+    async def _guarded(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Let nothing that fails in the background end the program; whoever opens the store next finds what waits."""
+        try:
+            await work()
+        except FactMemError as error:
+            if not self._closing.is_set():  # what is closed while it looks around has nothing to complain about
+                _log.warning("what waits to be read cannot be looked after: %s", type(error).__name__)
 
     async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
         waiting = list(units)
@@ -325,14 +333,6 @@ class Worker:
             self._tell(event)
         except Exception as error:  # a listener must not stop the reading
             _log.warning("a listener to the memory's events failed: %s", type(error).__name__)
-
-
-async def _guarded(work: Callable[[], Awaitable[object]]) -> None:
-    """Let nothing that fails in the background end the program; whoever opens the store next finds what waits."""
-    try:
-        await work()
-    except FactMemError as error:
-        _log.warning("what waits to be read cannot be looked after: %s", type(error).__name__)
 
 
 async def _processed(reader: UnitReader, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:
