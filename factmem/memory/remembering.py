@@ -115,6 +115,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             CapabilityError: the provider has the four verbs only and cannot keep evidence.
             InvalidDataError: there is nothing to remember, or it was said in the future.
             ReadOnlyError: this memory is read-only.
+            TypeError: something is said that `About` does not know.
         """
         order = self._ordered(about)
         (handed,) = await self._hand_over([what], order)
@@ -139,6 +140,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             CapabilityError: the memory was not opened with ``async with``, or the provider keeps no evidence.
             InvalidDataError: one of them says nothing, or was said in the future; nothing was kept.
             ReadOnlyError: this memory is read-only.
+            TypeError: something is said that `About` does not know.
         """
         self._worker.check_running()
         order = self._ordered(about)
@@ -168,6 +170,8 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
 
     def _ordered(self, about: About) -> Order:
         self._check_writable()
+        if unknown := about.keys() - About.__annotations__.keys():
+            raise TypeError(f"nothing is known as {', '.join(sorted(unknown))}: say {', '.join(About.__annotations__)}")
         importance, scope, subject = about.get("importance"), about.get("scope"), about.get("subject", _EVERYTHING)
         given = FactDetails(
             importance=0.5 if importance is None else importance,
@@ -177,7 +181,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             expires_at=about.get("expires_at"),
         )
         return Order(
-            place=Place(subject, self._scope(MemoryScope.CROSS_PRODUCT if scope is None else scope)),
+            place=Place(subject, self._scope(scope)),
             given=self._owned_details(given, private=about.get("private", False)),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
