@@ -1,0 +1,299 @@
+"""Memory Bank, row by row of the study's table: a test here or elsewhere, or a decision to do otherwise.
+
+Covered elsewhere:
+
+- Sources, operation: memory/test_generate.py::test_it_is_a_long_running_operation_that_can_be_awaited_or_left
+- Sources, ready facts, in any number: memory/test_generate.py::test_any_number_of_ready_facts_is_taken
+- Sources, a session and a part of it: memory/test_generate.py::test_a_stored_session_is_read_in_part_or_whole
+- Sources, exactly one: memory/test_generate.py::test_what_is_no_source_is_refused_and_nothing_is_kept
+- Input rules, function calls: memory/test_generate.py::test_calls_of_functions_and_what_is_no_text_give_nothing
+- Managed topics: memory/test_generate.py::test_messages_alone_give_memories_of_the_managed_topics
+- Remember and forget: detection/test_model_topics.py::test_explicit_instructions_are_a_topic_of_their_own
+- Forgetting: memory/test_life_of_a_conversation.py::test_what_is_asked_to_be_forgotten_is_gone_and_can_come_back
+- Custom topics, allowed topics: memory/test_generate.py::test_the_request_says_which_topics_are_allowed
+- Few-shot: detection/test_model_topics.py::test_examples_are_shown_as_worked_examples_also_the_negative_ones
+- Result, nothing extracted: memory/test_generate.py::test_nothing_to_remember_is_a_success
+- No consolidation: memory/test_generate.py::test_with_consolidation_a_similar_memory_is_updated_and_without_it_created
+- List, order, pages: memory/test_filters.py::test_pages_neither_repeat_nor_skip_while_notes_come_and_go
+- Filters: memory/test_filters.py::test_listings_and_recall_are_narrowed_by_the_same_filters_before_ranking
+- Filter groups: memory/test_filters.py::test_conditions_of_a_group_hold_together_and_groups_are_alternatives
+- Metadata: memory/test_generate.py::test_metadata_joins_as_was_said
+- TTL: memory/test_generate.py::test_what_is_generated_lasts_as_long_as_the_policy_says
+- TTL of others: memory/test_lifecycle_ends.py::test_the_policy_gives_what_is_saved_and_updated_its_time
+- Expired: memory/test_lifecycle_ends.py::test_expire_erases_what_has_expired_and_nothing_else
+- Revisions, labels: memory/test_generate.py::test_labels_belong_to_the_revisions_that_this_makes
+- Rollback: memory/test_lifecycle.py::test_a_rollback_makes_the_record_what_it_was
+- Purge: memory/test_lifecycle_ends.py::test_a_purge_tells_first_and_then_erases_exactly_that
+- IngestEvents, ids: memory/test_event_streams.py::test_an_event_is_known_by_its_id
+- IngestEvents, order: memory/test_event_streams.py::test_events_are_read_in_the_order_of_their_times
+- IngestEvents, count: memory/test_event_triggers.py::test_so_many_events_are_read_together
+- IngestEvents, idle: memory/test_event_triggers.py::test_an_idle_stream_is_read_and_a_lively_one_is_not
+- IngestEvents, interval: memory/test_event_triggers.py::test_an_interval_counts_from_the_first_event_that_waits
+- IngestEvents, overlap: memory/test_event_triggers.py::test_overlapping_events_are_read_along_and_give_nothing_anew
+- IngestEvents, no rule: memory/test_event_triggers.py::test_without_a_trigger_events_are_read_at_once
+- IngestEvents, 24 h: memory/test_event_triggers.py::test_a_stream_that_nobody_adds_to_any_more_is_read_after_a_day
+- IngestEvents, flush: memory/test_event_streams.py::test_a_flush_reads_what_waits_whatever_the_trigger_says
+- Profiles, a fact for each field: memory/test_profiles.py::test_each_field_is_kept_as_a_fact_of_its_own
+- Models: memory/test_model_faults.py::test_an_answer_in_the_wrong_wrapping_gives_the_facts_at_once
+- Models of embeddings: recall/test_embedders.py::test_the_openai_client_sends_batches_and_keeps_their_order
+- IAM, lists: memory/test_filters.py::test_a_filter_never_looks_behind_a_wall
+- IAM, purges: memory/test_lifecycle_ends.py::test_a_purge_stays_behind_the_walls
+- Poisoning: memory/test_model_faults.py::test_a_model_that_obeys_the_injection_changes_nothing_known
+- Poisoning by tools: memory/test_life_of_a_conversation.py::test_words_of_tools_documents_and_strangers_are_kept_apart
+
+Decisions to do otherwise:
+
+- Input rules: text only; whoever has an image gives what it shows as text (``factmem.detection.conversations``). Other
+  roles than user and model are no error: they are quarantined (`Message.origin`).
+- Scope: a path of names and a subject, not a dict of five pairs (`MemoryScope`, `MemorySubject`).
+- Customization: it comes with the call (`DetectionRequest`). Memories are sentences that need no conversation to be
+  understood, so never in the first person (``factmem.detection.prompts``). Consolidation is shown records as they are
+  now, not their revisions (`ConsolidationPolicy.limit`).
+- Create: ids are given by the store, and stay (`FactRecord.id`).
+- Retrieve: the best come first, by a score from 0 to 1 (`Memory.recall`), not by a distance; at most ten if nothing is
+  said, and as many as are asked for.
+- Filters: no regular expressions over facts; `Memory.recall` finds words.
+- Revisions are not switched off, they are erased (`TtlPolicy.revisions`); what they came from is their evidence.
+- IAM: no roles; a tenant, a viewer and ``read_only`` are set where a `Memory` is opened.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import attrs
+import pytest
+
+from factmem import (
+    MANAGED_TOPICS,
+    ChangeKind,
+    Concept,
+    ConsolidationPolicy,
+    DetectionRequest,
+    InMemoryProvider,
+    Memory,
+    MetadataMerge,
+    SingleFact,
+    TtlPolicy,
+)
+from factmem.abc import Action, Novelty, Verdict, Verdicts
+from factmem.errors import RecordNotFoundError
+from factmem.facts import STATEMENT
+from factmem.memory import concepts_of
+from factmem.memory.errands import Errand, ErrandKind
+from factmem.records import AssertionState
+from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
+from tests.memory.telling import BEGAN, CITY, PETS, USER, Gated, opened, said, talk, well, words
+
+DAY = dt.timedelta(days=1)
+OLD, NEW = "The project is led by Ana from Lyon.", "The project is led by Ana from Faro."
+
+
+@attrs.define
+class Doing:
+    """A consolidator that does one thing with everything known."""
+
+    action: Action
+
+    async def decide(self, novelty: Novelty) -> Verdicts:
+        verdict = Verdict(action=self.action, text=novelty.text if self.action is Action.UPDATE else None)
+        return Verdicts(insert=self.action is Action.DELETE, known=dict.fromkeys(range(len(novelty.known)), verdict))
+
+
+@attrs.frozen(kw_only=True)
+class Profile:
+    """A schema of a profile."""
+
+    city: str | None = None
+    seats: int | None = None
+    pets: list[str] = attrs.field(factory=list)
+
+
+def statement(text: str, minute: int = 0) -> Any:
+    return STATEMENT.fact([text], timestamp=BEGAN + dt.timedelta(minutes=minute))
+
+
+def bank(clock: FakeClock, **options: Any) -> Memory:
+    return Memory(InMemoryProvider(clock=clock), embedder=HashEmbedder(), clock=clock, **options)
+
+
+def test_managed_topics_are_memory_banks_four() -> None:
+    labels = ["personal information", "preferences", "key conversation details", "explicit instructions"]
+    assert [topic.label for topic in MANAGED_TOPICS] == labels
+
+
+async def test_scope_memories_of_another_scope_are_neither_consolidated_nor_loaded() -> None:
+    """Exactly the same scope, its case included; and no update moves a memory elsewhere."""
+    async with opened(InMemoryProvider(), consolidator=Doing(Action.UPDATE)) as memory:
+        for scope in ("/app/Maya", "/app/maya", "/app/maya/x"):
+            await (await memory.generate([statement(OLD), CITY.fact([scope], timestamp=BEGAN)], scope=scope)).wait()
+        assert len(words(await memory.list_records())) == 3
+        assert (city := await memory.load(CITY, scope="/app/maya")) is not None
+        assert city.value == "/app/maya"
+        (record, *_) = await memory.list_records(scope="/app/Maya")
+        elsewhere: dict[str, Any] = {"scope": "/app/maya"}
+        with pytest.raises(TypeError):
+            await memory.update(record.id, **elsewhere)
+
+
+async def test_customization_without_natural_language_there_are_typed_facts_only() -> None:
+    """``disable_natural_language_memories``: whoever asks for concepts alone gets facts alone."""
+    request = DetectionRequest(subjects=[USER], concepts=[CITY, PETS])
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        source = talk("I live in Oslo.", "I have a cat.", "It rains.")
+        await (await memory.generate(source, subject=USER, looking_for=request)).wait()
+        assert said(await memory.list_records()) == ["Oslo", "cat"]
+        assert await memory.list_records(concepts=[STATEMENT]) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "kinds"),
+    [(Action.UPDATE, [ChangeKind.UPDATED]), (Action.DELETE, [ChangeKind.DELETED, ChangeKind.CREATED])],
+)
+async def test_result_says_created_updated_and_deleted_with_the_previous_revision(
+    action: Action, kinds: list[ChangeKind]
+) -> None:
+    async with opened(InMemoryProvider(), consolidator=Doing(action)) as memory:
+        (outcome,) = await (await memory.generate([statement(OLD)])).wait()
+        (created,) = outcome.changes
+        assert (created.kind, created.previous) == (ChangeKind.CREATED, None)
+        (outcome,) = await (await memory.generate([statement(NEW, 1)])).wait()
+        assert [change.kind for change in outcome.changes] == kinds
+        first = outcome.changes[0]
+        assert first.record.id == created.record.id
+        assert (first.previous or first.record).value == OLD
+
+
+async def test_result_a_deleted_memory_is_not_found_and_can_be_restored_for_ever() -> None:
+    """Memory Bank keeps it for 48 hours; here its history shows it, retracted, until somebody erases it."""
+    clock = FakeClock()
+    async with bank(clock) as memory:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=clock()))
+        await memory.retract(record.id)
+        with pytest.raises(RecordNotFoundError):
+            await memory.get(record.id)
+        clock.advance(400 * DAY)
+        assert [item.state for item in await memory.history(CITY)] == [AssertionState.RETRACTED]
+        await memory.restore(record.id)
+        assert (await memory.get(record.id)).value == "Oslo"
+
+
+async def test_operation_every_kind_of_source_is_on_disk_before_it_is_waited_for() -> None:
+    """``wait_for_completion`` is the caller's: left alone it goes on, and a read sees the words meanwhile."""
+    model = Gated()
+    async with opened(InMemoryProvider(), model) as memory:
+        handovers = [
+            await memory.generate(talk("I live in Oslo."), subject=USER),
+            await memory.ingest_events("s", talk("I have a cat.", id="s").messages, subject=USER),
+        ]
+        assert [handover.pending for handover in handovers] == [1, 1]
+        assert words(await memory.list_records()) == ["I have a cat.", "I live in Oslo."]
+        model.gate.set()
+    assert [handover.pending for handover in handovers] == [0, 0]
+
+
+async def test_retrieve_gives_as_many_as_are_asked_for_best_first() -> None:
+    """Memory Bank gives 3 and at most 100."""
+    async with opened(InMemoryProvider()) as memory:
+        facts = [statement(f"Fact number {number} is about bees.", number) for number in range(120)]
+        await (await memory.generate(facts)).wait()
+        assert len(await memory.recall("bees")) == 10
+        matches = await memory.recall("bees", limit=150)
+        assert len(matches) == 120
+        scores = [match.score for match in matches]
+        assert scores == sorted(scores, reverse=True)
+        assert 0 <= scores[-1] <= scores[0] <= 1
+
+
+async def test_filters_free_statements_and_typed_facts_are_told_apart_by_concept() -> None:
+    """``memory_types``."""
+    async with opened(InMemoryProvider()) as memory:
+        await (await memory.generate([statement(OLD), CITY.fact(["Oslo"], timestamp=BEGAN)])).wait()
+        assert said(await memory.list_records(concepts=[STATEMENT])) == [OLD]
+        assert said(await memory.list_records(concepts=concepts_of(Profile))) == ["Oslo"]
+
+
+@pytest.mark.parametrize("value", [True, 2.5, "a text", BEGAN], ids=["bool", "double", "string", "timestamp"])
+async def test_metadata_has_memory_banks_kinds_of_values(value: Any) -> None:
+    """A time is kept as the text of it, and compared as the time it is."""
+    async with opened(InMemoryProvider()) as memory:
+        (outcome,) = await (await memory.generate([statement(OLD)], metadata={"key": value})).wait()
+        (kept,) = outcome.records
+        found = kept.details.metadata["key"]
+        assert (dt.datetime.fromisoformat(str(found)) if isinstance(value, dt.datetime) else found) == value
+
+
+async def test_revisions_can_be_done_without() -> None:
+    """``disable_memory_revisions``: those that were superseded are erased, and what is known stays."""
+    clock = FakeClock()
+    async with bank(clock) as memory:
+        for city in ("Oslo", "Rome", "Bergen"):
+            await memory.save(SingleFact(CITY, city, timestamp=clock()), subject=USER)
+            clock.advance(DAY)
+        assert (await memory.expire(revisions=dt.timedelta(seconds=1))).superseded == 2
+        assert [item.value for item in await memory.history(CITY)] == ["Bergen"]
+
+
+async def test_revisions_tell_what_they_came_from() -> None:
+    """``extracted_memories``: every revision has the words of its own as evidence."""
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        await (await memory.generate(talk("I live in Oslo.", id="a"), subject=USER, looking_for=_of(CITY))).wait()
+        later = talk("Well, actually it is Rome.", id="b", start=BEGAN + DAY)
+        await (await memory.generate(later, subject=USER, looking_for=_of(CITY))).wait()
+        told = [(item.value, item.evidence[0].conversation_id) for item in await memory.history(CITY)]
+    assert told == [("Oslo", "a"), ("Rome", "b")]
+
+
+async def test_profiles_detection_fills_the_schema_that_it_is_asked_for() -> None:
+    """``retrieve_profiles``: by subject and scope, without a query; nothing is said where nothing is known."""
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        assert await memory.profile(Profile, subject=USER) == Profile()
+        request = DetectionRequest(subjects=[USER], concepts=concepts_of(Profile))
+        source = talk("I live in Oslo.", "We booked 12 seats.", "I have a cat.", "I have a dog.")
+        await (await memory.generate(source, subject=USER, looking_for=request)).wait()
+        assert await memory.profile(Profile, subject=USER) == Profile(city="Oslo", seats=12, pets=["cat", "dog"])
+        assert await memory.profile(Profile, subject=USER, scope="/product/other") == Profile()
+
+
+async def test_adk_gaps_what_is_found_has_an_id_and_can_be_limited_and_deleted() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await (await memory.generate([statement(OLD), statement(NEW)])).wait()
+        (match,) = await memory.recall("Who leads the project?", limit=1)
+        await memory.forget(match.record.id)
+        assert len(await memory.list_records()) == 1
+
+
+async def test_contradiction_1_metadata_is_merged_unless_somebody_says_otherwise() -> None:
+    """One page says MERGE, another OVERWRITE. The same everywhere here: generating, events, updates, consolidation."""
+    assert Errand(id="stream:x", kind=ErrandKind.DETECT).merge is MetadataMerge.MERGE
+    assert ConsolidationPolicy().metadata is MetadataMerge.MERGE
+    async with opened(InMemoryProvider(), consolidator=Doing(Action.UPDATE)) as memory:
+        await (await memory.generate([statement(OLD)], metadata={"a": 1, "b": 1})).wait()
+        (outcome,) = await (await memory.generate([statement(NEW, 1)], metadata={"b": 2})).wait()
+        (record,) = outcome.records
+        assert (record.value, record.details.metadata) == (NEW, {"a": 1, "b": 2})
+        change = await memory.update(record.id, metadata={"c": 3})
+        assert change.record.details.metadata == {"a": 1, "b": 2, "c": 3}
+    assert "two defaults" in (MetadataMerge.__doc__ or "")
+
+
+async def test_contradiction_2_what_is_looked_for_is_not_picked_by_a_scopes_keys() -> None:
+    """The guide wants them exactly, the SDK among others. Two calls at one scope look for what each says."""
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        for number, concept in enumerate((CITY, PETS)):
+            source = talk("I live in Oslo.", "I have a cat.", id=str(number))
+            await (await memory.generate(source, subject=USER, scope="/app/x", looking_for=_of(concept))).wait()
+            assert len(await memory.list_records(scope="/app/x", exact=True)) == number + 1
+    assert "scope_keys" in (DetectionRequest.__doc__ or "")
+
+
+def test_contradiction_3_a_default_and_single_operations_may_both_have_a_time_to_live() -> None:
+    """``granular_ttl`` on a page, ``granular_ttl_config`` in the SDK: fields of one policy here."""
+    policy = TtlPolicy(default=9 * DAY, create=DAY, generate_created=2 * DAY, generate_updated=3 * DAY, revisions=DAY)
+    assert (policy.default, policy.create, policy.generate_updated) == (9 * DAY, DAY, 3 * DAY)
+    assert "granular_ttl_config" in (TtlPolicy.__doc__ or "")
+
+
+def _of(concept: Concept[Any, Any]) -> DetectionRequest:
+    return DetectionRequest(subjects=[USER], concepts=[concept])
