@@ -6,6 +6,7 @@
     ├── InvalidDataError (ValueError)      a value, name, vector or argument is not legal; `.path` says where
     │   ├── InvalidNameError               a tenant, scope, subject, owner or keyword
     │   ├── InvalidVectorError             NaN, infinite, zero or of the wrong dimension
+    │   ├── OutOfViewError                 a scope outside of the view that it was asked of
     │   └── ConversationFormatError        a conversation file that cannot be read
     ├── CodecError (ValueError)            a document is not what it should be; `.path` says where
     │   └── NewerVersionError              written by a newer factmem than this one
@@ -54,6 +55,7 @@ __all__ = [
     "ModelRefusedError",
     "ModelUnavailableError",
     "NewerVersionError",
+    "OutOfViewError",
     "ProviderClosedError",
     "ProviderError",
     "ReadOnlyError",
@@ -90,6 +92,10 @@ class InvalidNameError(InvalidDataError):
 
 class InvalidVectorError(InvalidDataError):
     """Raised when a vector is NaN, infinite, zero, or not of the store's dimension."""
+
+
+class OutOfViewError(InvalidDataError):
+    """Raised when a view of a memory is asked for a scope that lies outside of it."""
 
 
 class ConversationFormatError(InvalidDataError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
@@ -18,6 +18,7 @@ from factmem.memory.handover import Handover
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
+from factmem.scopes import MemoryScope
 
 __all__ = ["BlockingDeadLetters", "BlockingHandover", "BlockingMemory", "BlockingQuarantine", "BlockingReader"]
 
@@ -156,7 +157,18 @@ class BlockingMemory(BlockingReader):
 
     def as_viewer(self, viewer: str | None) -> BlockingMemory:
         """See `Memory.as_viewer`; it lives as long as this memory is open."""
-        other = BlockingMemory(self._memory.as_viewer(viewer))
+        return self._twin_of(self._memory.as_viewer(viewer))
+
+    def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> BlockingMemory:
+        """See `Memory.scope`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.scope(scope, read_only=read_only))
+
+    def slice(self, scopes: Iterable[MemoryScope | str], *, read_only: bool = True) -> BlockingMemory:
+        """See `Memory.slice`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.slice(scopes, read_only=read_only))
+
+    def _twin_of(self, memory: Memory) -> BlockingMemory:
+        other = BlockingMemory(memory)
         other._portal = self._portal_in_use()
         return other
 

@@ -25,15 +25,16 @@ from factmem.abc import (
 )
 from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
 from factmem.detection import InstructorAnalyst, InstructorDetector, VerbatimDetector, redact
-from factmem.errors import InvalidDataError
+from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
 from factmem.memory.exchange import export_log, import_log
 from factmem.memory.expiry import TtlPolicy
 from factmem.memory.handover import Background, MemoryEvent, Worker
 from factmem.memory.lifecycle import MemoryLifecycle
-from factmem.memory.reading import MemoryReader, MomentReader, Reading
+from factmem.memory.reading import MemoryReader, MomentReader
 from factmem.memory.streams import MemoryStreaming
+from factmem.memory.viewing import Reading
 from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.providers import open_provider
@@ -180,6 +181,40 @@ class Memory(MemoryStreaming, MemoryLifecycle):
         other._owned = False
         return other
 
+    def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
+        """Return a view of one scope and its subtree: this memory, as if there were nothing else.
+
+        What is handed in without a scope is kept in that one. Paths mean what they mean everywhere:
+        they are not relative to the view, and one that leads out of it raises `OutOfViewError`.
+
+        Args:
+            scope: the view's scope.
+            read_only: refuse every write.
+        """
+        return self.slice([scope], read_only=read_only)
+
+    def slice(self, scopes: Iterable[MemoryScope | str], *, read_only: bool = True) -> Self:
+        """Return a view of several scopes and their subtrees; see `scope`. A view of a view only narrows it.
+
+        Args:
+            scopes: the view's scopes.
+            read_only: refuse every write; it does, unless something else is said.
+
+        Raises:
+            InvalidDataError: there is no scope.
+            OutOfViewError: a scope lies outside of this view.
+        """
+        if isinstance(scopes, str):
+            raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
+        roots = tuple(dict.fromkeys(found for scope in scopes if (found := self._reading.anchored(scope)) is not None))
+        if not roots:
+            raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
+        other = copy.copy(self)
+        other._reading = attrs.evolve(self._reading, roots=roots)
+        other._writing = attrs.evolve(self._writing, read_only=read_only or self._writing.read_only)
+        other._owned = False
+        return other
+
     async def forget(
         self,
         *record_ids: str,
@@ -271,8 +306,14 @@ class Memory(MemoryStreaming, MemoryLifecycle):
         return await self._meant(wanted)
 
     async def reembed(self) -> int:
-        """Bind the store to this memory's embedder and embed everything anew; return how many records there are."""
+        """Bind the store to this memory's embedder and embed everything anew; return how many records there are.
+
+        Raises:
+            OutOfViewError: this is a view, and a store has one embedder only.
+        """
         self._check_writable()
+        if self._reading.roots:
+            raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
         await self._mirror.bind(replace=True)
         return len(await self._corpus())
 

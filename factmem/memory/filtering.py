@@ -31,6 +31,7 @@ class Filters(TypedDict, total=False):
         scope: in this scope and its subtree.
         exact: in this very scope only.
         subject: about this subject (and individual).
+        subjects: about one of these subjects (and individuals).
         concepts: of one of these concepts, or keywords.
         categories: with one of these categories.
         topics: with one of these topics.
@@ -49,6 +50,7 @@ class Filters(TypedDict, total=False):
     scope: MemoryScope | str | None
     exact: bool
     subject: MemorySubject | None
+    subjects: Collection[MemorySubject]
     concepts: Collection[Concept[Any, Any] | str]
     categories: Collection[str]
     topics: Collection[str]

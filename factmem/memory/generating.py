@@ -48,7 +48,7 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
         source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
         *,
         subject: MemorySubject = MemorySubject.EVERYTHING,
-        scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT,
+        scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         consolidate: bool = True,
         metadata: Mapping[str, Json] | None = None,
@@ -65,7 +65,7 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
         Args:
             source: messages, ready facts, or a session that is in the store.
             subject: whom they are about.
-            scope: where they hold.
+            scope: where they hold; see `Memory.save`.
             looking_for: what to look for in messages; by default memories about `MANAGED_TOPICS`.
             consolidate: whether to compare what is found with what is known; if not, all of it is created.
             metadata: of every memory that this creates or updates.

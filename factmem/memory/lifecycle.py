@@ -291,7 +291,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         profile: object,
         *,
         subject: MemorySubject = MemorySubject.EVERYTHING,
-        scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT,
+        scope: MemoryScope | str | None = None,
         details: FactDetails | None = None,
         private: bool = False,
         ttl: dt.timedelta | None = None,
@@ -303,7 +303,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         Args:
             profile: an instance of an attrs class or of a pydantic model; see `ProfileSchema`.
             subject: whom it is about.
-            scope: where it holds.
+            scope: where it holds; see `save`.
             details: importance, categories, evidence, origin and so on, of every field.
             private: keep it for this memory's viewer alone.
             ttl: how long it lasts from now on.
@@ -361,12 +361,11 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         return provider
 
     async def _seen_log(self) -> list[LogEntry]:
-        """The tenant's log without what others keep to themselves; changes of state name no owner."""
-        viewer = self._reading.viewer
+        """The log without what others keep to themselves or lies out of view; changes of state name no owner."""
         return [
             entry
             for entry in await self._mirror.log()
-            if not isinstance(entry, Recorded) or entry.assertion.details.owner in (None, viewer)
+            if not isinstance(entry, Recorded) or self._reading.sees(entry.assertion)
         ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import attrs
 from anyio import to_thread
@@ -17,6 +17,7 @@ from factmem.fold import Current, Moment, never_let_in, revisions
 from factmem.memory.filtering import Filters, RecordOrder, RecordPage, filter_of, page_of, sorted_rows
 from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.viewing import Reading
 from factmem.providers import fact_of
 from factmem.recall import (
     Corpus,
@@ -28,51 +29,16 @@ from factmem.recall import (
     embed_query,
     hydrate,
     ranked,
+    selected,
 )
 from factmem.records import FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import check_text
 
-if TYPE_CHECKING:
-    from factmem.abc import Clock
-
-__all__ = ["MemoryReader", "MomentReader", "Reading"]
+__all__ = ["MemoryReader", "MomentReader"]
 
 ProfileT = TypeVar("ProfileT")
-
-
-@attrs.frozen(kw_only=True)
-class Reading:
-    """How a reader sees the store.
-
-    Attributes:
-        tenant: whose tree it reads.
-        viewer: who reads; sees what is public and what is their own.
-        concepts: the declared concepts by keyword; other facts are read by their shape.
-        settings: what weighs in recall.
-        clock: the present.
-    """
-
-    tenant: str | None
-    viewer: str | None
-    concepts: Mapping[str, Concept[Any, Any]]
-    settings: RecallSettings
-    clock: Clock
-
-    def anchored(self, scope: MemoryScope | str | None) -> MemoryScope | None:
-        """Anchor a scope at the tenant.
-
-        Raises:
-            InvalidNameError: the path is not legal.
-            InvalidDataError: the scope belongs to another organisation.
-        """
-        if scope is None:
-            return None
-        parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
-        if parsed.tenant not in (None, self.tenant):
-            raise InvalidDataError("the scope belongs to another organisation than this memory")
-        return parsed.within(self.tenant)
 
 
 class MemoryReader(abc.ABC):
@@ -183,6 +149,7 @@ class MemoryReader(abc.ABC):
         limit: int = 10,
         lexical: bool = True,
         semantic: bool = True,
+        strongest: bool = False,
         settings: RecallSettings | None = None,
         **filters: Unpack[Filters],
     ) -> list[RecallMatch]:
@@ -193,6 +160,7 @@ class MemoryReader(abc.ABC):
             limit: how many results at the most.
             lexical: whether words count.
             semantic: whether meaning counts.
+            strongest: of typed facts that several places have of one concept, only what `load` would choose.
             settings: weights other than this memory's.
             filters: only what passes these; see `Filters`. They apply before ranking.
 
@@ -205,7 +173,7 @@ class MemoryReader(abc.ABC):
         _check_query(query, limit)
         if not (lexical or semantic):
             raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
-        wanted = self._wanted(filters)
+        wanted = attrs.evolve(self._wanted(filters), within=self._reading.roots, strongest=strongest)
         weights = settings or self._reading.settings
         corpus = await self._corpus()
         rank = functools.partial(
@@ -271,6 +239,7 @@ class MemoryReader(abc.ABC):
         offset: int = 0,
         order_by: RecordOrder = RecordOrder.SAID,
         descending: bool = True,
+        strongest: bool = False,
         **filters: Unpack[Filters],
     ) -> list[FactRecord[Any]]:
         """Return the current records, newest first if nothing else is said.
@@ -280,12 +249,14 @@ class MemoryReader(abc.ABC):
             offset: how many to pass over.
             order_by: what to sort by.
             descending: the newest or most important first.
+            strongest: of typed facts that several places have of one concept, only what `load` would choose.
             filters: only what passes these; see `Filters`.
 
         Raises:
             InvalidDataError: a filter is not legal.
         """
-        rows = sorted_rows(await self._visible(self._wanted(filters)), order_by, descending=descending)
+        wanted = attrs.evolve(self._wanted(filters), strongest=strongest)
+        rows = sorted_rows(await self._visible(wanted), order_by, descending=descending)
         stop = None if limit is None else offset + limit
         return [hydrate(row, self._reading.concepts) for row in rows[offset:stop]]
 
@@ -339,9 +310,10 @@ class MemoryReader(abc.ABC):
     async def _visible(self, wanted: RecallFilter) -> list[Current]:
         corpus = await self._corpus()
         viewer = self._reading.viewer
+        confined = attrs.evolve(wanted, within=self._reading.roots)
 
         def select() -> list[Current]:
-            keep = corpus.visible(viewer) & wanted.mask(corpus.rows)
+            keep = selected(corpus, viewer, confined)
             return [row for row, kept in zip(corpus.rows, keep, strict=True) if kept]
 
         return await to_thread.run_sync(select)
@@ -350,8 +322,7 @@ class MemoryReader(abc.ABC):
         """Whether a log entry is, or may be, of what is wanted; state changes name their assertion only."""
         if not isinstance(entry, Recorded):
             return True
-        said = entry.assertion
-        return said.details.owner in (None, self._reading.viewer) and wanted.keeps(entry)
+        return self._reading.sees(entry.assertion) and wanted.keeps(entry)
 
 
 def _check_query(query: str, limit: int) -> None:

@@ -61,7 +61,7 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         trigger: Trigger | None = None,
         flush: bool = False,
         subject: MemorySubject = MemorySubject.EVERYTHING,
-        scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT,
+        scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         source: str | None = None,
         private: bool = False,
@@ -80,7 +80,7 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
             trigger: when to read; at once, if there is none.
             flush: read what waits now, whatever the trigger says.
             subject: whom they are about.
-            scope: where they hold.
+            scope: where they hold; see `Memory.save`.
             looking_for: what to look for; by default all facts about the subject.
             source: where they come from.
             private: keep them for this memory's viewer alone.

@@ -48,7 +48,8 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
     async def _waiting(self, state: AssertionState) -> list[Unit]:
         log = await self._mirror.log()
         recorded = [entry for entry in log if isinstance(entry, Recorded)]
-        return units_in(recorded, states_of(log), self._reading.concepts, state=state)
+        units = units_in(recorded, states_of(log), self._reading.concepts, state=state)
+        return [unit for unit in units if self._reading.reaches(unit.place.scope)]
 
     async def _kept_apart(self) -> list[tuple[Recorded, AssertionState]]:
         log = await self._mirror.log()

@@ -23,11 +23,19 @@ from factmem.abc import (
     StateRequest,
 )
 from factmem.consolidation import ConsolidationPolicy
-from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ReadOnlyError, RecordNotFoundError
+from factmem.errors import (
+    CapabilityError,
+    EmbedderError,
+    InvalidDataError,
+    OutOfViewError,
+    ReadOnlyError,
+    RecordNotFoundError,
+)
 from factmem.facts import Fact
 from factmem.fold import states_of, taken_back
 from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
-from factmem.memory.reading import MemoryReader, Reading
+from factmem.memory.reading import MemoryReader
+from factmem.memory.viewing import Reading
 from factmem.recall import Mirror, RecallFilter, embedded, hydrate, indexed_text
 from factmem.records import (
     Assertion,
@@ -104,7 +112,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         fact: Fact[T],
         *,
         subject: MemorySubject = MemorySubject.EVERYTHING,
-        scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT,
+        scope: MemoryScope | str | None = None,
         details: FactDetails | None = None,
         private: bool = False,
         ttl: dt.timedelta | None = None,
@@ -114,7 +122,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         Args:
             fact: the fact.
             subject: whom it is about.
-            scope: where it holds.
+            scope: where it holds; everywhere (`MemoryScope.CROSS_PRODUCT`) if None, in a view all over the view.
             details: importance, categories, evidence, origin and so on.
             private: keep it for this memory's viewer alone.
             ttl: how long it lasts from now on; else as the details or this memory's `TtlPolicy` say.
@@ -168,10 +176,8 @@ class MemoryWriter(MemoryReader, abc.ABC):
         if self._writing.read_only:
             raise ReadOnlyError("this memory was opened read-only: open it without read_only=True to write")
 
-    def _scope(self, scope: MemoryScope | str) -> MemoryScope:
-        anchored = self._reading.anchored(scope)
-        assert anchored is not None
-        return anchored
+    def _scope(self, scope: MemoryScope | str | None) -> MemoryScope:
+        return self._reading.anchored(scope) or self._reading.home()
 
     def _owned_details(self, details: FactDetails, *, private: bool) -> FactDetails:
         if private:
@@ -221,6 +227,10 @@ class MemoryWriter(MemoryReader, abc.ABC):
     async def _receipts(self, assertions: Sequence[Assertion]) -> Sequence[Receipt]:
         if not assertions:
             return []
+        if not all(self._reading.reaches(assertion.place.scope) for assertion in assertions):
+            raise OutOfViewError(
+                "something lies outside of this view: hand it in to the memory that the view was made of"
+            )
         store = self._history()
         vectors = await self._vectors(assertions)
         statements = [
@@ -268,9 +278,8 @@ class MemoryWriter(MemoryReader, abc.ABC):
         return self._writing.provider
 
     async def _visible_log(self) -> list[Recorded]:
-        viewer = self._reading.viewer
         return [
             entry
             for entry in await self._mirror.log()
-            if isinstance(entry, Recorded) and entry.assertion.details.owner in (None, viewer)
+            if isinstance(entry, Recorded) and self._reading.sees(entry.assertion)
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from factmem.recall.analysis import analyse, indexed_text
-from factmem.recall.choosing import chosen
+from factmem.recall.choosing import chosen, selected
 from factmem.recall.corpus import Corpus, Document
 from factmem.recall.embedders import (
     CallableEmbedder,
@@ -44,4 +44,5 @@ __all__ = [
     "indexed_text",
     "log_source",
     "ranked",
+    "selected",
 ]

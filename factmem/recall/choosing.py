@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from factmem.facts import FactType
+from factmem.facts import STATEMENT, FactType
 from factmem.fold import Current
+from factmem.recall.corpus import Corpus
+from factmem.recall.filters import RecallFilter
 from factmem.records import Assertion
 
-__all__ = ["chosen", "strength"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["chosen", "selected", "strength"]
 
 
 def strength(said: Assertion) -> tuple[int, bool, tuple[int, int], float]:
@@ -29,6 +36,20 @@ def strength(said: Assertion) -> tuple[int, bool, tuple[int, int], float]:
 
 def _seconds(moment: dt.datetime) -> float:
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)).total_seconds()
+
+
+def selected(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> NDArray[np.bool_]:
+    """Return which rows count, of shape (rows,): what the viewer may see and the filter keeps."""
+    import numpy as np
+
+    keep = corpus.visible(viewer) & wanted.mask(corpus.rows)
+    if not wanted.strongest:
+        return keep
+    said = [row for row, kept in zip(corpus.rows, keep, strict=True) if kept]
+    typed = (row for row in said if row.recorded.assertion.keyword != STATEMENT.keyword)
+    free = (row for row in said if row.recorded.assertion.keyword == STATEMENT.keyword)
+    standing = {row.recorded.id for row in (*chosen(typed), *free)}
+    return keep & np.fromiter((row.recorded.id in standing for row in corpus.rows), np.bool_, len(corpus.rows))
 
 
 def chosen(current: Iterable[Current]) -> Sequence[Current]:

@@ -11,6 +11,7 @@ import attrs
 from factmem.abc import Embedder
 from factmem.facts import Concept
 from factmem.fold import Current
+from factmem.recall.choosing import selected
 from factmem.recall.corpus import Corpus
 from factmem.recall.filters import RecallFilter
 from factmem.recall.mirror import embedded
@@ -109,7 +110,7 @@ def ranked(
     """
     import numpy as np
 
-    candidates = np.flatnonzero(corpus.visible(viewer) & wanted.mask(corpus.rows))
+    candidates = np.flatnonzero(selected(corpus, viewer, wanted))
     if not len(candidates):
         return []
     found = corpus.evidences(terms, vector, viewer)

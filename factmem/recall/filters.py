@@ -134,6 +134,8 @@ class RecallFilter:
         scope: those in this scope or in its subtree, anchored at the tenant.
         exact: in this very scope only.
         subject: those about this subject (and individual).
+        subjects: those about one of these subjects (and individuals).
+        within: those in one of these scopes or in its subtree, anchored at the tenant: what a view shows.
         keywords: those of one of these concepts.
         categories: those with one of these categories.
         topics: those with one of these topics.
@@ -147,11 +149,15 @@ class RecallFilter:
         metadata: those whose metadata holds all of these.
         where: those whose metadata meets all conditions of one of these groups.
         record_ids: those with one of these ids.
+        strongest: of the typed facts that pass all this, those that hold of several of one concept; see
+            `factmem.recall.chosen`. It compares records with each other: a single one always passes.
     """
 
     scope: MemoryScope | None = None
     exact: bool = False
     subject: MemorySubject | None = None
+    subjects: Collection[MemorySubject] = ()
+    within: Collection[MemoryScope] = ()
     keywords: Collection[str] = ()
     categories: Collection[str] = ()
     topics: Collection[str] = ()
@@ -165,6 +171,7 @@ class RecallFilter:
     metadata: Mapping[str, Json] = attrs.field(factory=dict)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
     record_ids: Collection[str] = ()
+    strongest: bool = False
 
     @property
     def empty(self) -> bool:
@@ -186,10 +193,13 @@ class RecallFilter:
         return np.fromiter(passed, dtype=np.bool_, count=len(rows))
 
     def _tests(self) -> list[Callable[[Recorded], bool]]:
+        about = {subject.key for subject in self.subjects}
         equal = [MetadataCondition(key, value) for key, value in self.metadata.items()]
         said: list[tuple[bool, Callable[[Assertion], bool]]] = [
             (self.scope is not None, self._in_scope),
             (self.subject is not None, lambda it: it.place.subject.key == (self.subject and self.subject.key)),
+            (bool(about), lambda it: it.place.subject.key in about),
+            (bool(self.within), lambda it: any(scope.contains(it.place.scope) for scope in self.within)),
             (bool(self.keywords), lambda it: it.keyword in self.keywords),
             (bool(self.categories), lambda it: not set(self.categories).isdisjoint(it.details.categories)),
             (bool(self.topics), lambda it: not set(self.topics).isdisjoint(it.details.topics)),

@@ -12,6 +12,7 @@ from factmem import Conversation, InMemoryProvider, Memory, Message
 from factmem.abc import AgentMemoryProvider, Detection, DetectionRequest, Detector
 from factmem.memory import Background
 from factmem.testing import HashEmbedder
+from tests.memory.telling import until
 
 
 @attrs.define
@@ -33,6 +34,22 @@ class Slow:
         if self.asked > self.free:
             self.waiting.set()
             await self.gate.wait()
+        await anyio.wait_all_tasks_blocked()
+        self.asking -= 1
+        return Detection()
+
+
+@attrs.define
+class InPairs(Slow):
+    """Answers two who ask at the same time, and counts how many more do."""
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        """Wait for the other one."""
+        self.asked += 1
+        self.asking += 1
+        self.most = max(self.most, self.asking)
+        answered = self.asked + self.asked % 2
+        await until(lambda: self.asked >= answered)
         await anyio.wait_all_tasks_blocked()
         self.asking -= 1
         return Detection()
@@ -67,7 +84,7 @@ async def test_what_is_being_read_is_not_read_a_second_time() -> None:
 
 
 async def test_all_that_is_handed_over_asks_no_more_at_once_than_was_set() -> None:
-    detector = Slow(free=100)
+    detector = InPairs()
     async with reading(InMemoryProvider(), detector) as memory:
         handovers = [await memory.remember_many([talk(number), talk(-number)]) for number in range(1, 6)]
         for handover in handovers:

@@ -1,0 +1,227 @@
+"""Views: a memory as if nothing else were there, which nothing that is asked of it leads out of."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from factmem import (
+    AgentMemoryProvider,
+    BlockingMemory,
+    Concept,
+    InMemoryProvider,
+    Memory,
+    MemoryScope,
+    MemorySubject,
+    Message,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.errors import InvalidDataError, InvalidNameError, OutOfViewError, ReadOnlyError, RecordNotFoundError
+from factmem.facts import STATEMENT
+from factmem.testing import ScriptedModel
+from tests.memory.telling import CITY, PETS, SEATS, USER, opened, said, well, words
+
+ALPHA, BETA = MemoryScope.product("alpha"), MemoryScope.product("beta")
+PLAN = ALPHA / "plan"
+
+
+async def filled(memory: Memory) -> dict[str, str]:
+    """Keep a city in two products and in a child of one; return the records' ids by what they say."""
+    ids = {}
+    for scope, city in ((ALPHA, "Oslo"), (PLAN, "Rome"), (BETA, "Bern"), (MemoryScope.product("alphabet"), "Lyon")):
+        (record,) = await memory.save(SingleFact(CITY, city), subject=USER, scope=scope)
+        ids[city] = record.id
+    return ids
+
+
+async def test_a_view_shows_its_scope_and_what_lies_below_it(provider: AgentMemoryProvider) -> None:
+    async with opened(provider) as memory:
+        await filled(memory)
+        view = memory.scope("/product/alpha")
+        assert said(await view.list_records()) == ["Oslo", "Rome"]
+        assert said([match.record for match in await view.recall("city", limit=9)]) == ["Oslo", "Rome"]
+        assert await view.list_scopes() == [ALPHA, PLAN]
+        assert (await view.info()).records == 2
+        assert said(await view.history(CITY)) == ["Oslo", "Rome"]
+        assert said(await memory.slice([PLAN, BETA]).list_records()) == ["Bern", "Rome"]
+
+
+@pytest.mark.parametrize("outside", ["/product/beta", "/product/alphabet", "/product", "/x", MemoryScope.CROSS_PRODUCT])
+async def test_no_scope_leads_out_of_a_view(outside: str | MemoryScope) -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await filled(memory)
+        view = memory.scope(ALPHA)
+        for asked in (
+            lambda: view.load(CITY, scope=outside),
+            lambda: view.recall("city", scope=outside),
+            lambda: view.list_records(scope=outside),
+            lambda: view.list_scopes(outside),
+            lambda: view.info(outside),
+            lambda: view.history(CITY, scope=outside),
+            lambda: view.save(SingleFact(CITY, "Nice"), scope=outside),
+            lambda: view.remember("Nice is warm.", scope=outside),
+            lambda: view.generate([MultipleFacts(STATEMENT, ("Nice is warm.",))], scope=outside),
+            lambda: view.ingest_events("s", [Message(content="Nice is warm.")], scope=outside),
+            lambda: view.forget(scope=outside),
+            lambda: view.purge(scope=outside),
+        ):
+            with pytest.raises((OutOfViewError, InvalidNameError)):
+                await asked()
+        with pytest.raises((OutOfViewError, InvalidNameError)):
+            view.scope(outside)
+        assert len(await memory.list_records()) == 4
+
+
+async def test_a_path_that_climbs_is_refused() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        with pytest.raises(InvalidNameError):
+            await memory.scope(ALPHA).recall("city", scope="/product/alpha/../beta")
+
+
+async def test_no_id_of_another_branch_works_in_a_view(provider: AgentMemoryProvider) -> None:
+    async with opened(provider) as memory:
+        ids = await filled(memory)
+        view = memory.scope(ALPHA)
+        for done in (
+            lambda: view.get(ids["Bern"]),
+            lambda: view.retract(ids["Bern"]),
+            lambda: view.update(ids["Bern"], value="Nice"),
+        ):
+            with pytest.raises(RecordNotFoundError):
+                await done()
+        assert (await view.forget(ids["Bern"])).erased == 0
+        assert await memory.load(CITY, subject=USER, scope=BETA) is not None
+
+
+async def test_what_nobody_places_stays_in_the_view() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        view = memory.scope(ALPHA)
+        await view.save(SingleFact(SEATS, 4))
+        await view.remember("The cellar is cold.")
+        assert {str(record.scope) for record in await memory.list_records()} == {"/product/alpha"}
+        with pytest.raises(OutOfViewError):
+            await memory.slice([ALPHA, BETA], read_only=False).save(SingleFact(SEATS, 4))
+
+
+async def test_a_model_cannot_place_a_memory_outside_of_the_view() -> None:
+    """It is shown the view's scopes only, and where it proposes another one the view's own is taken."""
+    away = {"scope": "/product/beta", "categories": ["plans"], "importance": 0.5}
+    model = ScriptedModel(lambda prompt, answer: away if answer.__name__ == "Analysis" else well(prompt, answer))
+    async with opened(InMemoryProvider(), model) as memory:
+        await filled(memory)
+        await memory.scope(ALPHA).remember("The cellar is cold.")
+        (record,) = [item for item in await memory.list_records() if item.concept.keyword == STATEMENT.keyword]
+        assert record.scope == ALPHA
+    assert "/product/alpha/plan" in model.prompts[0].content
+    assert "beta" not in model.prompts[0].content
+
+
+async def test_quarantine_and_dead_letters_are_those_of_the_view() -> None:
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        for scope in (ALPHA, BETA):
+            await memory.remember(Message(content=f"A page about {scope}.", role="tool"), scope=scope)
+        view = memory.scope(ALPHA)
+        (apart,) = await view.quarantine.list()
+        assert apart.scope == ALPHA
+        other = next(entry for entry in await memory.quarantine.list() if entry.scope == BETA)
+        with pytest.raises(RecordNotFoundError):
+            await view.quarantine.accept(other.id)
+
+
+async def test_an_export_and_an_import_stay_in_the_view() -> None:
+    provider = InMemoryProvider()
+    async with opened(provider) as memory:
+        await filled(memory)
+        everything, part = io.StringIO(), io.StringIO()
+        await memory.export(everything)
+        assert await memory.scope(ALPHA).export(part) > 0
+        assert "Bern" not in part.getvalue()
+        assert "Oslo" in part.getvalue()
+    async with opened(InMemoryProvider()) as other:
+        with pytest.raises(OutOfViewError):
+            await other.scope(ALPHA).import_(io.StringIO(everything.getvalue()))
+        assert "Bern" not in json.dumps(said(await other.list_records()))
+
+
+async def test_an_earlier_moment_is_seen_through_the_same_view() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await filled(memory)
+        now = memory.scope(ALPHA).as_of((await memory.list_records())[0].timestamp)
+        assert set(said(await now.list_records())) <= {"Oslo", "Rome"}
+
+
+async def test_a_view_for_reading_writes_nothing() -> None:
+    """A slice is for reading unless something else is said, and says so when it is written to."""
+    async with opened(InMemoryProvider()) as memory:
+        for view in (memory.slice([ALPHA, BETA]), memory.scope(ALPHA, read_only=True)):
+            with pytest.raises(ReadOnlyError):
+                await view.save(SingleFact(CITY, "Oslo"), scope=ALPHA)
+            with pytest.raises(ReadOnlyError):
+                await view.slice([ALPHA], read_only=False).save(SingleFact(CITY, "Oslo"), scope=ALPHA)
+        assert await memory.list_records() == []
+
+
+async def test_a_view_of_a_view_only_narrows_it() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await filled(memory)
+        view = memory.scope(ALPHA).scope(PLAN)
+        assert said(await view.list_records()) == ["Rome"]
+        with pytest.raises(OutOfViewError):
+            memory.scope(PLAN).scope(ALPHA)
+
+
+@pytest.mark.parametrize("scopes", [[], "/product/alpha"])
+async def test_a_slice_needs_scopes(scopes: Any) -> None:
+    async with opened(InMemoryProvider()) as memory:
+        with pytest.raises(InvalidDataError):
+            memory.slice(scopes)
+
+
+async def test_a_view_is_of_the_same_organisation() -> None:
+    async with Memory("memory:", organization="acme") as memory:
+        with pytest.raises(InvalidDataError):
+            memory.scope(
+                MemoryScope.product(
+                    "alpha",
+                ).within("evil")
+            )
+        with pytest.raises(OutOfViewError):
+            await memory.scope(ALPHA).reembed()
+
+
+async def test_what_is_the_strongest_stands_for_the_others() -> None:
+    """Of several places that have a typed fact the agent's is chosen; statements do not compete."""
+    everyone = MemorySubject.EVERYTHING
+    async with opened(InMemoryProvider()) as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=everyone, scope=MemoryScope.agent("a"))
+        await memory.save(SingleFact(CITY, "Rome"), subject=everyone, scope=ALPHA)
+        await memory.save(MultipleFacts(PETS, ("cat",)), subject=everyone, scope=ALPHA)
+        for scope in (MemoryScope.agent("a"), ALPHA):
+            await memory.save(MultipleFacts(STATEMENT, (f"A word about {scope}.",)), subject=everyone, scope=scope)
+        records = await memory.list_records(strongest=True)
+        assert said([item for item in records if item.concept.keyword != STATEMENT.keyword]) == ["Oslo", "cat"]
+        assert len(words(records)) == 2
+        assert {match.record.value for match in await memory.recall("city", limit=9, strongest=True)} >= {"Oslo"}
+        assert "Rome" not in {match.record.value for match in await memory.recall("Rome", limit=9, strongest=True)}
+        view = memory.scope(ALPHA)
+        assert "Rome" in said(await view.list_records(strongest=True)), "what a view does not show overrules nothing"
+
+
+async def test_subjects_narrow_what_is_read() -> None:
+    animals = [MemorySubject("cat"), MemorySubject("dog"), MemorySubject("bee")]
+    async with opened(InMemoryProvider()) as memory:
+        for subject in animals:
+            await memory.save(SingleFact(Concept.single("sound", "What it says"), subject.name), subject=subject)
+        assert said(await memory.list_records(subjects=animals[:2])) == ["cat", "dog"]
+        assert said([match.record for match in await memory.recall("sound", subjects=animals[1:])]) == ["bee", "dog"]
+
+
+def test_views_without_an_event_loop() -> None:
+    with BlockingMemory(Memory("memory:")) as memory:
+        memory.scope(ALPHA).save(SingleFact(SEATS, 4))
+        assert memory.slice([BETA]).list_records() == []
+        assert len(memory.slice([ALPHA]).list_records()) == 1
