@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -152,6 +152,7 @@ class Worker:
         self._closing = anyio.Event()
         self._open: set[Handover] = set()
         self._underway: dict[frozenset[str], list[Handover]] = {}
+        self._held: set[str] = set()
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(settings.concurrency)
         self._streams: dict[str, Handover] = {}
@@ -227,8 +228,22 @@ class Worker:
 
     @property
     def busy(self) -> frozenset[str]:
-        """The ids of the words that are being read."""
-        return frozenset().union(*self._underway)
+        """The ids of the words that are being read, in the background or not."""
+        return self.held.union(*self._underway)
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The ids of the words that are being read by somebody who waits for it."""
+        return frozenset(self._held)
+
+    @contextlib.contextmanager
+    def holding(self, unit: Unit) -> Iterator[None]:
+        """Keep words from being read in the background while they are read elsewhere."""
+        self._held |= unit.ids
+        try:
+            yield
+        finally:
+            self._held -= unit.ids
 
     def reading(self, id: str) -> list[Handover]:
         """Return the hand-overs of an errand that are being read, in the order begun."""

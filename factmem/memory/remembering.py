@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import datetime as dt
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 import attrs
 
 from factmem.abc import Candidate, Conversation, DetectionRequest, Message, Receipt
 from factmem.detection import VerbatimDetector
-from factmem.errors import CapabilityError, InvalidDataError
-from factmem.fold import states_of
+from factmem.errors import CapabilityError, InvalidDataError, StateConflictError
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.handover import Handover
-from factmem.memory.journal import Unit, handed_over
+from factmem.memory.journal import Unit, errand_id, handed_over
 from factmem.memory.outcomes import Remembered
 from factmem.memory.waiting import MemoryWaiting, to_pending
 from factmem.records import (
@@ -27,6 +27,7 @@ from factmem.records import (
     FactRecord,
     MetadataMerge,
     Place,
+    Recorded,
     record_of,
 )
 from factmem.scopes import MemoryScope
@@ -105,7 +106,8 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         is kept word for word. Words of a tool, a document or an unknown origin are quarantined.
 
         What is handed in twice is there once. When this returns it is on disk; if the model failed, then
-        as it was said, and `Remembered.failure` says so.
+        as it was said, and `Remembered.failure` says so. If this is cancelled meanwhile, the words may be kept
+        already; they are read when they are handed in again, or by whoever opens the store next.
 
         Args:
             what: a text (said by the user, now), a message or a whole conversation.
@@ -211,12 +213,15 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             for each, details, errand in zip(found, given, errands, strict=True)
         ]
         receipts = await self._receipts([said for each in assertions for said in each])
-        states = await self._states() if any(not receipt.new for receipt in receipts) else {}
+        unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
+        if len(unread) < len(receipts):
+            unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
         handed, at = [], 0
         for said, errand in zip(assertions, errands, strict=True):
             mine = tuple(receipts[at : at + len(said)])
             at += len(said)
-            handed.append(Handed(receipts=mine, unit=await self._unit(mine, errand, states)))
+            words = [word for receipt in mine if (word := unread.pop(receipt.recorded.id, None)) is not None]
+            handed.append(Handed(receipts=mine, unit=_unit(words, mine, errand)))
         return handed
 
     def _errand(self, what: object, order: Order) -> Errand | None:
@@ -247,21 +252,16 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
     def _in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
         return [attrs.evolve(candidate, fact=self._dated(candidate.fact)) for candidate in found]
 
-    async def _unit(
-        self, receipts: Sequence[Receipt], errand: Errand | None, states: Mapping[str, AssertionState]
-    ) -> Unit | None:
-        """What is still to be read: what is new, and what could not be read when it was handed over before."""
-        if errand is None:
-            return None
-        failed = [receipt.recorded for receipt in receipts if states.get(receipt.recorded.id) is AssertionState.FAILED]
+    async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
+        """Return which words nobody has read since they were handed over before, and nobody is reading now."""
+        busy = self._worker.busy  # looked at before and after: what ends meanwhile is not left
+        failed = [entry for entry in await self._entries_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
-            await self._history().append([to_pending(recorded) for recorded in failed])
-        new = [receipt.recorded for receipt in receipts if receipt.new]
-        words = (*new, *failed)
-        return Unit(errand=errand, words=words) if words else None
-
-    async def _states(self) -> Mapping[str, AssertionState]:
-        return states_of(await self._mirror.log())
+            with contextlib.suppress(StateConflictError):  # somebody else lets them be read again
+                await self._history().append([to_pending(recorded) for recorded in failed])
+        waiting = await self._entries_in((AssertionState.PENDING,))
+        busy |= self._worker.busy
+        return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
     async def _outcome(self, handed: Handed) -> Remembered:
         """What became of words that need no reading: kept as they are, or read before."""
@@ -286,6 +286,15 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
                 handover.settle(id, await self._outcome(item))
         self._worker.submit(self._unit_reader, [item.unit for item in handed if item.unit is not None], handover)
         return handover
+
+
+def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:
+    """What is to be read of what was handed over; what was handed over before goes by the name it has there."""
+    if errand is None or not words:
+        return None
+    if not any(receipt.new for receipt in receipts):
+        errand = attrs.evolve(errand, id=errand_id(words[-1]) or errand.id)
+    return Unit(errand=errand, words=tuple(words))
 
 
 def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conversation:

@@ -127,11 +127,13 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
             CapabilityError: the memory was not opened with ``async with``.
         """
         self._worker.check_running()
+        held = self._worker.held  # looked at before and after: what ends meanwhile does not wait any more
         units = await self._waiting(AssertionState.PENDING)
+        held |= self._worker.held
         for unit in units:
             if unit.errand.streamed:
                 await self.as_viewer(unit.given.owner)._awaited(unit.errand.id, flush=False)
-        others = [unit for unit in units if not unit.errand.streamed]
+        others = [unit for unit in units if not unit.errand.streamed and not unit.ids <= held]
         handover = Handover([unit.errand.id for unit in others])
         for owner in dict.fromkeys(unit.given.owner for unit in others):
             mine = [unit for unit in others if unit.given.owner == owner]

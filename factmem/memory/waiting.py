@@ -42,8 +42,9 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
         return UnitReader(self._process, self._give_up)
 
     async def _read_now(self, unit: Unit) -> Remembered:
-        (result,) = await self._process([unit])
-        return result if isinstance(result, Remembered) else await self._give_up(unit, result)
+        with self._worker.holding(unit):
+            (result,) = await self._process([unit])
+            return result if isinstance(result, Remembered) else await self._give_up(unit, result)
 
     async def _waiting(self, state: AssertionState) -> list[Unit]:
         log = await self._mirror.log()

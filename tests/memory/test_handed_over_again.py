@@ -1,0 +1,97 @@
+"""Handing over words again that nobody has read yet: after a cancelled call, a failure, or while they are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import attrs
+
+from factmem import AgentMemoryProvider, HandoverFailed, MemoryEvent, Remembered
+from factmem.errors import ModelUnavailableError
+from factmem.testing import ScriptedModel
+from tests.memory.telling import USER, Gated, opened, said, talk, until, well
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from factmem.abc import Prompt
+
+HOME = talk("I live in Rome")
+
+
+@attrs.define
+class Moody:
+    """The script of a model that cannot be reached until it is well."""
+
+    is_well: bool = False
+
+    def __call__(self, prompt: Prompt, answer: type[BaseModel]) -> dict[str, object] | Exception:
+        return well(prompt, answer) if self.is_well else ModelUnavailableError("not now")
+
+
+async def test_words_of_a_cancelled_call_are_read_when_they_are_told_again(provider: AgentMemoryProvider) -> None:
+    model = Gated()
+    async with opened(provider, model) as memory:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: memory.remember(HOME, subject=USER))
+            await until(lambda: model.under_way == 1)
+            tasks.cancel_scope.cancel()
+        model.gate.set()
+        assert said((await memory.remember(HOME, subject=USER)).records) == ["Rome"]
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_words_that_somebody_waits_for_are_not_read_a_second_time(provider: AgentMemoryProvider) -> None:
+    model = Gated()
+    async with opened(provider, model) as memory:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: memory.remember(HOME, subject=USER))
+            await until(lambda: model.under_way == 1)
+            assert (await memory.resume()).ids == ()
+            await memory.remember(HOME, subject=USER)
+            model.gate.set()
+        assert model.asked == 1
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_one_dead_letter_may_be_handed_over_twice_in_a_call(provider: AgentMemoryProvider) -> None:
+    mood = Moody()
+    model = ScriptedModel(mood)
+    async with opened(provider, model) as memory:
+        await memory.remember(HOME, subject=USER)
+        mood.is_well = True
+        first, second = await (await memory.remember_many([HOME, HOME], subject=USER)).wait()
+        assert first.failure is None
+        assert second.failure is None
+        assert len(model.prompts) == 2
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_several_may_take_up_one_dead_letter_at_once(provider: AgentMemoryProvider) -> None:
+    mood = Moody()
+    outcomes: list[Remembered] = []
+    async with opened(provider, ScriptedModel(mood)) as memory:
+        await memory.remember(HOME, subject=USER)
+        mood.is_well = True
+
+        async def tell() -> None:
+            outcomes.append(await memory.remember(HOME, subject=USER))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(tell)
+        assert [outcome.failure for outcome in outcomes] == [None] * 4
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_what_fails_again_is_told_by_the_name_of_its_dead_letter(provider: AgentMemoryProvider) -> None:
+    events: list[MemoryEvent] = []
+    async with opened(provider, ScriptedModel(Moody()), on_event=events.append) as memory:
+        handovers = [await memory.remember_many([HOME], subject=USER)]
+        await handovers[0].wait()
+        handovers.append(await memory.remember_many([HOME], subject=USER))
+        await handovers[1].wait()
+        (letter,) = await memory.dead_letters.list()
+    assert [event.handover_id for event in events if isinstance(event, HandoverFailed)] == [letter.id] * 2
+    assert [handover.ids for handover in handovers] == [(letter.id,)] * 2
