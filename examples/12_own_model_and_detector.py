@@ -1,0 +1,71 @@
+"""Bring your own: a language model is one method, and so is a detector.
+
+The model here stands for a client that you have already: it is given a prompt and a pydantic class, and returns an
+instance. The detector asks no model: it knows what an order number looks like.
+"""
+
+import re
+from typing import TypeVar
+
+import anyio
+from pydantic import BaseModel, ValidationError
+
+from factmem import Concept, Conversation, DetectionRequest, FactDetails, Memory, Message
+from factmem.abc import Candidate, Detection, Prompt, system_clock
+from factmem.detection import utterances
+from factmem.errors import ModelAnswerError
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+COLOUR = Concept.single("colour", "The colour that the user wants")
+ORDERS = Concept.multiple("orders", "Numbers of orders that the user asks about")
+
+
+class MyModel:
+    """Satisfies `factmem.abc.LanguageModel`; a real one would send the prompt somewhere."""
+
+    max_chars = 8_000
+
+    async def ask(self, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
+        said = await self.complete(prompt.instructions, prompt.content)
+        try:
+            return answer.model_validate_json(said)
+        except ValidationError:
+            raise ModelAnswerError("the answer does not fit the schema") from None
+
+    async def complete(self, instructions: str, document: str) -> str:
+        found = re.search(r"in (red|green|blue)", document)
+        item = f'{{"quote": "{found[0]}", "message": 1, "value": "{found[1]}"}}' if found else ""
+        return f'{{"colour": [{item}]}}'
+
+
+class OrderDetector:
+    """Satisfies `factmem.abc.Detector`. What is no order number is passed over."""
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        return Detection(
+            candidates=[
+                Candidate(
+                    fact=ORDERS.fact([found[0]], timestamp=said.timestamp),
+                    details=FactDetails(origin=said.origin, evidence=(said.cite(*found.span()),)),
+                )
+                for said in utterances(conversation, system_clock())  # redacted, with ids and times
+                for found in re.finditer(r"\b[A-Z]{2}-\d{4}\b", said.text)
+            ]
+        )
+
+
+async def main() -> None:
+    talk = Message(content="Where is AB-1234? And please send BC-2345 in green.")
+    async with Memory("memory:", model=MyModel()) as memory:
+        for record in await memory.remember(talk, looking_for=DetectionRequest(concepts=[COLOUR])):
+            print("my model found:   ", record.concept.keyword, record.value, record.evidence[0].quote)
+
+    async with Memory("memory:", detector=OrderDetector(), concepts=[ORDERS]) as memory:
+        for record in await memory.remember(talk):
+            print("my detector found:", record.concept.keyword, record.value, record.evidence[0].quote)
+        orders = await memory.load(ORDERS)
+        print("orders:", *(orders.values if orders else ()))
+
+
+anyio.run(main)
