@@ -1,8 +1,8 @@
 """What Koog's own tests of facts, scopes and storage ask for, and what went wrong there, over every provider.
 
 The numbers are those of Koog's tests and the letters those of its defects, in the study that factmem's
-vocabulary comes from. What needs the engine (the choice among scopes and subjects, detection, prompts) is
-tested with the engine; that writes are atomic (D7) is proven by kills in ``test_processes.py``.
+vocabulary comes from. Detection is in ``test_koog_detection.py``; the choice among scopes and subjects is tested
+with the engine; that writes are atomic (D7) is proven by kills in ``test_processes.py``.
 """
 
 from __future__ import annotations
