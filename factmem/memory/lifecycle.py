@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import datetime as dt
 import enum
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, Unpack
@@ -223,17 +224,17 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
 
         Raises:
             RecordNotFoundError: one of them is undone already, or its record was erased; what came before
-                it in this order is undone.
+                it in this order is undone, but for its neighbours of the same kind.
         """
         done: list[Change] = []
-        for change in reversed(list(changes)):
-            match change.kind:
+        for kind, alike in itertools.groupby(reversed(list(changes)), key=lambda change: change.kind):
+            match kind:
                 case ChangeKind.CREATED:
-                    done += await self.retract(change.record.id, reason=reason)
+                    done += await self.retract(*(change.record.id for change in alike), reason=reason)
                 case ChangeKind.UPDATED:
-                    done.append(await self.rollback(change.previous or change.record, reason=reason))
+                    done += [await self.rollback(change.previous or change.record, reason=reason) for change in alike]
                 case ChangeKind.DELETED:
-                    done += await self.restore(change.record.id, reason=reason)
+                    done += await self.restore(*(change.record.id for change in alike), reason=reason)
         return tuple(done)
 
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:

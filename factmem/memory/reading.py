@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 import attrs
@@ -196,10 +196,7 @@ class MemoryReader(abc.ABC):
         Raises:
             RecordNotFoundError: no record that is current and visible has this id.
         """
-        found = await self._visible(RecallFilter(record_ids=(record_id,)))
-        if not found:
-            raise RecordNotFoundError("no record that is current and visible has this id")
-        return hydrate(found[0], self._reading.concepts)
+        return (await self._current([record_id]))[0]
 
     async def history(
         self,
@@ -306,6 +303,15 @@ class MemoryReader(abc.ABC):
 
     def _wanted(self, filters: Filters) -> RecallFilter:
         return filter_of(filters, self._reading.anchored(filters.get("scope")))
+
+    async def _current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
+        """Return current records by their ids, each once, in the order of the ids."""
+        ids = dict.fromkeys(record_ids)
+        rows = await self._visible(RecallFilter(record_ids=ids.keys())) if ids else []
+        found = {row.recorded.record_id: row for row in rows}
+        if found.keys() != ids.keys():
+            raise RecordNotFoundError("no record that is current and visible has this id")
+        return [hydrate(found[id], self._reading.concepts) for id in ids]
 
     async def _visible(self, wanted: RecallFilter) -> list[Current]:
         corpus = await self._corpus()

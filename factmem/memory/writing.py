@@ -155,8 +155,8 @@ class MemoryWriter(MemoryReader, abc.ABC):
             RecordNotFoundError: an id names no record that is current and visible; none was retracted.
         """
         self._check_writable()
-        records = [await self.get(record_id) for record_id in dict.fromkeys(record_ids)]
-        meant = await self._of_records({record.id for record in records}, await self._entries_in(_COUNTING))
+        records = await self._current(record_ids)
+        meant = await self._of_records(record_ids, await self._entries_in(_COUNTING))
         await self._change_states(meant, AssertionState.RETRACTED, reason)
         return tuple(Change(kind=ChangeKind.DELETED, record=record) for record in records)
 
@@ -170,7 +170,8 @@ class MemoryWriter(MemoryReader, abc.ABC):
         gone = taken_back(await self._mirror.log())
         retracted = [entry for entry in await self._entries_in(_RETRACTED) if entry.id in gone]
         await self._change_states(await self._of_records(record_ids, retracted), AssertionState.ACTIVE, reason)
-        return tuple([Change(kind=ChangeKind.CREATED, record=await self.get(record_id)) for record_id in record_ids])
+        records = await self._current(record_ids)
+        return tuple(Change(kind=ChangeKind.CREATED, record=record) for record in records)
 
     def _check_writable(self) -> None:
         if self._writing.read_only:
@@ -249,8 +250,9 @@ class MemoryWriter(MemoryReader, abc.ABC):
 
     async def _of_records(self, record_ids: Collection[str], entries: Sequence[Recorded]) -> list[Recorded]:
         """Choose the entries that belong to some records; each must have one."""
-        meant = [entry for entry in entries if entry.record_id in record_ids]
-        if missing := set(record_ids) - {entry.record_id for entry in meant}:
+        wanted = set(record_ids)
+        meant = [entry for entry in entries if entry.record_id in wanted]
+        if missing := wanted - {entry.record_id for entry in meant}:
             raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that this can be done to")
         return meant
 

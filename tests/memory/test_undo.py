@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
-from factmem.abc import Action, Known, Novelty, Verdict, Verdicts
+from factmem.abc import Action, KeepsHistory, Known, Novelty, Receipt, Statement, Verdict, Verdicts
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder
 
@@ -72,3 +73,39 @@ async def test_what_is_undone_cannot_be_undone_twice(provider: AgentMemoryProvid
     await memory.undo(kept.changes)
     with pytest.raises(RecordNotFoundError):
         await memory.undo(kept.changes)
+
+
+async def test_many_changes_are_undone_together(
+    provider: AgentMemoryProvider, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbours of one kind go in one transaction, the last one first; and so back again."""
+    memory = opened(provider, clock)
+    boxes = [f"Box {number} is in the hall." for number in range(3)]
+    changed = [change for box in boxes for change in (await memory.remember(box)).changes]
+    assert isinstance(provider, KeepsHistory)
+    written, append = list[int](), provider.append
+
+    async def counted(statements: Sequence[Statement]) -> Sequence[Receipt]:
+        written.append(len(statements))
+        return await append(statements)
+
+    monkeypatch.setattr(provider, "append", counted)
+    undone = await memory.undo(changed)
+    assert [change.record.value for change in undone] == boxes[::-1]
+    assert await statements(memory) == []
+    again = await memory.undo(undone)
+    assert [change.record.value for change in again] == boxes
+    assert written == [3, 3]
+
+
+async def test_what_cannot_be_undone_leaves_its_neighbours_of_the_same_kind(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    memory = opened(provider, clock)
+    kept = (await memory.remember("The mill is old.")).changes
+    gone = (await memory.remember("The barn is new.")).changes
+    await memory.undo(gone)
+    with pytest.raises(RecordNotFoundError):
+        await memory.undo([*gone, *kept])
+    assert await statements(memory) == ["The mill is old."]
+    assert await memory.undo([]) == ()
