@@ -8,7 +8,7 @@ import attrs
 
 from factmem.abc import Action, Verdicts
 from factmem.consolidation.newcomers import Newcomer, is_statement, rank_of
-from factmem.consolidation.questions import Fellow, Question, equal_to
+from factmem.consolidation.questions import Fellow, Question
 from factmem.consolidation.revising import may_merge
 from factmem.consolidation.survey import Standing, Survey
 
@@ -130,7 +130,7 @@ def compared(
 def _unasked(newcomer: Newcomer, survey: Survey) -> Decision:
     """Insert, but for a mere repetition by somebody whose words weigh less than the record's."""
     if newcomer.counts and is_statement(newcomer.assertion):
-        record = equal_to(newcomer, survey)
+        record = survey.equal_to(newcomer)
         if record is not None and rank_of(record.said.details) > rank_of(newcomer.assertion.details):
             return Decision(merged_into=record)
     return Decision(insert=True)

@@ -14,7 +14,7 @@ from factmem.consolidation.similarity import ROUNDING, Directions
 from factmem.consolidation.survey import Standing, Survey
 from factmem.records import Assertion, MetadataMerge, merged_metadata
 
-__all__ = ["Fellow", "Question", "Shown", "equal_to", "questions_about"]
+__all__ = ["Fellow", "Question", "Shown", "questions_about"]
 
 
 @attrs.frozen(eq=False)
@@ -84,17 +84,10 @@ def questions_about(newcomers: Sequence[Newcomer], survey: Survey, policy: Conso
         if newcomer.forgets:
             question = _wish(newcomer, records, known, _fellows_before(number, newcomers), policy)
         else:
-            question = _comparison(newcomer, records, known, policy)
+            question = None if survey.equal_to(newcomer) else _comparison(newcomer, records, known, policy)
         if question is not None:
             questions[number] = question
     return questions
-
-
-def equal_to(newcomer: Newcomer, survey: Survey) -> Standing | None:
-    """Return the record that says exactly the same behind the same walls, if there is one."""
-    said = newcomer.assertion
-    records = survey.standing.get(walls_of(said), ())
-    return next((record for record in records if _same(record.said, said)), None)
 
 
 def _same(one: Assertion, other: Assertion) -> bool:
@@ -106,11 +99,11 @@ def _comparison(
 ) -> Question | None:
     cosines = known.cosines(newcomer.vector)
     close = [
-        (-float(cosine), number)
-        for number, cosine in enumerate(cosines)
-        if cosine >= policy.threshold - ROUNDING and _comparable(records[number], newcomer, policy)
+        (-float(cosines[number]), number)
+        for number in (cosines >= policy.threshold - ROUNDING).nonzero()[0].tolist()
+        if _comparable(records[number], newcomer, policy)
     ]
-    if not close or any(_same(record.said, newcomer.assertion) for record in records):
+    if not close:
         return None
     return _question(newcomer, [records[number] for _, number in sorted(close)[: policy.limit]])
 

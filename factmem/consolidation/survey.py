@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -57,6 +58,8 @@ class Survey:
     words: Mapping[bytes, Recorded]
     left_out: Collection[str]
     _counting: Mapping[tuple[object, ...], Sequence[Recorded]] = attrs.field(alias="counting", repr=False)
+    _indexes: dict[tuple[object, ...], _Index] = attrs.field(factory=dict, init=False, repr=False)
+    _saying: Mapping[tuple[object, ...], Standing] = attrs.field(alias="saying", repr=False)
 
     @classmethod
     def of(
@@ -88,18 +91,61 @@ class Survey:
             if recorded.id not in waiting and _counts(recorded, states):
                 counting[recorded.assertion.track].append(recorded)
         heard, words = _heard(newcomers, here, states, log, leave_out)
-        return cls(standing=standing, states=states, heard=heard, words=words, left_out=leave_out, counting=counting)
+        saying: dict[tuple[object, ...], Standing] = {}
+        for record in itertools.chain.from_iterable(standing.values()):
+            saying.setdefault(_what(record.said), record)
+        return cls(
+            standing=standing,
+            states=states,
+            heard=heard,
+            words=words,
+            left_out=leave_out,
+            counting=counting,
+            saying=saying,
+        )
+
+    def equal_to(self, newcomer: Newcomer) -> Standing | None:
+        """Return the record that says exactly the same behind the same walls, if there is one."""
+        return self._saying.get(_what(newcomer.assertion))
 
     def assertions_behind(self, record: Standing) -> list[Recorded]:
         """Return all that counts for a record, so that nothing of it comes back when all of these are retracted.
 
         That is also what it said before, and a second record that says the same.
         """
-        track = self._counting.get(record.said.track, ())
-        newest = {record_key(recorded): recorded.assertion.slot for recorded in sorted(track, key=said_order)}
-        same = {key for key, slot in newest.items() if key[-1] == record.id or slot == record.said.slot}
-        of_record = {recorded.id: recorded for recorded in track if record_key(recorded) in same}
+        track = record.said.track
+        if track not in self._indexes:
+            self._indexes[track] = _Index.of(self._counting.get(track, ()))
+        of_record = {recorded.id: recorded for recorded in self._indexes[track].of_record(record)}
         return list((of_record | {recorded.id: recorded for recorded in record.current.said}).values())
+
+
+@attrs.frozen(eq=False)
+class _Index:
+    """What counts in one track, by record and by what the records say now."""
+
+    records: Mapping[object, Sequence[Recorded]]
+    saying: Mapping[bytes, Sequence[object]]
+
+    @classmethod
+    def of(cls, track: Sequence[Recorded]) -> _Index:
+        records: dict[object, list[Recorded]] = defaultdict(list)
+        for recorded in sorted(track, key=said_order):
+            records[record_key(recorded)[-1]].append(recorded)
+        saying: dict[bytes, list[object]] = defaultdict(list)
+        for id, said in records.items():
+            saying[said[-1].assertion.slot].append(id)
+        return cls(records, saying)
+
+    def of_record(self, record: Standing) -> list[Recorded]:
+        ids = {record.id, *self.saying.get(record.said.slot, ())}
+        found = (recorded for id in ids for recorded in self.records.get(id, ()))
+        return sorted(found, key=lambda recorded: recorded.seq)
+
+
+def _what(said: Assertion) -> tuple[object, ...]:
+    """What two assertions share that say exactly the same behind the same walls."""
+    return (*walls_of(said), said.keyword, said.slot)
 
 
 def _counts(recorded: Recorded, states: Mapping[str, AssertionState]) -> bool:
