@@ -1,8 +1,9 @@
 """Every fence of the README runs.
 
 The fences of one section (down to the next heading) run in their order, in one empty folder: Python
-ones as scripts, shell ones line by line in a shell that stops at the first failure. The two fences
-that install are run by `.ci/run` itself, on a fresh environment.
+ones as scripts, shell ones line by line in a shell that stops at the first failure. Those that want a
+model find one on this machine under FACTMEM_MODEL, which understands the README's few sentences. The two
+fences that install are run by `.ci/run` itself, on a fresh environment.
 """
 
 from __future__ import annotations
@@ -13,24 +14,45 @@ import re
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
+
+from factmem.testing.chat_answers import chat_answer
+from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 INSTALLS = re.compile(r"pip install|\.ci/run|benchmarks/(locomo|longmemeval)")
 SHOWN = {"", "text", "json", "toml"}
+OLD_BREWERY = {"quote": "The old brewery seats 120", "message": 1, "value": 120}
+ANSWERS: dict[str, dict[str, Any]] = {
+    "Analysis": {"scope": None, "categories": ["plans"], "importance": 0.8, "entities": [], "dates": [], "topics": []},
+    "ConsolidationAnswer": {
+        "known": [{"number": 0, "action": "update", "text": "The launch is on 10 May."}],
+        "insert": False,
+    },
+}
+SAYS = {
+    "Facts find themselves": ["created 120 for Ada said The old brewery seats 120", "{}"],
+    "Updates, and taking them back": ["updated The launch is on 3 May. -> The launch is on 10 May."],
+    "In the background": ["['The cellar floods in March.']", "['The roof was mended.']"],
+    "With a model": ["120"],
+}
+"""What the fences of a section print: that their models were understood, and not only survived."""
 
 
 @attrs.frozen
 class Section:
-    """A heading and the fences below it: language and text."""
+    """A heading, the fences below it (language and text), and whether a model is spoken of there."""
 
     title: str
     fences: tuple[tuple[str, str], ...]
+    asks: bool
 
 
 def _sections() -> list[Section]:
@@ -39,7 +61,10 @@ def _sections() -> list[Section]:
     masked = FENCE.sub(lambda fence: re.sub(r"[^\n]", ".", fence[0]), text)
     starts = [heading.start() for heading in HEADING.finditer(masked)]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    return [Section(part.splitlines()[0].lstrip("# "), tuple(FENCE.findall(part))) for part in parts]
+    return [
+        Section(part.splitlines()[0].lstrip("# "), tuple(FENCE.findall(part)), "FACTMEM_MODEL" in part)
+        for part in parts
+    ]
 
 
 def _runnable(section: Section) -> tuple[tuple[str, str], ...]:
@@ -51,10 +76,25 @@ def _runnable(section: Section) -> tuple[tuple[str, str], ...]:
 SECTIONS = [section for section in _sections() if _runnable(section)]
 
 
+@pytest.fixture(scope="module")
+def model() -> Iterator[str]:
+    """The address of a model that finds the number of seats, and moves the launch."""
+
+    def respond(path: str, request: dict[str, Any]) -> Answer:
+        schema = request["response_format"]["json_schema"]
+        said = OLD_BREWERY["quote"] in request["messages"][-1]["content"]
+        found = {field: [OLD_BREWERY] if said and field == "seats" else [] for field in schema["schema"]["properties"]}
+        return chat_answer(ANSWERS.get(schema["name"], found))
+
+    with LoopbackOpenAIServer(respond) as server:
+        yield f"{server.base_url}#stand-in"
+
+
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.title)
-def test_the_fences_of_a_section_run(section: Section, tmp_path: Path) -> None:
+def test_the_fences_of_a_section_run(section: Section, tmp_path: Path, model: str) -> None:
     """Whoever copies them gets what the text says, with warnings as errors and without a network."""
-    shell = _shell_environment(tmp_path)
+    shell = _shell_environment(tmp_path) | ({"FACTMEM_MODEL": model} if section.asks else {})
+    said: list[str] = []
     work = tmp_path / "work"
     work.mkdir()
     (work / "benchmarks").symlink_to(ROOT / "benchmarks")
@@ -66,6 +106,8 @@ def test_the_fences_of_a_section_run(section: Section, tmp_path: Path) -> None:
             [*runner, str(script)], cwd=work, env=shell, capture_output=True, text=True, timeout=120, check=False
         )
         assert (done.returncode, done.stderr) == (0, ""), code
+        said += done.stdout.splitlines()
+    assert [line for line in SAYS.get(section.title, ()) if line not in said] == []
 
 
 def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> None:
@@ -111,4 +153,6 @@ def _shell_environment(folder: Path) -> dict[str, str]:
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n', encoding="utf-8")
         command.chmod(command.stat().st_mode | stat.S_IXUSR)
     offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    return os.environ | offline | {"PATH": os.pathsep.join([str(commands), os.environ["PATH"]])}
+    here = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
+    own = {name: value for name, value in os.environ.items() if name != "FACTMEM_MODEL"}
+    return own | offline | here | {"PATH": os.pathsep.join([str(commands), os.environ["PATH"]])}
