@@ -74,6 +74,7 @@ async def test_events_are_read_in_the_order_of_their_times(provider: AgentMemory
     async with opened(provider, model) as memory:
         await told(memory, event("I live in Rome.", 3), DOG, trigger=LATER)
         await told(memory, CAT, OSLO, trigger=LATER)
+        assert [item.evidence[0].position for item in await memory.list_records(descending=False)] == [0, 1, 0, 1]
         await memory.flush()
         assert (city := await memory.load(CITY, subject=USER)) is not None
         assert (city.value, city.timestamp) == ("Rome", BEGAN + 3 * MINUTE)

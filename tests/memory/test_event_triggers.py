@@ -6,17 +6,22 @@ import datetime as dt
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 
 from factmem import AgentMemoryProvider, AssertionState, InMemoryProvider, Trigger
+from factmem.abc import Prompt
 from factmem.errors import InvalidDataError
-from factmem.memory.streams import ABANDONED_AFTER
+from factmem.fold import states_of
+from factmem.memory.journal import units_in
+from factmem.memory.streams import ABANDONED_AFTER, due_at
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import Gated, log_of, opened, said, until, well
 from tests.memory.test_event_streams import CAT, DOG, OSLO, event, known, told
 
-SECOND, HOUR = dt.timedelta(seconds=1), dt.timedelta(hours=1)
+SECOND, MINUTE, HOUR = dt.timedelta(seconds=1), dt.timedelta(minutes=1), dt.timedelta(hours=1)
 SOON = dt.timedelta(milliseconds=5)
+LONG = event("\n\n".join(f"{'word ' * 400}{number}." for number in range(9)), 7)
 
 
 async def test_without_a_trigger_events_are_read_at_once(provider: AgentMemoryProvider) -> None:
@@ -42,12 +47,43 @@ async def test_so_many_events_are_read_together(provider: AgentMemoryProvider) -
         assert len(model.prompts) == 1
 
 
+@pytest.mark.parametrize(
+    ("trigger", "since", "after"),
+    [
+        (Trigger(idle=HOUR), "last", HOUR),
+        (Trigger(interval=HOUR), "first", HOUR),
+        (Trigger(idle=HOUR, interval=HOUR), "first", HOUR),
+        (Trigger(idle=MINUTE, interval=HOUR), "last", MINUTE),
+        (Trigger(count=3), "last", ABANDONED_AFTER),
+        (Trigger(idle=99 * HOUR), "last", ABANDONED_AFTER),
+        (Trigger(count=3, interval=99 * HOUR), "last", ABANDONED_AFTER),
+        (Trigger(count=2, idle=HOUR), "now", 0 * HOUR),
+        (Trigger(), "now", 0 * HOUR),
+    ],
+    ids=str,
+)
+async def test_events_are_due_by_whatever_comes_first(
+    clock: FakeClock, trigger: Trigger, since: str, after: dt.timedelta
+) -> None:
+    """By when they were handed in, not by when they were said."""
+    provider = InMemoryProvider(clock=clock)
+    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
+        await told(memory, DOG, trigger=Trigger(count=9))
+        clock.advance(10 * MINUTE)
+        await told(memory, LONG, trigger=Trigger(count=9))
+        log, _ = await log_of(provider)
+        (unit,) = units_in(log, states_of(log), {})
+    assert len(unit.words) > 2
+    times = [entry.recorded_at for entry in log]
+    moments = {"first": min(times), "last": max(times), "now": clock()}
+    assert due_at(unit, trigger, moments["now"]) == moments[since] + after
+
+
 async def test_a_long_event_counts_once() -> None:
     """However many statements its words are kept in."""
-    long = event("\n\n".join(f"{'word ' * 400}{number}." for number in range(9)), 7)
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(well)) as memory:
-        handover = await told(memory, long, trigger=Trigger(count=2))
+        handover = await told(memory, LONG, trigger=Trigger(count=2))
         assert len((await log_of(provider))[0]) > 1
         assert handover.pending == 1
 
@@ -168,7 +204,7 @@ async def test_overlap_reaches_behind_a_restart(provider: AgentMemoryProvider) -
 
 
 async def test_events_that_come_while_others_are_read_wait_for_the_next_time() -> None:
-    """They are counted by themselves, and none is read twice; a flush waits for both."""
+    """They are counted by themselves, and none is read twice."""
     model, trigger = Gated(), Trigger(count=2)
     async with opened(InMemoryProvider(), model) as memory:
         first = await told(memory, OSLO, trigger=Trigger(count=1))
@@ -180,14 +216,38 @@ async def test_events_that_come_while_others_are_read_wait_for_the_next_time() -
         await first.wait()
         assert (await known(memory), second.pending, model.asked) == (["I have a cat.", "Oslo"], 1, 1)
         model.gate = anyio.Event()
-        await told(memory, DOG, trigger=trigger)
-        await until(lambda: model.under_way == 1)
-        await told(memory, event("I have a cow.", 3), trigger=trigger)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(memory.flush)
-            model.gate.set()
-        assert (await known(memory), model.asked) == (["Oslo", "cat", "cow", "dog"], 3)
-        assert second.pending == 0
+
+
+@attrs.define
+class Picky:
+    """A model that keeps everything waiting but cows."""
+
+    gated: Gated = attrs.field(factory=Gated)
+    max_chars: int = 24_000
+
+    async def ask(self, prompt: Prompt, answer: Any) -> Any:
+        model = ScriptedModel(well) if "cow" in prompt.content else self.gated
+        return await model.ask(prompt, answer)
+
+
+async def test_a_flush_waits_for_what_is_being_read_already() -> None:
+    model, flushed = Picky(), anyio.Event()
+    async with opened(InMemoryProvider(), model) as memory, anyio.create_task_group() as tasks:
+        await told(memory, DOG)
+        await until(lambda: model.gated.under_way == 1)
+        await told(memory, event("I have a cow.", 3), trigger=Trigger(count=9))
+
+        async def flush() -> None:
+            await memory.flush()
+            flushed.set()
+
+        tasks.start_soon(flush)
+        with anyio.move_on_after(0.1):
+            await flushed.wait()
+        assert not flushed.is_set()
+        model.gated.gate.set()
+        await flushed.wait()
+        assert await known(memory) == ["cow", "dog"]
 
 
 async def test_of_two_processes_each_event_is_read_by_one(provider: AgentMemoryProvider) -> None:
