@@ -1,0 +1,207 @@
+"""Where the memory of an agent lives: in a thread of its own, or where the program opened it."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Final, TypeVar
+
+import anyio
+import attrs
+from anyio import to_thread
+from anyio.from_thread import BlockingPortal
+
+from factmem.errors import CapabilityError, ProviderClosedError
+from factmem.memory import Memory
+
+__all__ = ["Held", "HeldInThread", "HeldOpen"]
+
+T = TypeVar("T")
+_PATIENCE: Final = 5.0
+"""So many seconds at most does the end of a process wait for the end of its memories."""
+
+
+class Held(abc.ABC):
+    """A memory that can be used from any event loop, or from none."""
+
+    @abc.abstractmethod
+    async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
+        """Do something with the memory."""
+
+    @abc.abstractmethod
+    def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
+        """Do something with the memory and wait for it, where there is no event loop.
+
+        Raises:
+            CapabilityError: the memory lives in an event loop that must not be held up.
+        """
+
+    @abc.abstractmethod
+    async def aclose(self) -> None:
+        """Finish what is being read in the background, and close."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """The same, where there is no event loop."""
+
+
+@attrs.frozen
+class HeldOpen(Held):
+    """A memory that the program has opened, and closes: it is used in the event loop that it lives in."""
+
+    memory: Memory
+
+    async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
+        """See `Held.use`."""
+        return await work(self.memory)
+
+    def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
+        """See `Held.use_blocking`."""
+        raise CapabilityError(
+            "an open Memory cannot be used without its event loop: give AgentMemory an address, a provider or a "
+            "function that makes the Memory, and it opens one of its own"
+        )
+
+    async def aclose(self) -> None:
+        """See `Held.aclose`."""
+
+    def close(self) -> None:
+        """See `Held.close`."""
+
+
+class HeldInThread(Held):
+    """A memory with an event loop and a thread of its own, opened by the first call.
+
+    So it neither blocks the agent's loop nor depends on it: one run may use ``asyncio.run``, the next
+    another loop, a third none at all. When the process ends, it ends with it: what was handed over is on
+    disk, and what was not read yet is read by the next process.
+
+    Args:
+        make: makes the memory.
+    """
+
+    def __init__(self, make: Callable[[], Memory]) -> None:
+        self._make = make
+        self._starting = threading.Lock()
+        self._thread: _MemoryThread | None = None
+        self._closed = False
+
+    async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
+        """See `Held.use`."""
+        thread = await to_thread.run_sync(self._running) if self._thread is None else self._running()
+        return await _finished(thread.start(work))
+
+    def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
+        """See `Held.use_blocking`."""
+        return self._running().start(work).result()
+
+    async def aclose(self) -> None:
+        """See `Held.aclose`."""
+        await to_thread.run_sync(self.close)
+
+    def close(self) -> None:
+        """See `Held.close`."""
+        with self._starting:
+            thread, self._thread, self._closed = self._thread, None, True
+        if thread is not None:
+            thread.close()
+
+    def _running(self) -> _MemoryThread:
+        with self._starting:
+            if self._closed:
+                raise ProviderClosedError("the agent's memory was closed")
+            if self._thread is None or not self._thread.usable:
+                self._thread = _MemoryThread(self._make)
+                self._thread.open()
+                weakref.finalize(self, self._thread.drop)
+            return self._thread
+
+
+@attrs.frozen
+class _Open:
+    """A memory that is open in a thread."""
+
+    portal: BlockingPortal
+    memory: Memory
+    closing: anyio.Event
+    scope: anyio.CancelScope
+
+
+class _MemoryThread:
+    """A thread that holds a memory open."""
+
+    def __init__(self, make: Callable[[], Memory]) -> None:
+        self._make = make
+        self._process = os.getpid()
+        self._opened: Future[_Open] = Future()
+        self._thread = threading.Thread(target=self._run, name="factmem", daemon=True)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it runs, and in this process: a fork has none of its parent's threads."""
+        return self._process == os.getpid() and self._thread.is_alive()
+
+    def open(self) -> None:
+        """Start it, and wait until the memory is open.
+
+        Raises:
+            FactMemError: the memory cannot be opened.
+        """
+        self._thread.start()
+        self._opened.result()
+
+    def start(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
+        """Do something there."""
+        opened = self._opened.result()
+        return opened.portal.start_task_soon(partial(_worked, work, opened.memory))
+
+    def close(self) -> None:
+        """Let it finish what is being read, and wait for its end."""
+        opened = self._opened.result()
+        with contextlib.suppress(RuntimeError):  # it has ended already
+            opened.portal.call(opened.closing.set)
+        self._thread.join()
+
+    def drop(self) -> None:
+        """End it at once; what is not read yet is in the store, and waits for whoever opens it next."""
+        if not self.usable:
+            return
+        opened = self._opened.result()
+        with contextlib.suppress(RuntimeError):  # it ends by itself, or this is the thread itself
+            opened.portal.call(opened.scope.cancel)
+            self._thread.join(timeout=_PATIENCE)
+
+    def _run(self) -> None:
+        try:
+            anyio.run(self._serve)
+        except BaseException as error:  # whoever waits for the opening has to hear of it
+            if not self._opened.done():
+                self._opened.set_exception(error)
+
+    async def _serve(self) -> None:
+        closing = anyio.Event()
+        with anyio.CancelScope() as scope:
+            async with BlockingPortal() as portal, self._make() as memory:
+                self._opened.set_result(_Open(portal, memory, closing, scope))
+                await closing.wait()
+
+
+async def _worked(work: Callable[[Memory], Awaitable[T]], memory: Memory) -> T:
+    return await work(memory)
+
+
+async def _finished(future: Future[T]) -> T:
+    """Wait for what another thread does; if the waiting is cancelled, so is the work."""
+    try:
+        return await to_thread.run_sync(future.result, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    except CancelledError:
+        raise ProviderClosedError("the agent's memory was closed meanwhile") from None
+    except BaseException:
+        future.cancel()
+        raise

@@ -1,0 +1,224 @@
+"""Nodes for strategy graphs: they load and save, and pass on what they were given.
+
+They are plain async functions, and there is no graph engine behind them: add them to a LangGraph
+``StateGraph`` or to a pydantic-graph ``GraphBuilder`` as they are, or await them yourself.
+
+- In LangGraph a node is called with the state and returns an update of it: ``{"messages": [...]}`` with
+  what is known, or ``{}``. Whom it works for is read from the run's config: ``user_id`` and ``thread_id``
+  (or ``session_id``) among ``configurable``.
+- In pydantic-graph a node is called with a ``StepContext``, changes its state in place and returns its
+  inputs. Whom it works for is read from the attributes ``user_id`` and ``session_id`` of its deps.
+
+Where the messages of a state are, and who the user is, may be said otherwise: see `StateAccess`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from factmem.abc import DetectionRequest
+from factmem.agent.agent_memory import AgentMemory
+from factmem.agent.identity import RunIdentity
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+__all__ = [
+    "Node",
+    "StateAccess",
+    "load_all_facts_from_memory",
+    "load_from_memory",
+    "save_to_memory",
+    "save_to_memory_auto_detect_facts",
+]
+
+
+StateT = TypeVar("StateT")
+
+
+class Node(Protocol):
+    """A node: it is called with a state, by LangGraph also with its config, and returns what the graph goes on with."""
+
+    async def __call__(self, state: Any, config: Any = None) -> Any:
+        """Load or save, and pass on."""
+        ...
+
+
+def _messages_in(state: Any) -> Sequence[Any]:
+    messages = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)
+    if messages is None:
+        raise InvalidDataError("the state has no messages: say where they are with StateAccess(messages=...)")
+    found: Sequence[Any] = messages
+    return found
+
+
+def _nobody(state: Any) -> RunIdentity:
+    return RunIdentity()
+
+
+@attrs.frozen(kw_only=True)
+class StateAccess(Generic[StateT]):
+    """Where a graph's state has what a node needs: functions of the state, so that a type checker knows it.
+
+    Attributes:
+        messages: returns the history in a state; by default its ``messages``.
+        update: returns the update that a LangGraph node makes of a history; by default
+            ``{"messages": history}``, which both a plain field and LangGraph's ``add_messages`` understand.
+        identity: says by its state whom a run works for; goes before what the graph's config or deps say.
+    """
+
+    messages: Callable[[StateT], Sequence[Any]] = _messages_in
+    update: Callable[[list[Any]], Mapping[str, Any]] = lambda history: {"messages": history}
+    identity: Callable[[StateT], RunIdentity] = _nobody
+
+
+_PLAIN: Final = StateAccess[Any]()
+
+
+def load_from_memory(
+    memory: AgentMemory,
+    concepts: Iterable[Concept[Any, Any] | str],
+    *,
+    subjects: Iterable[MemorySubject] | None = None,
+    scopes: Iterable[MemoryScope | str] | None = None,
+    state: StateAccess[Any] = _PLAIN,
+) -> Node:
+    """Make a node that tells the agent what is known of some concepts; see `AgentMemory.load_facts_to_agent`.
+
+    Args:
+        memory: the memory.
+        concepts: which concepts, or keywords.
+        subjects: about whom; the user and the agent's subjects if None.
+        scopes: where; in all scopes that the agent takes part in if None.
+        state: where the state has its messages.
+    """
+    wanted = tuple(concepts)
+    about, places = _tuple(subjects), _tuple(scopes)
+
+    async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
+        return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
+
+    return _node("load_from_memory", loaded, state)
+
+
+def load_all_facts_from_memory(
+    memory: AgentMemory,
+    *,
+    subjects: Iterable[MemorySubject] | None = None,
+    scopes: Iterable[MemoryScope | str] | None = None,
+    state: StateAccess[Any] = _PLAIN,
+) -> Node:
+    """Make a node that tells the agent what is known; see `AgentMemory.load_all_facts_to_agent`.
+
+    Args:
+        memory: the memory.
+        subjects: about whom.
+        scopes: where.
+        state: where the state has its messages.
+    """
+    about, places = _tuple(subjects), _tuple(scopes)
+
+    async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
+        return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
+
+    return _node("load_all_facts_from_memory", loaded, state)
+
+
+def save_to_memory(
+    memory: AgentMemory,
+    concepts: Iterable[Concept[Any, Any]],
+    *,
+    subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
+    scope: MemoryScope | str | None = None,
+    state: StateAccess[Any] = _PLAIN,
+) -> Node:
+    """Make a node that hands the history over to be searched for facts of some concepts, and no others.
+
+    Args:
+        memory: the memory.
+        concepts: which concepts.
+        subjects: whom the facts may be about; the user if nobody is named.
+        scope: where to keep them; where `Saving.scope` says if None.
+        state: where the state has its messages.
+    """
+    request = DetectionRequest(subjects=subjects, concepts=concepts)
+    return _saving("save_to_memory", memory, request, scope, state)
+
+
+def save_to_memory_auto_detect_facts(
+    memory: AgentMemory,
+    *,
+    subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
+    scope: MemoryScope | str | None = None,
+    state: StateAccess[Any] = _PLAIN,
+) -> Node:
+    """Make a node that hands the history over to be searched for facts of any concept.
+
+    Those of the agent's own concepts are looked for first, with their types.
+
+    Args:
+        memory: the memory.
+        subjects: whom the facts may be about; the user if nobody is named.
+        scope: where to keep them; where `Saving.scope` says if None.
+        state: where the state has its messages.
+    """
+    request = DetectionRequest(subjects=subjects, concepts=memory.config.concepts, open=True)
+    return _saving("save_to_memory_auto_detect_facts", memory, request, scope, state)
+
+
+_Work: TypeAlias = "Callable[[Sequence[Any], RunIdentity], Awaitable[list[Any] | None]]"
+
+
+def _saving(
+    name: str, memory: AgentMemory, request: DetectionRequest, scope: MemoryScope | str | None, state: StateAccess[Any]
+) -> Node:
+    async def saved(history: Sequence[Any], identity: RunIdentity) -> None:
+        await memory.save_facts_from_history(history, looking_for=request, scope=scope, identity=identity)
+
+    return _node(name, saved, state)
+
+
+def _node(name: str, work: _Work, access: StateAccess[Any]) -> Node:
+    async def node(state: Any, config: Any = None) -> Any:
+        inner = state.state if _is_step(state) else state
+        found = access.identity(inner).or_else(_identity(state, config))
+        history = await work(access.messages(inner), found)
+        if _is_step(state):
+            if history is not None:
+                _replace(inner, access.update(history))
+            return state.inputs
+        return {} if history is None else access.update(history)
+
+    node.__name__ = node.__qualname__ = name
+    # LangGraph hands its config in where the parameter has its own annotation, or none.
+    del node.__annotations__["config"]
+    return node
+
+
+def _is_step(state: Any) -> bool:
+    """Whether a graph's library has handed in a step of a run, which has a state, deps and inputs."""
+    return all(hasattr(state, name) for name in ("state", "deps", "inputs"))
+
+
+def _identity(state: Any, config: Any) -> RunIdentity:
+    if _is_step(state):
+        deps = state.deps
+        return RunIdentity(user_id=getattr(deps, "user_id", None), session_id=getattr(deps, "session_id", None))
+    said = config.get("configurable") or {} if isinstance(config, Mapping) else {}
+    return RunIdentity(user_id=said.get("user_id"), session_id=said.get("session_id", said.get("thread_id")))
+
+
+def _replace(state: Any, update: Mapping[str, Any]) -> None:
+    for name, value in update.items():
+        if isinstance(state, MutableMapping):
+            state[name] = value
+        else:
+            setattr(state, name, value)
+
+
+def _tuple(items: Iterable[Any] | None) -> tuple[Any, ...] | None:
+    return None if items is None else tuple(items)

@@ -1,0 +1,113 @@
+"""Tools that a model may be given: it recalls, saves and forgets within what its run may see."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from factmem.abc import Message
+from factmem.agent.rendering import rendered
+from factmem.errors import InvalidDataError, ReadOnlyError, RecordNotFoundError
+from factmem.memory import Memory, Remembered
+from factmem.records import AssertionState, FactRecord, Origin
+
+if TYPE_CHECKING:
+    from factmem.agent.run import MemoryRun
+
+__all__ = ["TOOL_NAMES", "MemoryTools"]
+
+TOOL_NAMES: Final = ("recall_memory", "save_memory", "forget_memory")
+"""The names of the tools."""
+
+_MOST: Final = 50
+_ROLES: Final = {
+    Origin.USER: "user",
+    Origin.ASSISTANT: "assistant",
+    Origin.TOOL: "tool",
+    Origin.DOCUMENT: "document",
+    Origin.UNKNOWN: "unknown",
+}
+
+
+@attrs.frozen
+class MemoryTools:
+    """The tools of one run. Their docstrings are what a model reads; what they return is text for it.
+
+    They see what the run sees and nothing else: its user's own facts and what is public, in the agent's
+    scopes. What a model gets wrong it is told, so that it can do better.
+    """
+
+    run: MemoryRun
+
+    async def recall_memory(self, query: str, limit: int = 5) -> str:
+        """Look up what is known from earlier conversations.
+
+        Args:
+            query: What to look for, in words.
+            limit: How many memories to return at the most, from 1 to 50.
+        """
+        try:
+            records = await self.run.held.use(partial(self._recalled, query=query, limit=max(1, min(limit, _MOST))))
+        except InvalidDataError as error:
+            return f"Nothing was looked up: {error}"
+        loading = self.run.config.loading
+        block = rendered(records, loading.budget, loading.count_tokens, ids=True)
+        return block.text or "Nothing is known about that."
+
+    async def save_memory(self, text: str) -> str:
+        """Remember something for later conversations.
+
+        Args:
+            text: What to remember, as one statement that can be understood by itself.
+        """
+        try:
+            outcome = await self.run.held.use(partial(self._saved, text=text))
+        except (InvalidDataError, ReadOnlyError) as error:
+            return f"Nothing was saved: {error}"
+        if any(record.state is AssertionState.QUARANTINED for record in outcome.records):
+            return "Saved, and kept apart until somebody confirms it."
+        return "Saved."
+
+    async def forget_memory(self, memory_ids: list[str], reason: str = "") -> str:
+        """Take memories back that are wrong, or that the user wants to be forgotten.
+
+        Args:
+            memory_ids: The ids of the memories, as recall_memory shows them.
+            reason: Why they are taken back.
+        """
+        try:
+            taken_back = await self.run.held.use(partial(self._taken_back, ids=memory_ids, reason=reason))
+        except RecordNotFoundError:
+            return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
+        except ReadOnlyError as error:
+            return f"Nothing was taken back: {error}"
+        return f"Taken back: {taken_back}."
+
+    async def _recalled(self, memory: Memory, *, query: str, limit: int) -> list[FactRecord[Any]]:
+        run = self.run
+        subjects = (run.user, *run.config.subjects)
+        matches = await run.view(memory).recall(query, limit=limit, strongest=True, subjects=subjects)
+        return [match.record for match in matches]
+
+    async def _saved(self, memory: Memory, *, text: str) -> Remembered:
+        run, saving = self.run, self.run.config.saving
+        if not text.strip():
+            raise InvalidDataError("the text is blank: say what to remember")
+        return await run.view(memory).remember(
+            Message(content=text, role=_ROLES[saving.tool_origin], name=run.config.agent_name),
+            subject=run.user,
+            scope=run.config.home,
+            private=saving.private,
+            source="save_memory",
+        )
+
+    async def _taken_back(self, memory: Memory, *, ids: list[str], reason: str) -> int:
+        run = self.run
+        view = run.view(memory)
+        keys = {subject.key for subject in (run.user, *run.config.subjects)}
+        for id in ids:
+            if (await view.get(id)).subject.key not in keys:
+                raise RecordNotFoundError("no memory of this run has this id")
+        return len(await view.retract(*ids, reason=f"forget_memory: {reason}" if reason else "forget_memory"))
