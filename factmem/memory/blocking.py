@@ -163,9 +163,15 @@ class BlockingMemory(BlockingReader):
         """See `Memory.scope`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.scope(scope, read_only=read_only))
 
-    def slice(self, scopes: Iterable[MemoryScope | str], *, read_only: bool = True) -> BlockingMemory:
+    def slice(
+        self,
+        scopes: Iterable[MemoryScope | str],
+        *,
+        exact: Iterable[MemoryScope | str] = (),
+        read_only: bool = True,
+    ) -> BlockingMemory:
         """See `Memory.slice`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.slice(scopes, read_only=read_only))
+        return self._twin_of(self._memory.slice(scopes, exact=exact, read_only=read_only))
 
     def _twin_of(self, memory: Memory) -> BlockingMemory:
         other = BlockingMemory(memory)

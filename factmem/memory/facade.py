@@ -34,7 +34,7 @@ from factmem.memory.handover import Background, MemoryEvent, Worker
 from factmem.memory.lifecycle import MemoryLifecycle
 from factmem.memory.reading import MemoryReader, MomentReader
 from factmem.memory.streams import MemoryStreaming
-from factmem.memory.viewing import Reading
+from factmem.memory.viewing import Reading, View
 from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.providers import open_provider
@@ -193,11 +193,18 @@ class Memory(MemoryStreaming, MemoryLifecycle):
         """
         return self.slice([scope], read_only=read_only)
 
-    def slice(self, scopes: Iterable[MemoryScope | str], *, read_only: bool = True) -> Self:
-        """Return a view of several scopes and their subtrees; see `scope`. A view of a view only narrows it.
+    def slice(
+        self,
+        scopes: Iterable[MemoryScope | str],
+        *,
+        exact: Iterable[MemoryScope | str] = (),
+        read_only: bool = True,
+    ) -> Self:
+        """Return a view of several scopes; see `scope`. A view of a view only narrows it.
 
         Args:
-            scopes: the view's scopes.
+            scopes: scopes of the view, with their subtrees.
+            exact: more of them, without what lies below.
             read_only: refuse every write; it does, unless something else is said.
 
         Raises:
@@ -206,11 +213,15 @@ class Memory(MemoryStreaming, MemoryLifecycle):
         """
         if isinstance(scopes, str):
             raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
-        roots = tuple(dict.fromkeys(found for scope in scopes if (found := self._reading.anchored(scope)) is not None))
-        if not roots:
+        view = View(
+            roots=tuple(dict.fromkeys(map(self._scope, scopes))), exact=tuple(dict.fromkeys(map(self._scope, exact)))
+        )
+        if not (view.roots or view.exact):
             raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
+        if self._reading.view is not None:
+            view = self._reading.view.narrowed(view)
         other = copy.copy(self)
-        other._reading = attrs.evolve(self._reading, roots=roots)
+        other._reading = attrs.evolve(self._reading, view=view)
         other._writing = attrs.evolve(self._writing, read_only=read_only or self._writing.read_only)
         other._owned = False
         return other
@@ -312,7 +323,7 @@ class Memory(MemoryStreaming, MemoryLifecycle):
             OutOfViewError: this is a view, and a store has one embedder only.
         """
         self._check_writable()
-        if self._reading.roots:
+        if self._reading.view is not None:
             raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
         await self._mirror.bind(replace=True)
         return len(await self._corpus())

@@ -173,7 +173,7 @@ class MemoryReader(abc.ABC):
         _check_query(query, limit)
         if not (lexical or semantic):
             raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
-        wanted = attrs.evolve(self._wanted(filters), within=self._reading.roots, strongest=strongest)
+        wanted = self._confined(attrs.evolve(self._wanted(filters), strongest=strongest))
         weights = settings or self._reading.settings
         corpus = await self._corpus()
         rank = functools.partial(
@@ -313,10 +313,13 @@ class MemoryReader(abc.ABC):
             raise RecordNotFoundError("no record that is current and visible has this id")
         return [hydrate(found[id], self._reading.concepts) for id in ids]
 
+    def _confined(self, wanted: RecallFilter) -> RecallFilter:
+        return wanted if self._reading.view is None else attrs.evolve(wanted, within=self._reading.view.reaches)
+
     async def _visible(self, wanted: RecallFilter) -> list[Current]:
         corpus = await self._corpus()
         viewer = self._reading.viewer
-        confined = attrs.evolve(wanted, within=self._reading.roots)
+        confined = self._confined(wanted)
 
         def select() -> list[Current]:
             keep = selected(corpus, viewer, confined)

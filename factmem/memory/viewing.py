@@ -16,7 +16,42 @@ from factmem.scopes import MemoryScope
 if TYPE_CHECKING:
     from factmem.abc import Clock
 
-__all__ = ["Reading"]
+__all__ = ["Reading", "View"]
+
+
+@attrs.frozen(kw_only=True)
+class View:
+    """The scopes that a memory is confined to, anchored at its tenant.
+
+    Attributes:
+        roots: scopes with all that lies below them.
+        exact: scopes without what lies below them.
+    """
+
+    roots: tuple[MemoryScope, ...] = ()
+    exact: tuple[MemoryScope, ...] = ()
+
+    @property
+    def only(self) -> MemoryScope | None:
+        """The view's scope, if it is a single one."""
+        scopes = (*self.roots, *self.exact)
+        return scopes[0] if len(scopes) == 1 else None
+
+    def reaches(self, scope: MemoryScope) -> bool:
+        """Whether a scope lies in the view."""
+        return scope in self.exact or any(root.contains(scope) for root in self.roots)
+
+    def narrowed(self, other: View) -> View:
+        """Return another view, of this view: what is exact here stays exact.
+
+        Raises:
+            OutOfViewError: the other one leads out of this one.
+        """
+        whole = tuple(scope for scope in other.roots if any(root.contains(scope) for root in self.roots))
+        rest = tuple(scope for scope in (*other.exact, *other.roots) if scope not in whole)
+        if not all(map(self.reaches, rest)):
+            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
+        return View(roots=whole, exact=rest)
 
 
 @attrs.frozen(kw_only=True)
@@ -29,7 +64,7 @@ class Reading:
         concepts: the declared concepts by keyword; other facts are read by their shape.
         settings: what weighs in recall.
         clock: the present.
-        roots: the scopes that it is confined to, with their subtrees; the whole tree if there are none.
+        view: the scopes that it is confined to, if it is.
     """
 
     tenant: str | None
@@ -37,7 +72,7 @@ class Reading:
     concepts: Mapping[str, Concept[Any, Any]]
     settings: RecallSettings
     clock: Clock
-    roots: tuple[MemoryScope, ...] = ()
+    view: View | None = None
 
     def sees(self, said: Assertion) -> bool:
         """Whether an assertion may be shown: it is public or the viewer's own, and lies in the view."""
@@ -45,7 +80,7 @@ class Reading:
 
     def reaches(self, scope: MemoryScope) -> bool:
         """Whether an anchored scope lies in the view."""
-        return not self.roots or any(root.contains(scope) for root in self.roots)
+        return self.view is None or self.view.reaches(scope)
 
     def home(self) -> MemoryScope:
         """Return the scope of what nobody places: the view's own, or else what holds everywhere.
@@ -53,8 +88,8 @@ class Reading:
         Raises:
             OutOfViewError: the view has several scopes, and that which holds everywhere is none of them.
         """
-        if len(self.roots) == 1:
-            return self.roots[0]
+        if self.view is not None and (scope := self.view.only) is not None:
+            return scope
         scope = MemoryScope.CROSS_PRODUCT.within(self.tenant)
         if not self.reaches(scope):
             raise OutOfViewError("this view has several scopes: say which one with scope=")

@@ -135,7 +135,7 @@ class RecallFilter:
         exact: in this very scope only.
         subject: those about this subject (and individual).
         subjects: those about one of these subjects (and individuals).
-        within: those in one of these scopes or in its subtree, anchored at the tenant: what a view shows.
+        within: those in a scope that this says yes to: what a view shows.
         keywords: those of one of these concepts.
         categories: those with one of these categories.
         topics: those with one of these topics.
@@ -157,7 +157,7 @@ class RecallFilter:
     exact: bool = False
     subject: MemorySubject | None = None
     subjects: Collection[MemorySubject] = ()
-    within: Collection[MemoryScope] = ()
+    within: Callable[[MemoryScope], bool] | None = None
     keywords: Collection[str] = ()
     categories: Collection[str] = ()
     topics: Collection[str] = ()
@@ -199,7 +199,7 @@ class RecallFilter:
             (self.scope is not None, self._in_scope),
             (self.subject is not None, lambda it: it.place.subject.key == (self.subject and self.subject.key)),
             (bool(about), lambda it: it.place.subject.key in about),
-            (bool(self.within), lambda it: any(scope.contains(it.place.scope) for scope in self.within)),
+            (self.within is not None, lambda it: self.within is None or self.within(it.place.scope)),
             (bool(self.keywords), lambda it: it.keyword in self.keywords),
             (bool(self.categories), lambda it: not set(self.categories).isdisjoint(it.details.categories)),
             (bool(self.topics), lambda it: not set(self.topics).isdisjoint(it.details.topics)),

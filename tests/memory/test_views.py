@@ -174,6 +174,19 @@ async def test_a_view_of_a_view_only_narrows_it() -> None:
             memory.scope(PLAN).scope(ALPHA)
 
 
+async def test_a_view_may_leave_out_what_lies_below_a_scope() -> None:
+    """And no view of it brings that in again."""
+    async with opened(InMemoryProvider()) as memory:
+        await filled(memory)
+        view = memory.slice([BETA], exact=[ALPHA], read_only=False)
+        assert said(await view.list_records()) == ["Bern", "Oslo"]
+        assert said(await view.slice([ALPHA]).list_records()) == ["Oslo"]
+        with pytest.raises(OutOfViewError):
+            await view.save(SingleFact(CITY, "Nice"), scope=PLAN)
+        with pytest.raises(OutOfViewError):
+            view.scope(PLAN)
+
+
 @pytest.mark.parametrize("scopes", [[], "/product/alpha"])
 async def test_a_slice_needs_scopes(scopes: Any) -> None:
     async with opened(InMemoryProvider()) as memory:
