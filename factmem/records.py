@@ -334,7 +334,7 @@ def assertions_of(
             removed=removed,
             valid_from=fact.valid_from,
             valid_to=fact.valid_to,
-            details=details or FactDetails(),
+            details=_copied(details or FactDetails()),
         )
         for value in fact.values
     )
@@ -366,11 +366,16 @@ def record_of(
         fact=as_said.fact([value], timestamp=said.timestamp, valid_from=said.valid_from, valid_to=said.valid_to),
         subject=said.place.subject,
         scope=said.place.scope.within(None),
-        details=details or said.details,
+        details=_copied(details or said.details),
         revision=recorded.seq,
         recorded_at=recorded.recorded_at,
         state=state,
     )
+
+
+def _copied(details: FactDetails) -> FactDetails:
+    """Whoever may write into what is handed out, or was handed in, writes into nothing that others see."""
+    return attrs.evolve(details) if details.metadata or details.labels else details
 
 
 def _concept_of(said: Assertion) -> Concept[Any, Any]:

@@ -81,7 +81,7 @@ def decode_value(data: Json, value_type: type[T]) -> T:
         InvalidDataError: the data is not of the type; the path says where.
     """
     if value_type in (object, Any):
-        return typing.cast("T", data)
+        return typing.cast("T", _plain(data))  # a copy: whoever gets it may write into it
     try:
         return _converter().structure(data, value_type)
     except RecursionError:

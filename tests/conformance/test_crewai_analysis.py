@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factmem import InMemoryProvider, InstructorModel, Memory
+from factmem import Concept, FactDetails, InMemoryProvider, InstructorModel, Memory
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import Said, answering, tool_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.memory.telling import USER, log_of, opened, words
+from tests.memory.telling import BEGAN, USER, log_of, opened, words
 
 TEXT = "Ana launches alpha on 3 June."
 STATEMENTS = ("Ana launches alpha.", "The launch is on 3 June.")
@@ -148,6 +149,30 @@ async def test_31_what_is_extracted_is_handed_over_as_it_is() -> None:
         outcomes = await handover.wait()
         assert [words(outcome.records) for outcome in outcomes] == [[text] for text in STATEMENTS]
         assert words(await memory.list_records(scope="/product/alpha")) == sorted(STATEMENTS)
+
+
+async def test_save_defaults_what_is_written_into_a_record_reaches_nobody_else(tmp_path: Path) -> None:
+    """Neither the store nor whoever asks next: what is handed out, and what was handed in, is a copy."""
+    wild: Concept[Any, Any] = Concept.single("wild", "anything", object)
+    given = FactDetails(metadata={"list": [1]}, labels={"run": "1"})
+    value: dict[str, list[Any]] = {"deep": [1]}
+    async with opened(InMemoryProvider(), concepts=[wild]) as memory:
+        (saved,) = await memory.save(wild.fact([value], timestamp=BEGAN), details=given)
+        (listed,) = await memory.list_records()
+        (shown,) = await memory.history(wild)
+        for details in (given, saved.details, listed.details, shown.details):
+            changing: Any = details
+            changing.metadata["list"].append("x")
+            changing.labels["run"] = "x"
+        for changed in (value, saved.value, listed.value):
+            changed["deep"].append("x")
+        (record,) = await memory.list_records()
+        assert (record.details.metadata, record.details.labels, record.value) == (
+            {"list": [1]},
+            {"run": "1"},
+            {"deep": [1]},
+        )
+        assert await memory.export(tmp_path / "log.jsonl") == 1
 
 
 @pytest.mark.parametrize("metadata", [{"it": object()}, {"n": float("nan")}, {1: "one"}], ids=str)
