@@ -60,7 +60,8 @@ def host_of(thing: object) -> HostIntegration:
             try:
                 found: HostIntegration = point.load()
             except ModuleNotFoundError as error:
-                raise MissingPackageError(error.name or module, extra=point.name.replace("_", "-")) from error
+                extra = point.module.rpartition(".")[2].replace("_", "-")
+                raise MissingPackageError(error.name or module, extra=extra) from error
             return found
     raise CapabilityError(
         f"nothing is known about {type(thing).__module__}.{type(thing).__qualname__}; "

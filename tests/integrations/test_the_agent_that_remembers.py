@@ -1,0 +1,45 @@
+"""The agent that remembers, on every host: told in one process, asked in the next, by two users at once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from factmem import Memory
+from factmem.testing import HashEmbedder
+from tests.integrations.remembering import LIE
+
+ROOT = Path(__file__).parents[2]
+HOSTS = sorted(path.stem for path in (Path(__file__).parent / "hosts").glob("*.py") if path.stem != "__init__")
+
+
+def played(host: str, store: str, part: str) -> list[list[str]]:
+    """Play a part in a process of its own."""
+    words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering", host, store, part]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    shown: list[list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return shown
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_what_was_told_is_known_in_the_next_session_to_whom_it_belongs(host: str, tmp_path: Path) -> None:
+    store = f"sqlite-vec:{tmp_path / 'facts.db'}"
+    ((*_, asked), _) = played(host, store, "first")
+    assert LIE in asked, "the tool was used, so the lie was heard"
+    ((alice,), (bob,)) = played(host, store, "second")
+    for shown, city, others in ((alice, "Rome", ("Oslo", "Bern", "Paris")), (bob, "Bern", ("Oslo", "Rome", "Paris"))):
+        assert "120" in shown, "what holds for the product is told to both"
+        assert city in shown
+        assert [name for name in others if name in shown] == []
+        assert shown.count("<memory>") == 1
+    assert "seats" in alice
+    assert "12" in alice
+    async with Memory(store, viewer="alice", embedder=HashEmbedder()) as memory:
+        assert LIE in [record.value for record in await memory.quarantine.list()]
+    async with Memory(store, embedder=HashEmbedder()) as memory:
+        assert [record.value for record in await memory.list_records()] == [120]
