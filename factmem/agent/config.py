@@ -13,6 +13,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.llm import language_model
 from factmem.memory import Memory
+from factmem.providers import NoMemory
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject
 
@@ -121,6 +122,11 @@ class AgentMemoryConfig:
                 return found.within(None)
             case None:
                 return self.scopes[0]
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether there is no store, so that there is nothing to load and nothing is saved."""
+        return self.store == "none:" or isinstance(self.store, NoMemory)
 
     def make_memory(self) -> Memory:
         """Make the memory that is kept in a thread of its own.

@@ -12,7 +12,7 @@ import attrs
 from factmem.abc import DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.history import conversation_id
-from factmem.agent.holding import Held
+from factmem.agent.holding import Held, HeldOpen
 from factmem.agent.identity import RunIdentity
 from factmem.agent.policies import FailurePolicy
 from factmem.agent.rendering import MemoryBlock, rendered
@@ -83,7 +83,9 @@ class MemoryRun:
             FactMemError: nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, loading = self.config.hooks, self.config.loading
-        if not self.identity.load or (hooks.before_load and not await hooks.before_load(self.identity, history)):
+        if not self.identity.load or self.config.keeps_nothing:
+            return MemoryBlock()
+        if hooks.before_load and not await hooks.before_load(self.identity, history):
             return MemoryBlock()
         wanted = loading.concepts if concepts is None else tuple(concepts)
         ask = partial(
@@ -127,6 +129,9 @@ class MemoryRun:
         hooks, saving = self.config.hooks, self.config.saving
         if not self.identity.save:
             return None
+        if self.config.keeps_nothing:
+            _log.info("nothing is kept of this run: its memory was given no store")
+            return None
         if hooks.before_save:
             history = await hooks.before_save(self.identity, history)
         events = [message for message in history if message.detectable and self._is_learnt_from(message)]
@@ -149,6 +154,27 @@ class MemoryRun:
         if hooks.after_save:
             await hooks.after_save(self.identity, saved)
         return saved
+
+    def load_blocking(self, history: Sequence[Message] = ()) -> MemoryBlock:
+        """The same as `load`, where there is no event loop; hooks are called in the memory's own.
+
+        Raises:
+            CapabilityError: the memory is one that the program opened, which lives in an event loop.
+        """
+        return self.held.use_blocking(lambda memory: self._beside(memory).load(history))
+
+    def save_blocking(self, history: Sequence[Message]) -> SavedHistory | None:
+        """The same as `save`, where there is no event loop; hooks are called in the memory's own.
+
+        Raises:
+            CapabilityError: the memory is one that the program opened, which lives in an event loop.
+        """
+        saved = self.held.use_blocking(lambda memory: self._beside(memory).save(history))
+        return None if saved is None else saved.held_by(self.held)
+
+    def _beside(self, memory: Memory) -> MemoryRun:
+        """This run, in the event loop that its memory lives in."""
+        return attrs.evolve(self, held=HeldOpen(memory))
 
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
         """Return a memory as this run sees it: the user's own and what is public, in the agent's scopes."""

@@ -37,6 +37,10 @@ class SavedHistory:
         """The names of the errors that kept some of it from being read; it is in the store's dead letters."""
         return self._handover.failures
 
+    def held_by(self, held: Held) -> SavedHistory:
+        """Return it as somebody else holds the memory: from another event loop, or from none."""
+        return SavedHistory(self._handover, held)
+
     async def wait(self) -> tuple[Remembered, ...]:
         """Wait until all of it is read or has failed, and return what became of it."""
         return await self._held.use(partial(_waited, self._handover))

@@ -62,6 +62,8 @@ class MemoryTools:
         Args:
             text: What to remember, as one statement that can be understood by itself.
         """
+        if self.run.config.keeps_nothing:
+            return "Nothing was saved: this agent has no memory."
         try:
             outcome = await self.run.held.use(partial(self._saved, text=text))
         except (InvalidDataError, ReadOnlyError) as error:
