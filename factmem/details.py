@@ -90,7 +90,7 @@ def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     return dict(labels)
 
 
-def _labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+def _labels(labels: Iterable[str]) -> tuple[str, ...]:
     if isinstance(labels, str):
         raise InvalidDataError("categories and topics are lists of strings, not one string")
     return tuple(dict.fromkeys(checked_name(label, what="a category or topic") for label in labels))

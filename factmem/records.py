@@ -21,6 +21,7 @@ from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, merged
 from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import instance_of
 from factmem.values import canonical_bytes, decode_value, encode_value, type_of
 
 __all__ = [
@@ -76,10 +77,13 @@ class Place:
     Attributes:
         subject: whom or what the facts are about.
         scope: where they hold, anchored at a tenant.
+
+    Raises:
+        InvalidDataError: either is something else.
     """
 
-    subject: MemorySubject
-    scope: MemoryScope
+    subject: MemorySubject = attrs.field(validator=instance_of(MemorySubject))
+    scope: MemoryScope = attrs.field(validator=instance_of(MemoryScope))
 
     @property
     def key(self) -> tuple[str | None, tuple[str, ...], tuple[str, str | None]]:

@@ -30,6 +30,7 @@ from factmem.facts import Concept
 from factmem.fold import Moment, states_of
 from factmem.memory.exchange import export_log, import_log
 from factmem.memory.expiry import TtlPolicy
+from factmem.memory.filtering import keywords_of
 from factmem.memory.handover import Background, MemoryEvent, Worker
 from factmem.memory.lifecycle import MemoryLifecycle
 from factmem.memory.reading import MemoryReader, MomentReader
@@ -306,7 +307,7 @@ class Memory(MemoryStreaming, MemoryLifecycle):
             scope=self._reading.anchored(scope),
             exact=exact,
             subject=subject,
-            keywords=tuple(item if isinstance(item, str) else item.keyword for item in concepts),
+            keywords=keywords_of(concepts),
             categories=categories,
             sources=sources,
             until=before,

@@ -21,7 +21,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["Filters", "RecordOrder", "RecordPage", "filter_of", "page_of", "sorted_rows"]
+__all__ = ["Filters", "RecordOrder", "RecordPage", "filter_of", "keywords_of", "page_of", "sorted_rows"]
 
 
 class Filters(TypedDict, total=False):
@@ -77,9 +77,19 @@ def filter_of(filters: Filters, scope: MemoryScope | None) -> RecallFilter:
         InvalidDataError: a time has no zone, or a condition cannot be met.
     """
     given: dict[str, Any] = {**filters, "scope": scope}
-    concepts = given.pop("concepts", ())
-    keywords = tuple(item if isinstance(item, str) else item.keyword for item in concepts)
+    keywords = keywords_of(given.pop("concepts", ()))
     return RecallFilter(**given | {"keywords": keywords, "metadata": given.get("metadata") or {}})
+
+
+def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str]:
+    """Return the keywords of concepts, some of which may be given as such.
+
+    Raises:
+        InvalidDataError: it is a single keyword.
+    """
+    if isinstance(concepts, str):
+        raise InvalidDataError("concepts are given as a list of them, or of keywords", path="$.concepts")
+    return tuple(item if isinstance(item, str) else item.keyword for item in concepts)
 
 
 class RecordOrder(enum.Enum):

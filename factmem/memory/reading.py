@@ -250,8 +250,9 @@ class MemoryReader(abc.ABC):
             filters: only what passes these; see `Filters`.
 
         Raises:
-            InvalidDataError: a filter is not legal.
+            InvalidDataError: a filter is not legal, or the limit or offset is negative.
         """
+        _check_range(limit=limit, offset=offset)
         wanted = attrs.evolve(self._wanted(filters), strongest=strongest)
         rows = sorted_rows(await self._visible(wanted), order_by, descending=descending)
         stop = None if limit is None else offset + limit
@@ -332,6 +333,12 @@ class MemoryReader(abc.ABC):
         if not isinstance(entry, Recorded):
             return True
         return self._reading.sees(entry.assertion) and wanted.keeps(entry)
+
+
+def _check_range(**numbers: int | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise InvalidDataError(f"{name} must be a whole number from 0 on", path=f"$.{name}")
 
 
 def _check_query(query: str, limit: int) -> None:

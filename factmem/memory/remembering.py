@@ -140,12 +140,14 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
 
         Raises:
             CapabilityError: the memory was not opened with ``async with``, or the provider keeps no evidence.
-            InvalidDataError: one of them says nothing, or was said in the future; nothing was kept.
+            InvalidDataError: it is no list, or one of them says nothing or was said in the future; nothing was kept.
             ReadOnlyError: this memory is read-only.
             TypeError: something is said that `About` does not know.
         """
         self._worker.check_running()
         order = self._ordered(about)
+        if isinstance(what, str | Message | Conversation):
+            raise InvalidDataError("remember_many takes a list: give [what], or use remember")
         return await self._submitted(await self._hand_over(what, order))
 
     async def extract(self, text: str) -> tuple[str, ...]:
@@ -177,7 +179,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         importance, scope, subject = about.get("importance"), about.get("scope"), about.get("subject", _EVERYTHING)
         given = FactDetails(
             importance=0.5 if importance is None else importance,
-            categories=tuple(about.get("categories") or ()),
+            categories=about.get("categories") or (),
             source=about.get("source"),
             metadata=about.get("metadata") or {},
             expires_at=about.get("expires_at"),

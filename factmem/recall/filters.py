@@ -126,6 +126,14 @@ def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[Metada
     return tuple(tuple(group) for group in groups)
 
 
+def _several(names: Collection[str]) -> frozenset[str]:
+    """Refuse a single text: letter by letter, or as parts of it, it would mean what nobody meant."""
+    given = () if isinstance(names, str) else tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in given):
+        raise InvalidDataError('what a filter takes several of is given as a list of texts: ["this", "or this"]')
+    return frozenset(given)
+
+
 @attrs.frozen(kw_only=True)
 class RecallFilter:
     """Which records count; all that is given must hold. Applied before ranking.
@@ -151,17 +159,21 @@ class RecallFilter:
         record_ids: those with one of these ids.
         strongest: of the typed facts that pass all this, those that hold of several of one concept; see
             `factmem.recall.chosen`. It compares records with each other: a single one always passes.
+
+    Raises:
+        InvalidDataError: a time has no zone, a condition cannot be met, the subject is none, or a text stands
+            where a list of them belongs.
     """
 
     scope: MemoryScope | None = None
     exact: bool = False
-    subject: MemorySubject | None = None
+    subject: MemorySubject | None = attrs.field(default=None, validator=instance_of(MemorySubject, type(None)))
     subjects: Collection[MemorySubject] = ()
     within: Callable[[MemoryScope], bool] | None = None
-    keywords: Collection[str] = ()
-    categories: Collection[str] = ()
-    topics: Collection[str] = ()
-    sources: Collection[str] = ()
+    keywords: Collection[str] = attrs.field(default=(), converter=_several)
+    categories: Collection[str] = attrs.field(default=(), converter=_several)
+    topics: Collection[str] = attrs.field(default=(), converter=_several)
+    sources: Collection[str] = attrs.field(default=(), converter=_several)
     since: dt.datetime | None = attrs.field(default=None, converter=_aware)
     until: dt.datetime | None = attrs.field(default=None, converter=_aware)
     recorded_since: dt.datetime | None = attrs.field(default=None, converter=_aware)
@@ -170,7 +182,7 @@ class RecallFilter:
     max_importance: float | None = None
     metadata: Mapping[str, Json] = attrs.field(factory=dict)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
-    record_ids: Collection[str] = ()
+    record_ids: Collection[str] = attrs.field(default=(), converter=_several)
     strongest: bool = False
 
     @property
@@ -201,8 +213,8 @@ class RecallFilter:
             (bool(about), lambda it: it.place.subject.key in about),
             (self.within is not None, lambda it: self.within is None or self.within(it.place.scope)),
             (bool(self.keywords), lambda it: it.keyword in self.keywords),
-            (bool(self.categories), lambda it: not set(self.categories).isdisjoint(it.details.categories)),
-            (bool(self.topics), lambda it: not set(self.topics).isdisjoint(it.details.topics)),
+            (bool(self.categories), lambda it: any(item in self.categories for item in it.details.categories)),
+            (bool(self.topics), lambda it: any(item in self.topics for item in it.details.topics)),
             (bool(self.sources), lambda it: it.details.source in self.sources),
             (self._bounded(self.since, self.until), lambda it: _between(it.timestamp, self.since, self.until)),
             (self._bounded(self.min_importance, self.max_importance), self._important),
