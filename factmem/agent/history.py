@@ -13,6 +13,7 @@ import attrs
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent.identity import RunIdentity
 from factmem.agent.rendering import MemoryBlock
+from factmem.errors import InvalidDataError
 
 __all__ = [
     "MEMORY_NAME",
@@ -76,10 +77,14 @@ MEMORY_NAME: Final = "factmem_memory"
 
 
 class DictFormat:
-    """Histories as the APIs of OpenAI write them: messages of chat completions, or items of responses."""
+    """Histories as the APIs of OpenAI write them: messages of chat completions, or items of responses.
 
-    def messages(self, native: Mapping[str, Any]) -> Sequence[Message]:
+    They are dicts, or the objects that OpenAI's client returns, which programs often put beside them.
+    """
+
+    def messages(self, native: Any) -> Sequence[Message]:
         """See `HistoryFormat.messages`."""
+        native = _as_mapping(native)
         role, content = native.get("role"), native.get("content")
         if native.get("name") == MEMORY_NAME and role == "user":
             role = MEMORY_ROLE
@@ -98,8 +103,9 @@ class DictFormat:
             ),
         )
 
-    def calls(self, native: Mapping[str, Any]) -> bool:
+    def calls(self, native: Any) -> bool:
         """See `HistoryFormat.calls`."""
+        native = _as_mapping(native)
         return bool(native.get("tool_calls")) or native.get("type") == "function_call"
 
     def memory(self, block: MemoryBlock) -> dict[str, Any]:
@@ -109,6 +115,17 @@ class DictFormat:
     def summary(self, text: str) -> dict[str, Any]:
         """See `HistoryFormat.summary`."""
         return {"role": "assistant", "content": text}
+
+
+def _as_mapping(native: Any) -> Mapping[str, Any]:
+    if isinstance(native, Mapping):
+        return native
+    try:
+        found: Mapping[str, Any] = native.model_dump()
+    except AttributeError:
+        kind = type(native).__name__
+        raise InvalidDataError(f"a {kind} among dicts cannot be read: convert the history to factmem.Message") from None
+    return found
 
 
 def _text(content: object) -> str:
@@ -149,7 +166,9 @@ def _tells(format: HistoryFormat[NativeT], native: NativeT) -> bool:
 
 
 def _is_of_user(format: HistoryFormat[NativeT], native: NativeT) -> bool:
-    return any(message.role == "user" for message in format.messages(native))
+    """Whether a message is the user's, and not one that answers tools as well: that one must follow their calls."""
+    roles = {message.role for message in format.messages(native)}
+    return "user" in roles and "tool" not in roles
 
 
 def identified(messages: Sequence[Message]) -> list[Message]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 
 from factmem.names import checked_name
@@ -39,6 +42,15 @@ class RunIdentity:
     load: bool = attrs.field(default=True, validator=instance_of(bool))
     save: bool = attrs.field(default=True, validator=instance_of(bool))
 
+    @classmethod
+    def named_by(cls, context: Any) -> RunIdentity:
+        """Return whom a host's own run context names: its ``user_id`` and ``session_id``, as attributes or keys.
+
+        Args:
+            context: whatever the program hands to the run; None names nobody. Ids that are no text become text.
+        """
+        return cls(user_id=_named(context, "user_id"), session_id=_named(context, "session_id"))
+
     def or_else(self, other: RunIdentity) -> RunIdentity:
         """Return this identity, with what it leaves open taken from another one; either may forbid."""
         return RunIdentity(
@@ -47,3 +59,8 @@ class RunIdentity:
             load=self.load and other.load,
             save=self.save and other.save,
         )
+
+
+def _named(context: Any, name: str) -> str | None:
+    found = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+    return None if found is None else str(found)
