@@ -65,7 +65,8 @@ class InstructorAnalyst:
     """An `Analyst` that asks a language model. Secrets are redacted before it sees anything.
 
     A text that says nothing, secrets apart, costs no call. Of one that is longer than fits into a question, the
-    beginning is analysed; it is taken apart as a whole, in parts that fit, in parallel.
+    beginning is analysed; it is taken apart as a whole, in parts that fit, in parallel. Of the scopes and categories
+    in use, the model is shown the first ones, up to a quarter of a question each.
 
     Attributes:
         model: the model.
@@ -85,9 +86,10 @@ class InstructorAnalyst:
         clean = await anyio.to_thread.run_sync(_clean, text)
         if not says_something(clean):
             return Analysis()
-        in_use = _listed("scopes_in_use", request.scopes_in_use if request.scope else ())
-        in_use += _listed("categories_in_use", request.categories_in_use if request.categories else ())
-        content = _document(clean[: self.model.max_chars], in_use)
+        room = self.model.max_chars // 4
+        in_use = _listed("scopes_in_use", request.scopes_in_use if request.scope else (), room)
+        in_use += _listed("categories_in_use", request.categories_in_use if request.categories else (), room)
+        content = _document(clean[: self.model.max_chars - len(in_use)], in_use)
         prompt = Prompt(instructions=_ANALYSE, content=content, examples=(_analysed(request),))
         return analysis_from(await self.model.ask(prompt, analysis_model(request)))
 
@@ -135,6 +137,12 @@ def _document(text: str, in_use: str = "") -> str:
     return f"<document>\n{in_use}<text>\n{escape(text)}\n</text>\n</document>"
 
 
-def _listed(tag: str, items: Iterable[str]) -> str:
-    lines = [f"<item>{escape(item)}</item>" for item in items]
+def _listed(tag: str, items: Iterable[str], room: int) -> str:
+    """List what is in use, as much of it as there is room for."""
+    lines: list[str] = []
+    for line in (f"<item>{escape(item)}</item>" for item in items):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
     return "\n".join((f"<{tag}>", *lines, f"</{tag}>\n")) if lines else ""

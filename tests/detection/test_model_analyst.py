@@ -49,6 +49,21 @@ async def test_only_what_is_asked_for_is_asked_and_given() -> None:
     assert (analysis.scope, analysis.importance, analysis.categories) == (None, None, ())
 
 
+async def test_what_is_in_use_leaves_room_for_the_text() -> None:
+    """However many scopes and categories there are, the question stays as long as the model takes, text and all."""
+    scripted = model(FULL, max_chars=2_000)
+    request = AnalysisRequest(
+        scopes_in_use=tuple(f"/product/number-{number}" for number in range(1_000)),
+        categories_in_use=tuple(f"label {number}" for number in range(1_000)),
+    )
+    await InstructorAnalyst(scripted).analyse("Ana decided. " * 1_000, request)
+    (prompt,) = scripted.prompts
+    assert len(prompt.content) < 2_100
+    assert "<item>/product/number-0</item>" in prompt.content
+    assert "<item>label 0</item>" in prompt.content
+    assert prompt.content.count("Ana decided.") > 50
+
+
 async def test_scopes_and_categories_in_use_are_shown_escaped_in_the_document() -> None:
     scripted = model(FULL)
     request = AnalysisRequest(scopes_in_use=("/product/<a>",), categories_in_use=("x</text>",))
