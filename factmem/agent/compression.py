@@ -77,11 +77,15 @@ class FactRetrievalCompression:
         except ModelError as error:
             _log.warning("a history could not be compressed to its facts: %s", type(error).__name__)
             found = ()
-        believed = [candidate for candidate in found if not (candidate.quarantined or candidate.removed)]
+        believed = [candidate for candidate in found if self._is_wanted(candidate)]
         if not believed:
             return list(await self.fallback(history))
         tool_results = sum(message.role == "tool" for message in messages)
         return _compressed(form, history, form.summary(self._summary(believed, tool_results)))
+
+    def _is_wanted(self, candidate: Candidate) -> bool:
+        wanted = any(candidate.fact.concept.keyword == concept.keyword for concept in self.concepts)
+        return wanted and not candidate.quarantined and not candidate.removed
 
     def _summary(self, found: Sequence[Candidate], tool_results: int) -> str:
         parts = []

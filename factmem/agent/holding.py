@@ -187,7 +187,7 @@ class _MemoryThread:
     async def _serve(self) -> None:
         closing = anyio.Event()
         with anyio.CancelScope() as scope:
-            async with BlockingPortal() as portal, self._make() as memory:
+            async with self._make() as memory, BlockingPortal() as portal:
                 self._opened.set_result(_Open(portal, memory, closing, scope))
                 await closing.wait()
 

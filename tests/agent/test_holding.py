@@ -1,0 +1,149 @@
+"""The memory's own thread: it serves any loop or none, blocks nobody, and ends with the process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import Memory, Message
+from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
+from factmem.testing import HashEmbedder
+from tests.agent.installed import memory_over, plugin, texts, user
+
+LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
+
+
+def own(store: str = "memory:", **settings: Any) -> AgentMemory:
+    return AgentMemory(AgentMemoryConfig(store=store, embedder=HashEmbedder(), **settings))
+
+
+def threads_of_memories() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "factmem"}
+
+
+async def remembered(agent: AgentMemory) -> str:
+    """Tell something in one session, and return what the next one is told."""
+    with agent.run("alice", "monday"):
+        handle = await agent.save_facts_from_history([LIVES])
+        assert handle is not None
+        await handle.wait()
+    with agent.run("alice", "tuesday"):
+        return str(texts(await agent.load_all_facts_to_agent([ASKED]))[0])
+
+
+async def test_it_opens_itself_and_closes_when_told() -> None:
+    async with own() as agent:
+        assert "Oslo" in await remembered(agent)
+    with pytest.raises(ProviderClosedError):
+        await agent.load_all_facts_to_agent([ASKED])
+    await agent.aclose()
+
+
+def test_every_run_may_have_a_loop_of_its_own() -> None:
+    agent = own()
+    assert "Oslo" in asyncio.run(remembered(agent))
+    with agent.run("alice", "wednesday"):
+        assert "Oslo" in asyncio.run(agent.load_all_facts_to_agent([ASKED]))[0]["content"]
+        assert "Oslo" in anyio.run(agent.load_all_facts_to_agent, [ASKED], backend="trio")[0]["content"]
+    agent.close()
+
+
+def test_where_there_is_no_loop_it_waits() -> None:
+    agent = own()
+    with agent.run("alice", "monday") as run:
+        handle = run.save_blocking([Message(content="I live in Oslo.", id="1")])
+        assert handle is not None
+        assert handle.wait_blocking()[0].records[0].value == "I live in Oslo."
+    with agent.run("alice", "tuesday") as run:
+        assert "Oslo" in run.load_blocking([Message(content="Where?", id="1")]).text
+    agent.close()
+
+
+async def test_an_open_memory_is_used_where_it_lives() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        assert "Oslo" in await remembered(agent)
+        await agent.aclose()
+        assert len(await memory.list_records()) == 1, "whoever opened it closes it"
+        with pytest.raises(CapabilityError):
+            agent.for_run().load_blocking()
+
+
+async def test_a_function_may_make_the_memory() -> None:
+    async with AgentMemory(AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()))) as agent:
+        assert "Oslo" in await remembered(agent)
+
+
+async def test_a_store_that_cannot_be_opened_is_told_every_time() -> None:
+    agent = own("no-such-provider:x")
+    for _ in range(2):
+        with pytest.raises(UnknownProviderError):
+            await agent.load_all_facts_to_agent([ASKED])
+
+
+async def test_a_cancelled_wait_leaves_it_usable() -> None:
+    async with own() as agent:
+        with anyio.move_on_after(0):
+            await agent.load_all_facts_to_agent([ASKED])
+        assert "Oslo" in await remembered(agent)
+
+
+async def test_many_at_once_share_one_thread() -> None:
+    before = threads_of_memories()
+    async with own() as agent:
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(agent.load_all_facts_to_agent, [user(f"Question {number}?")])
+        assert len(threads_of_memories() - before) == 1
+
+
+ENDS = """
+import asyncio, sys
+from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.testing import HashEmbedder
+agent = AgentMemory(AgentMemoryConfig(store=sys.argv[1], embedder=HashEmbedder(), model=sys.argv[2] or None))
+async def main():
+    with agent.run("alice", "monday"):
+        await agent.save_facts_from_history([{"role": "user", "content": "I live in Oslo."}])
+asyncio.run(main())
+print("done")
+"""
+
+
+@pytest.mark.parametrize("model", ["", "http://127.0.0.1:9/v1#nobody"])
+def test_the_end_of_the_process_neither_hangs_nor_loses_anything(tmp_path: Path, model: str) -> None:
+    """Nobody closed it, and with a model that does not answer it is still being read: the words are on disk."""
+    store = f"sqlite-vec:{tmp_path / 'facts.db'}"
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS, store, model], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+    async def kept() -> list[str]:
+        async with Memory(store, embedder=HashEmbedder()) as memory:
+            return [record.value for record in await memory.list_records()]
+
+    assert anyio.run(kept) == ["I live in Oslo."]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_opens_its_own(tmp_path: Path) -> None:
+    agent = own(f"sqlite-vec:{tmp_path / 'facts.db'}")
+    assert "Oslo" in asyncio.run(remembered(agent))
+    child = os.fork()
+    if not child:
+        with agent.run("alice", "thursday"):
+            told = asyncio.run(agent.load_all_facts_to_agent([ASKED]))
+        os._exit(0 if "Oslo" in told[0]["content"] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    agent.close()

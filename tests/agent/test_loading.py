@@ -1,0 +1,214 @@
+"""What an agent is told: which facts, in which words, how many, and how often."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem import Concept, FactDetails, MemoryScope, MemorySubject, Message, MultipleFacts, SingleFact
+from factmem.agent import USER, Loading, spoken
+from factmem.agent.history import MessageFormat
+from factmem.agent.rendering import rendered
+from factmem.errors import OutOfViewError
+from factmem.facts import STATEMENT, Fact
+from factmem.records import FactRecord
+from tests.agent.installed import SYSTEM, assistant, memory_over, plugin, texts, user
+from tests.memory.telling import BEGAN, CITY, PETS, SEATS
+
+AGENT, PRODUCT, SHARED = MemoryScope.agent("clerk"), MemoryScope.product("fair"), MemoryScope.CROSS_PRODUCT
+ASKED = user("Where do I live?")
+DAY = dt.timedelta(days=1)
+
+
+def city(name: str, day: int = 0) -> Fact[str]:
+    return SingleFact(CITY, name, timestamp=BEGAN + day * DAY)
+
+
+async def test_the_newest_value_is_told() -> None:
+    """Koog tells the oldest one for ever."""
+    async with memory_over() as memory:
+        for day, name in enumerate(("Oslo", "Rome")):
+            await memory.save(city(name, day), subject=USER, scope=AGENT)
+        (block, _) = await plugin(memory).load_facts_to_agent([ASKED], [CITY])
+        assert "Rome" in block["content"]
+        assert "Oslo" not in block["content"]
+
+
+async def test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a_newer_time() -> None:
+    team = MemorySubject("team", "the user's team", priority_level=5)
+    async with memory_over() as memory:
+        agent = plugin(memory, subjects=[team, MemorySubject.EVERYTHING])
+        wanted = []
+        for said, subject, scope, day in (
+            ("Rome", MemorySubject.EVERYTHING, AGENT, 9),
+            ("Bern", team, SHARED, 3),
+            ("Oslo", team, PRODUCT, 2),
+            ("Nice", team, PRODUCT / "plan", 1),
+            ("Bonn", USER, SHARED, 0),
+        ):
+            await memory.save(city(said, day), subject=subject, scope=scope)
+            (block, _) = await agent.load_facts_to_agent([ASKED], [CITY])
+            wanted.append([name for name in ("Rome", "Bern", "Oslo", "Nice", "Bonn") if name in block["content"]])
+        assert wanted == [["Rome"], ["Bern"], ["Oslo"], ["Nice"], ["Bonn"]]
+
+
+async def test_values_of_a_multiple_are_told_once_and_of_one_level() -> None:
+    async with memory_over() as memory:
+        for pets in (("cat", "dog"), ("dog", "bee")):
+            await memory.save(MultipleFacts(PETS, pets), subject=USER, scope=PRODUCT)
+        await memory.save(MultipleFacts(PETS, ("elk",)), subject=USER, scope=SHARED)
+        (block, _) = await plugin(memory).load_facts_to_agent([ASKED], ["pets"])
+        assert [block["content"].count(f">{pet}<") for pet in ("cat", "dog", "bee", "elk")] == [1, 1, 1, 0]
+
+
+async def test_only_the_scopes_that_the_agent_takes_part_in_are_read() -> None:
+    """A kind without a name is none, and what holds for all products is not what lies below it."""
+    async with memory_over() as memory:
+        for scope in (AGENT, MemoryScope.agent("other"), MemoryScope.feature("f"), SHARED, SHARED / "acme", PRODUCT):
+            await memory.save(SingleFact(Concept.single(f"in {scope}".replace("/", " "), "x"), "y"), scope=scope)
+        told = texts(await plugin(memory, product_name=None).load_all_facts_to_agent([ASKED]))[0]
+        assert ["in  agent clerk" in told, "in  cross-product" in told] == [True, True]
+        assert [name for name in ("other", "acme", "feature", "fair") if name in told] == []
+
+
+async def test_scopes_and_subjects_may_be_narrowed_but_not_widened() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        await memory.save(city("Oslo"), subject=USER, scope=PRODUCT)
+        await memory.save(city("Rome"), subject=MemorySubject.EVERYTHING, scope=AGENT)
+        (block, _) = await agent.load_all_facts_to_agent([ASKED], scopes=[AGENT])
+        assert "Rome" in block["content"]
+        (block, _) = await agent.load_all_facts_to_agent([ASKED], subjects=[MemorySubject.EVERYTHING])
+        assert "Rome" in block["content"]
+        with pytest.raises(OutOfViewError):
+            await agent.load_all_facts_to_agent([ASKED], scopes=["/product/other"])
+
+
+async def test_it_stands_before_the_users_last_message_and_all_else_stays() -> None:
+    history = [SYSTEM, user("Hello."), assistant("Hi."), ASKED]
+    before = [dict(message) for message in history]
+    async with memory_over() as memory:
+        await memory.save(city("Oslo"), subject=USER)
+        told = await plugin(memory).load_all_facts_to_agent(history)
+        assert [told[number] is history[at] for number, at in ((0, 0), (1, 1), (2, 2), (4, 3))] == [True] * 4
+        assert (len(told), told[3]["role"], history) == (5, "user", before)
+
+
+async def test_loading_twice_tells_once_and_tells_what_is_known_by_then() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        await memory.save(city("Oslo"), subject=USER)
+        once = await agent.load_all_facts_to_agent([SYSTEM, ASKED])
+        assert await agent.load_all_facts_to_agent(once) == once
+        await memory.save(city("Rome", 1), subject=USER)
+        (_, block, _) = await agent.load_all_facts_to_agent(once)
+        assert ("Rome" in block["content"], "Oslo" in block["content"]) == (True, False)
+        await memory.forget(concepts=[CITY])
+        assert await agent.load_all_facts_to_agent(once) == [SYSTEM, ASKED]
+
+
+async def test_what_looks_like_a_memory_is_none() -> None:
+    """It is known by its mark: who says the same words says them himself."""
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        await memory.save(city("Oslo"), subject=USER)
+        (block, _) = await agent.load_all_facts_to_agent([ASKED])
+        quoted = user(block["content"])
+        told = await agent.load_all_facts_to_agent([quoted, ASKED])
+        assert told[0] is quoted
+        assert len(told) == 3
+
+
+async def test_nothing_known_adds_nothing() -> None:
+    async with memory_over() as memory:
+        assert await plugin(memory).load_all_facts_to_agent([SYSTEM, ASKED]) == [SYSTEM, ASKED]
+        assert await plugin(memory).load_facts_to_agent([ASKED], []) == [ASKED]
+
+
+async def test_what_the_conversation_holds_anyway_is_not_told_again() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        history = [user("I keep bees in the garden."), assistant("I see.")]
+        with agent.run("alice", "monday"):
+            await agent.save_facts_from_history(history)
+            history.append(user("What do I keep?"))
+            assert await agent.load_all_facts_to_agent(history) == history
+        with agent.run("alice", "tuesday"):
+            assert "bees" in texts(await agent.load_all_facts_to_agent([user("What do I keep?")]))[0]
+
+
+async def test_quarantine_is_never_told() -> None:
+    async with memory_over() as memory:
+        await memory.remember(Message(content="The user lives in Paris.", role="tool"), subject=USER)
+        agent = plugin(memory)
+        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+        (entry,) = await memory.quarantine.list()
+        await memory.quarantine.accept(entry.id)
+        (block, _) = await agent.load_all_facts_to_agent([ASKED])
+        assert 'by="tool"' in block["content"], "whose words they are is told"
+
+
+async def test_the_budget_keeps_what_is_best_for_the_conversation() -> None:
+    """Ranked before it is cut, and never over the budget."""
+    async with memory_over() as memory:
+        for number in range(40):
+            await memory.save(MultipleFacts(STATEMENT, (f"Stall {number} sells tea number {number}.",)), subject=USER)
+        await memory.save(MultipleFacts(STATEMENT, ("The user keeps bees in the garden.",)), subject=USER)
+        for budget in (60, 120, 400):
+            agent = plugin(memory, loading=Loading(budget=budget, count_tokens=lambda text: len(text) // 4 + 1))
+            (block, _) = await agent.load_all_facts_to_agent([user("Which garden has the bees?")])
+            assert "bees" in block["content"]
+            assert len(block["content"]) // 4 <= budget
+
+
+async def test_a_budget_that_nothing_fits_into_tells_nothing() -> None:
+    async with memory_over() as memory:
+        await memory.save(city("Oslo"), subject=USER)
+        agent = plugin(memory, loading=Loading(budget=1))
+        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+
+
+async def test_who_said_it_when_and_of_whom_is_told() -> None:
+    async with memory_over() as memory:
+        valid = SingleFact(SEATS, 12, timestamp=BEGAN, valid_from=BEGAN, valid_to=BEGAN + 9 * DAY)
+        await memory.save(valid, subject=USER.individual("alice"))
+        with plugin(memory).run("alice") as run:
+            block = await run.load([Message(content="How many seats?")])
+        assert '<fact about="user:alice" name="seats" said="2024-05-08" from="2024-05-08" until="2024-05-17">12<' in (
+            block.text
+        )
+
+
+def record(value: str, keyword: str = "city") -> FactRecord[Any]:
+    concept: Concept[Any, Any] = STATEMENT if keyword == "statement" else Concept.single(keyword, "x")
+    return FactRecord(
+        id="1",
+        fact=concept.fact([value], timestamp=BEGAN),
+        subject=USER.individual('"><x'),
+        scope=AGENT,
+        details=FactDetails(),
+        revision=1,
+        recorded_at=BEGAN,
+    )
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4))
+def test_no_value_closes_the_block(values: list[str]) -> None:
+    """Whatever a fact says, the block is one well-formed element, with as many facts as there are."""
+    block = rendered([record(f"{value}</memory><memory>", "statement") for value in values], 10**6, len)
+    tree = ElementTree.fromstring(block.text)
+    assert (tree.tag, len(tree)) == ("memory", len(values))
+    assert [len(line) for line in tree] == [0] * len(values)
+
+
+def test_messages_of_ones_own_are_a_history_too() -> None:
+    history = [Message(content="x", id="1"), Message(content="y"), Message(content="y")]
+    ids = [message.id for message in spoken(MessageFormat(), history)]
+    assert ids[0] == "1"
+    assert len(set(ids)) == 3
+    assert [message.id for message in spoken(MessageFormat(), [*history, Message(content="z")])][:3] == ids

@@ -1,0 +1,141 @@
+"""Nodes as they are: async functions that pass on what they were given. In real graphs: see tests/integrations."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import attrs
+import pytest
+
+from factmem import Message, SingleFact
+from factmem.agent import (
+    USER,
+    RunIdentity,
+    StateAccess,
+    load_all_facts_from_memory,
+    load_from_memory,
+    save_to_memory,
+    save_to_memory_auto_detect_facts,
+)
+from factmem.errors import InvalidDataError
+from factmem.testing import ScriptedModel
+from tests.agent.installed import memory_over, plugin, user
+from tests.memory.telling import CITY, PETS, SEATS, said, well
+
+ALICE = {"configurable": {"user_id": "alice", "thread_id": "monday"}}
+
+
+@attrs.define
+class Step:
+    """What pydantic-graph hands to a step."""
+
+    state: Any
+    deps: Any
+    inputs: Any
+
+
+@attrs.define
+class Deps:
+    user_id: str
+    session_id: str
+
+
+@attrs.define
+class Talk:
+    talk: list[Any]
+    who: str = "alice"
+
+
+async def test_loading_gives_an_update_of_the_state() -> None:
+    async with memory_over() as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
+        await memory.save(SingleFact(SEATS, 12), subject=USER.individual("alice"))
+        agent = plugin(memory)
+        state = {"messages": [user("Where?")], "other": 1}
+        update = await load_from_memory(agent, [CITY])(state, ALICE)
+        assert list(update) == ["messages"]
+        assert ("Oslo" in update["messages"][0]["content"], "seats" in update["messages"][0]["content"]) == (
+            True,
+            False,
+        )
+        everything = await load_all_facts_from_memory(agent)(state, ALICE)
+        assert "seats" in everything["messages"][0]["content"]
+        assert state == {"messages": [user("Where?")], "other": 1}
+
+
+async def test_nobody_else_is_told() -> None:
+    async with memory_over() as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
+        node = load_all_facts_from_memory(plugin(memory))
+        assert await node({"messages": [user("Where?")]}) == {"messages": [user("Where?")]}
+
+
+async def test_saving_changes_nothing_of_the_state() -> None:
+    state = {"messages": [user("I live in Oslo. We booked 12 seats.")]}
+    async with memory_over(ScriptedModel(well)) as memory:
+        assert await save_to_memory_auto_detect_facts(plugin(memory))(state, ALICE) == {}
+        await memory.flush()
+        assert said(await memory.list_records()) == [12, "Oslo"]
+        assert state == {"messages": [user("I live in Oslo. We booked 12 seats.")]}
+
+
+async def test_only_concepts_that_are_named_are_looked_for() -> None:
+    model = ScriptedModel(well)
+    async with memory_over(model) as memory:
+        assert await save_to_memory(plugin(memory), [CITY])({"messages": [user("I live in Oslo.")]}, ALICE) == {}
+        await memory.flush()
+    assert ("Where somebody lives" in model.prompts[0].content, "seats are booked" in model.prompts[0].content) == (
+        True,
+        False,
+    )
+
+
+async def test_a_step_passes_its_inputs_on_and_changes_its_state() -> None:
+    async with memory_over() as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
+        state = attrs.make_class("State", ["messages"])([user("Where?")])
+        step = Step(state, Deps("alice", "monday"), inputs=object())
+        assert await load_from_memory(plugin(memory), [CITY])(step) is step.inputs
+        assert len(state.messages) == 2
+        assert await save_to_memory(plugin(memory), [PETS])(step) is step.inputs
+        in_mapping = Step({"messages": [user("Where?")]}, Deps("alice", "monday"), inputs=1)
+        assert await load_all_facts_from_memory(plugin(memory))(in_mapping) == 1
+        assert len(in_mapping.state["messages"]) == 2
+
+
+async def test_a_state_of_ones_own_is_reached_by_functions() -> None:
+    access = StateAccess[Talk](
+        messages=lambda state: state.talk,
+        update=lambda history: {"talk": history},
+        identity=lambda state: RunIdentity(user_id=state.who),
+    )
+    async with memory_over() as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
+        node = load_from_memory(plugin(memory), [CITY], state=access)
+        update = await node(Talk([Message(content="Where?")]))
+        assert [message.role for message in update["talk"]] == ["memory", "user"]
+        assert await node(Talk([Message(content="Where?")], who="bob")) == {"talk": [Message(content="Where?")]}
+
+
+async def test_a_state_without_messages_is_told_what_to_do() -> None:
+    async with memory_over() as memory:
+        with pytest.raises(InvalidDataError, match="StateAccess"):
+            await load_all_facts_from_memory(plugin(memory))({"history": []})
+
+
+def test_they_are_named_async_functions() -> None:
+    """As graphs' libraries want them, which name a node by its function."""
+    agent = plugin("none:")
+    nodes = [
+        load_from_memory(agent, [CITY]),
+        load_all_facts_from_memory(agent),
+        save_to_memory(agent, [CITY]),
+        save_to_memory_auto_detect_facts(agent),
+    ]
+    assert [node.__name__ for node in nodes if inspect.iscoroutinefunction(node)] == [  # type: ignore[attr-defined]
+        "load_from_memory",
+        "load_all_facts_from_memory",
+        "save_to_memory",
+        "save_to_memory_auto_detect_facts",
+    ]

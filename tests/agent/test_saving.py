@@ -1,0 +1,315 @@
+"""What is learnt from a run: once, in the background, about whom it is, and without a trace in the agent."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import AssertionState, DetectionRequest, InMemoryProvider, MemoryScope, MemorySubject, Message, ScopeKind
+from factmem.agent import USER, AgentMemoryConfig, FailurePolicy, Hooks, Loading, RunIdentity, SavedHistory, Saving
+from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
+from factmem.facts import STATEMENT
+from factmem.testing import ScriptedModel
+from tests.agent.installed import assistant, memory_over, plugin, texts, tool, user
+from tests.memory.telling import CITY, SEATS, Gated, log_of, opened, said, until, well, words
+
+LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
+
+
+async def saved(agent: Any, history: list[Any], **options: Any) -> SavedHistory:
+    handle = await agent.save_facts_from_history(history, **options)
+    assert isinstance(handle, SavedHistory)
+    await handle.wait()
+    return handle
+
+
+async def test_typed_facts_are_found_with_their_source() -> None:
+    async with memory_over(ScriptedModel(well)) as memory:
+        agent = plugin(memory)
+        with agent.run("alice", "monday"):
+            handle = await saved(agent, [LIVES, assistant("Noted.")])
+        assert (handle.pending, handle.failures) == (0, ())
+        fact = await memory.load(CITY, subject=USER.individual("alice"), scope="/agent/clerk")
+        assert fact is not None
+        assert fact.value == "Oslo"
+        (record,) = await memory.list_records(concepts=[CITY])
+        assert (record.evidence[0].quote, record.evidence[0].conversation_id) == ("I live in Oslo", "monday")
+
+
+async def test_a_growing_history_is_learnt_from_once() -> None:
+    """Each run hands in all of it; what was handed over is passed over, and read along for context."""
+    model = ScriptedModel(well)
+    async with memory_over(model) as memory:
+        agent, history = plugin(memory), [LIVES, assistant("Noted.")]
+        for more in ([], [user("We booked 12 seats."), assistant("Fine.")], [user("I have a cat.")]):
+            history += more
+            with agent.run("alice", "monday"):
+                await saved(agent, history)
+        assert said([item for item in await memory.list_records() if item.concept.keyword != "statement"]) == [
+            12,
+            "Oslo",
+            "cat",
+        ]
+        assert words(await memory.list_records()) == ["Fine.", "Noted."]
+        asked = [prompt.content.count('take_facts="yes"') for prompt in model.prompts]
+        assert len(asked) == 3
+
+
+async def test_what_is_handed_over_is_kept_at_once_and_read_in_the_background() -> None:
+    model, provider = Gated(), InMemoryProvider()
+    async with opened(provider, model, viewer=None) as memory:
+        agent = plugin(memory)
+        with agent.run("alice", "monday"):
+            handle = await agent.save_facts_from_history([LIVES])
+        assert handle is not None
+        assert (await log_of(provider))[1][AssertionState.PENDING] == 1
+        await until(lambda: model.under_way == 1)
+        assert handle.pending == 1
+        model.gate.set()
+        (outcome,) = await handle.wait()
+        assert [change.record.value for change in outcome.changes] == ["Oslo"]
+
+
+async def test_the_history_stays_as_it_was() -> None:
+    history = [LIVES, assistant("Noted.")]
+    before = [dict(message) for message in history]
+    async with memory_over(ScriptedModel(well)) as memory:
+        await saved(plugin(memory), history)
+    assert history == before
+
+
+async def test_what_memory_told_is_not_learnt_again() -> None:
+    """Nor are instructions; calls of functions say nothing, and results of tools are left out."""
+    model = ScriptedModel(well)
+    async with memory_over(model) as memory:
+        agent = plugin(memory)
+        with agent.run("alice", "monday"):
+            await saved(agent, [LIVES])
+        with agent.run("alice", "tuesday"):
+            told = await agent.load_all_facts_to_agent([{"role": "system", "content": "I live in Rome."}, ASKED])
+            assert "Oslo" in texts(told)[1]
+            call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
+            await saved(agent, [*told, call, tool("I live in Paris.")])
+        assert [item for item in model.prompts[-1].content.split() if "Oslo" in item or "Rome" in item] == []
+        assert await memory.quarantine.list() == ()
+        assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
+
+
+async def test_results_of_tools_may_be_kept_apart() -> None:
+    async with memory_over(ScriptedModel(well)) as memory:
+        await saved(plugin(memory, saving=Saving(tool_results=True)), [LIVES, tool("I live in Paris.")])
+        assert [record.value for record in await memory.quarantine.list()] == ["I live in Paris."]
+        assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
+
+
+async def test_only_what_is_asked_for_is_looked_for() -> None:
+    model = ScriptedModel(lambda prompt, answer: {"seats": [{"quote": "12 seats", "message": 1, "value": 12}]})
+    async with memory_over(model) as memory:
+        request = DetectionRequest(concepts=[SEATS])
+        await saved(plugin(memory), [user("I live in Oslo. We booked 12 seats.")], looking_for=request)
+        assert said([item for item in await memory.list_records() if item.concept.keyword != "statement"]) == [12]
+    assert "Where somebody lives" not in model.prompts[0].content
+
+
+@pytest.mark.parametrize(
+    ("scope", "path"),
+    [
+        (None, "/agent/clerk"),
+        (ScopeKind.PRODUCT, "/product/fair"),
+        (ScopeKind.CROSS_PRODUCT, "/cross-product"),
+        (MemoryScope.product("fair") / "plan", "/product/fair/plan"),
+    ],
+)
+async def test_it_is_kept_where_the_policy_says(scope: Any, path: str) -> None:
+    async with memory_over() as memory:
+        await saved(plugin(memory, saving=Saving(scope=scope)), [LIVES])
+        assert [str(record.scope) for record in await memory.list_records()] == [path]
+
+
+@pytest.mark.parametrize("scope", [ScopeKind.FEATURE, MemoryScope.product("other"), MemoryScope.CROSS_PRODUCT / "acme"])
+def test_a_scope_that_the_agent_takes_no_part_in_is_refused_when_it_is_set_up(scope: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        plugin("memory:", saving=Saving(scope=scope))
+    with pytest.raises(InvalidDataError):
+        AgentMemoryConfig(cross_product=False)
+    with pytest.raises(InvalidNameError):
+        AgentMemoryConfig(agent_name=" ")
+
+
+async def test_users_are_never_mixed() -> None:
+    """One installed memory, many at once: each is told what they said, and nobody else."""
+    names = [f"user {number}" for number in range(6)]
+    async with memory_over(ScriptedModel(well)) as memory:
+        agent = plugin(memory, saving=Saving(private=True))
+
+        async def talks(number: int, name: str) -> None:
+            with agent.run(name, "monday"):
+                await saved(agent, [user(f"I live in City{number}.")])
+
+        async with anyio.create_task_group() as tasks:
+            for number, name in enumerate(names):
+                tasks.start_soon(talks, number, name)
+        for number, name in enumerate(names):
+            with agent.run(name, "tuesday"):
+                told = texts(await agent.load_all_facts_to_agent([ASKED]))[0]
+            assert [other for other in range(6) if f"City{other}" in told] == [number]
+        assert await memory.list_records() == [], "what is private shows to nobody else"
+    with agent.run("user 1") as run:
+        assert run.identity == RunIdentity(user_id="user 1")
+
+
+async def test_the_same_session_of_two_users_is_two_conversations() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        for name in ("alice", "bob"):
+            with agent.run(name, "s"):
+                await saved(agent, [LIVES])
+        assert {str(record.subject) for record in await memory.list_records()} == {"user:alice", "user:bob"}
+
+
+async def test_a_conversation_without_a_session_is_known_by_how_it_began() -> None:
+    async with memory_over() as memory:
+        agent, history = plugin(memory), [LIVES]
+        for more in ("I have a cat.", "Bye."):
+            await saved(agent, history)
+            history.append(user(more))
+        await saved(agent, history)
+        assert len({record.evidence[0].conversation_id for record in await memory.list_records()}) == 1
+        assert len(await memory.list_records()) == 3
+
+
+async def test_a_run_may_opt_out() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        await saved(agent, [LIVES])
+        with agent.run(load=False):
+            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+            assert await agent.save_facts_from_history([user("I have a cat.")]) is not None
+        with agent.run(save=False):
+            assert len(await agent.load_all_facts_to_agent([ASKED])) == 2
+            assert await agent.save_facts_from_history([user("I have a dog.")]) is None
+        identity = RunIdentity(save=False)
+        with agent.run("alice"):
+            assert await agent.save_facts_from_history([user("I have a bee.")], identity=identity) is None
+
+
+async def test_the_program_goes_before_the_host() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        assert agent.for_run(RunIdentity(user_id="bob", session_id="s")).user.individual_name == "bob"
+        with agent.run("alice"):
+            run = agent.for_run(RunIdentity(user_id="bob", session_id="s"))
+            assert (run.user.individual_name, run.identity.session_id) == ("alice", "s")
+        assert agent.for_run().user == USER
+
+
+async def test_hooks_see_and_change_what_goes_in_and_out() -> None:
+    heard: list[Any] = []
+
+    async def before_load(identity: RunIdentity, history: Any) -> bool:
+        heard.append(("before load", identity.user_id, len(history)))
+        return identity.session_id != "quiet"
+
+    async def after_load(identity: RunIdentity, records: Any) -> Any:
+        heard.append(("after load", len(records)))
+        return [record for record in records if "cat" not in record.value]
+
+    async def before_save(identity: RunIdentity, history: Any) -> Any:
+        return [message for message in history if "secret" not in message.content]
+
+    async def after_save(identity: RunIdentity, handle: SavedHistory) -> None:
+        heard.append(("after save", len(await handle.wait())))
+
+    hooks = Hooks(before_load=before_load, after_load=after_load, before_save=before_save, after_save=after_save)
+    async with memory_over() as memory:
+        agent = plugin(memory, hooks=hooks)
+        with agent.run("alice", "monday"):
+            await agent.save_facts_from_history([LIVES, user("I have a cat."), user("a secret")])
+        with agent.run("alice", "tuesday"):
+            told = texts(await agent.load_all_facts_to_agent([ASKED]))[0]
+        with agent.run("alice", "quiet"):
+            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+    assert ("Oslo" in told, "cat" in told, "secret" in told) == (True, False, False)
+    assert heard == [("after save", 1), ("before load", "alice", 1), ("after load", 2), ("before load", "alice", 1)]
+
+
+async def test_a_failing_recall_is_loud_and_a_failing_save_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Each is a policy, and neither log nor error holds a word of what was said."""
+    provider = InMemoryProvider()
+    memory = opened(provider, viewer=None)
+    async with memory:
+        await provider.aclose()
+        with pytest.raises(ProviderClosedError):
+            await plugin(memory).load_all_facts_to_agent([ASKED])
+        quiet = plugin(memory, loading=Loading(on_failure=FailurePolicy.LOG))
+        assert await quiet.load_all_facts_to_agent([ASKED]) == [ASKED]
+        with caplog.at_level(logging.WARNING, "factmem"):
+            assert await plugin(memory).save_facts_from_history([LIVES]) is None
+        with pytest.raises(ProviderClosedError):
+            await plugin(memory, saving=Saving(on_failure=FailurePolicy.RAISE)).save_facts_from_history([LIVES])
+    assert "ProviderClosedError" in caplog.text
+    assert "Oslo" not in caplog.text
+
+
+async def test_what_a_model_cannot_read_is_kept_and_told_as_it_was_said() -> None:
+    def fails(prompt: Any, answer: Any) -> dict[str, Any]:
+        raise ModelError("no")
+
+    async with memory_over(ScriptedModel(fails)) as memory:
+        agent = plugin(memory)
+        with agent.run("alice", "monday"):
+            handle = await saved(agent, [LIVES])
+        assert handle.failures == ("ModelError",)
+        with agent.run("alice", "tuesday"):
+            assert "I live in Oslo." in texts(await agent.load_all_facts_to_agent([ASKED]))[0]
+
+
+async def test_a_cancelled_save_leaves_the_history_and_the_memory_usable() -> None:
+    async with memory_over() as memory:
+        agent, history = plugin(memory), [LIVES]
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await agent.save_facts_from_history(history)
+        assert history == [LIVES]
+        await saved(agent, history)
+        assert words(await memory.list_records()) == ["I live in Oslo."]
+
+
+async def test_a_history_of_no_known_kind_is_refused() -> None:
+    async with memory_over() as memory:
+        for history in ([1], [object()], ["text"]):
+            with pytest.raises(InvalidDataError):
+                await plugin(memory).save_facts_from_history(history)
+
+
+async def test_subjects_of_the_agent_may_be_asked_about() -> None:
+    """The general user of a request is the one who talks."""
+    team = MemorySubject("team", "the user's team")
+    item = {"quote": "I live in Oslo", "message": 1, "value": "Oslo", "about": "team"}
+    model = ScriptedModel(lambda prompt, answer: {"city": [item]})
+    async with memory_over(model) as memory:
+        agent = plugin(memory, subjects=[team])
+        with agent.run("alice", "s"):
+            await saved(agent, [LIVES], looking_for=DetectionRequest(subjects=[USER, team], concepts=[CITY]))
+        (record,) = await memory.list_records(concepts=[CITY])
+        assert record.subject == team
+        assert STATEMENT.keyword not in {item.concept.keyword for item in await memory.list_records()}
+
+
+async def test_nothing_is_kept_without_a_store() -> None:
+    agent = plugin("none:")
+    async with agent:
+        assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+        assert await agent.save_facts_from_history([LIVES]) is None
+        assert "no memory" in await agent.for_run().tools.save_memory("x")
+
+
+async def test_messages_are_a_history() -> None:
+    async with memory_over() as memory:
+        await saved(
+            plugin(memory), [Message(content="I live in Oslo.", id="1"), Message(content="Ok", role="assistant")]
+        )
+        assert len(await memory.list_records()) == 2

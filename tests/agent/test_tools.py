@@ -1,0 +1,107 @@
+"""What a model may do with memory by itself: within what its run may see, and at its word's worth."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from factmem import MemoryScope, SingleFact
+from factmem.agent import TOOL_NAMES, USER, MemoryTools, Saving
+from factmem.records import Origin
+from tests.agent.installed import memory_over, plugin
+from tests.memory.telling import CITY, words
+
+ALICE, BOB = USER.individual("alice"), USER.individual("bob")
+SCOPE = MemoryScope.agent("clerk")
+
+
+def ids_in(text: str) -> list[str]:
+    return re.findall(r' id="(\w+)"', text)
+
+
+def test_their_signatures_are_what_a_model_reads() -> None:
+    """Hosts make schemas of them: each has a docstring and types, and takes nothing but what a model says."""
+    for name in TOOL_NAMES:
+        method = getattr(MemoryTools, name)
+        parameters = list(inspect.signature(method).parameters)[1:]
+        assert method.__doc__
+        assert [parameter for parameter in parameters if f"{parameter}:" not in method.__doc__] == []
+
+
+async def test_recalling_shows_ids_and_is_escaped() -> None:
+    async with memory_over() as memory:
+        await memory.save(SingleFact(CITY, "Oslo</memory>"), subject=ALICE, scope=SCOPE)
+        with plugin(memory).run("alice") as run:
+            told = await run.tools.recall_memory("city")
+            assert told.count("</memory>") == 1
+            assert len(ids_in(told)) == 1
+            assert (await run.tools.recall_memory("city", limit=-5)).count("<fact") == 1
+            assert "Nothing was looked up" in await run.tools.recall_memory("  ")
+        with plugin(memory).run("bob") as run:
+            assert await run.tools.recall_memory("city") == "Nothing is known about that."
+
+
+async def test_what_a_model_saves_is_its_own_statement() -> None:
+    """It is never a fact about the user."""
+    async with memory_over() as memory:
+        with plugin(memory).run("alice") as run:
+            assert await run.tools.save_memory("Alice likes tea.") == "Saved."
+            assert "Nothing was saved" in await run.tools.save_memory(" ")
+        (record,) = await memory.list_records()
+        assert (record.details.origin, record.details.source, str(record.scope)) == (
+            Origin.ASSISTANT,
+            "save_memory",
+            "/agent/clerk",
+        )
+        assert record.subject == ALICE
+
+
+async def test_what_a_model_saves_is_quarantined_where_the_policy_says() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory, saving=Saving(tool_origin=Origin.UNKNOWN))
+        assert "kept apart" in await agent.for_run().tools.save_memory("The user lives in Paris.")
+        assert await memory.list_records() == []
+        assert len(await memory.quarantine.list()) == 1
+
+
+async def test_what_a_model_saves_is_private_where_the_policy_says() -> None:
+    async with memory_over() as memory:
+        with plugin(memory, saving=Saving(private=True)).run("alice") as run:
+            await run.tools.save_memory("Alice likes tea.")
+        assert await memory.list_records() == []
+        assert len(await memory.as_viewer("alice").list_records()) == 1
+
+
+async def test_forgetting_can_be_undone() -> None:
+    async with memory_over() as memory:
+        with plugin(memory).run("alice") as run:
+            await run.tools.save_memory("Alice likes tea.")
+            (id,) = ids_in(await run.tools.recall_memory("tea"))
+            assert await run.tools.forget_memory([id], "she said so") == "Taken back: 1."
+            assert await run.tools.recall_memory("tea") == "Nothing is known about that."
+            assert "names no memory" in await run.tools.forget_memory([id])
+        await memory.restore(id)
+        assert words(await memory.list_records()) == ["Alice likes tea."]
+
+
+@pytest.mark.parametrize(
+    "where", [(BOB, SCOPE), (ALICE, MemoryScope.agent("other")), (ALICE, MemoryScope.CROSS_PRODUCT / "x")]
+)
+async def test_no_tool_reaches_beyond_its_run(where: tuple[object, MemoryScope]) -> None:
+    """Neither another user's facts nor another agent's, even by their ids."""
+    subject, scope = where
+    async with memory_over() as memory:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo"), subject=subject, scope=scope)  # type: ignore[arg-type]
+        with plugin(memory).run("alice") as run:
+            assert await run.tools.recall_memory("city") == "Nothing is known about that."
+            assert "names no memory" in await run.tools.forget_memory([record.id])
+        assert len(await memory.list_records()) == 1
+
+
+async def test_a_memory_for_reading_says_so_to_the_model() -> None:
+    async with memory_over(read_only=True) as memory:
+        tools = plugin(memory).for_run().tools
+        assert "read-only" in await tools.save_memory("Alice likes tea.")
+        assert "names no memory" in await tools.forget_memory(["x"])
