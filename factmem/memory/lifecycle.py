@@ -33,6 +33,7 @@ from factmem.records import (
     FactRecord,
     LogEntry,
     MetadataMerge,
+    Origin,
     Place,
     Recorded,
     assertions_of,
@@ -90,6 +91,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | Literal[_Unset.UNSET] | None = _UNSET,
         ttl: dt.timedelta | None = None,
+        origin: Origin | None = None,
     ) -> Change:
         """Change a record by id; what it was stays in its history. What is not given stays as it is.
 
@@ -108,6 +110,8 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             labels: of the new revision; those of the present one are not handed on.
             expires_at: from when on it is forgotten; None for never.
             ttl: the same, counted from now.
+            origin: whose words these are. Those of one that is not trusted are kept in `quarantine`, and until they
+                are let in the record stays as it is.
 
         Raises:
             RecordNotFoundError: no record that is current and visible has this id.
@@ -122,6 +126,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             "categories": categories,
             "topics": topics,
             "source": source,
+            "origin": origin,
             "metadata": None if metadata is None else _merged(previous, metadata, merge),
         }
         details = attrs.evolve(
@@ -140,10 +145,11 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             revises=record_id,
             revised=previous.revision,
             errand=None,
-            state=AssertionState.ACTIVE,
+            state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )
         (recorded,) = await self._append([revised])
-        return Change(kind=ChangeKind.UPDATED, record=record_of(recorded, previous.concept), previous=previous)
+        record = record_of(recorded, previous.concept, state=revised.state)
+        return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
 
     def _updated_expiry(
         self,

@@ -292,15 +292,27 @@ class MemoryReader(abc.ABC):
         """Return the categories in use, in ``scope`` and below it, sorted."""
         return list((await self.info(scope)).categories)
 
-    async def info(self, scope: MemoryScope | str | None = None, *, exact: bool = False) -> ScopeInfo:
-        """Return what a scope holds, its subtree included; without one, of everything."""
+    async def info(
+        self,
+        scope: MemoryScope | str | None = None,
+        *,
+        exact: bool = False,
+        subjects: Collection[MemorySubject] = (),
+    ) -> ScopeInfo:
+        """Return what a scope holds, its subtree included; without one, of everything.
+
+        Args:
+            scope: which.
+            exact: without what lies below it.
+            subjects: counting only what is about one of these.
+        """
         anchored = self._reading.anchored(scope)
-        rows = await self._visible(RecallFilter(scope=anchored, exact=exact))
+        rows = await self._visible(RecallFilter(scope=anchored, exact=exact, subjects=subjects))
         return info_of(rows, anchored.within(None) if anchored else None)
 
-    async def tree(self) -> ScopeTree:
-        """Return the tree of all scopes that hold records."""
-        return tree_of(await self._visible(RecallFilter()))
+    async def tree(self, *, subjects: Collection[MemorySubject] = ()) -> ScopeTree:
+        """Return the tree of all scopes that hold records, of one of these subjects if any are named."""
+        return tree_of(await self._visible(RecallFilter(subjects=subjects)))
 
     def _wanted(self, filters: Filters) -> RecallFilter:
         return filter_of(filters, self._reading.anchored(filters.get("scope")))

@@ -142,7 +142,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         if not isinstance(self._writing.provider, KeepsHistory):
             return await self._save_through_the_waist(self._dated(fact), place, details)
         recorded = await self._append(assertions_of(self._dated(fact), place, details))
-        return tuple(record_of(item, fact.concept) for item in recorded)
+        return tuple(record_of(item, fact.concept, state=item.assertion.state) for item in recorded)
 
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Take records back: they are neither loaded nor recalled any more, and `restore` brings them back.
