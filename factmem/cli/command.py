@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import anyio
@@ -102,12 +103,13 @@ def _reporting(work: Callable[[], None], *, as_json: bool) -> None:
         raise typer.Exit(BROKEN_PIPE) from None
 
 
-def report(error: FactMemError, *, as_json: bool) -> None:
-    """Tell an error on stderr, as JSON if that was asked for."""
+def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> None:
+    """Tell an error on stderr, as JSON if that was asked for; with the file that it is about, if it is about one."""
+    message = f"{file}: {error}" if file else str(error)
     if as_json:
-        print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}), file=sys.stderr)
+        print(json.dumps({"error": {"type": type(error).__name__, "message": message}}), file=sys.stderr)
     else:
-        print(f"factmem: {error}", file=sys.stderr)
+        print(f"factmem: {message}", file=sys.stderr)
 
 
 def _abandon_stdout() -> None:

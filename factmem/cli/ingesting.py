@@ -245,6 +245,6 @@ def _show(session: Session, results: dict[Path, Ingestion], failures: dict[Path,
 
     session.show({"store": session.address, **total.to_json(), "files": listed}, render)
     for file, error in failures.items():
-        report(type(error)(f"{file}: {error}"), as_json=session.as_json)
+        report(error, as_json=session.as_json, file=file)
     if failures:
         raise typer.Exit(FAILED)

@@ -135,12 +135,12 @@ class Understanding:
             ],
         }
         session.show(data, lambda out: self._print(out, taken, all_of, earlier))
-        errors = [type(told.error)(f"{file}: {told.error}") for file, told in taken.items() if told.error]
+        failed = {file: told.error for file, told in taken.items() if told.error}
+        for file, error in failed.items():
+            report(error, as_json=session.as_json, file=file)
         if (unread := self.watch.failure(tallied([earlier, *all_of.handovers]), "conversation")) is not None:
-            errors.append(unread)
-        for error in errors:
-            report(error, as_json=session.as_json)
-        if errors:
+            report(unread, as_json=session.as_json)
+        if failed or unread:
             raise typer.Exit(FAILED)
 
     def _print(self, out: Console, taken: dict[Path, _File], all_of: _File, earlier: Handover) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
+
+from factmem.testing.chat_answers import unreachable_base_url
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -99,3 +104,19 @@ def test_people_get_a_summary_that_names_the_store(cli: CommandLine, talk: Talk)
     assert done.code == 0
     assert "1 conversation, 1 statement, 1 new, 0 quarantined, secrets redacted: none" in done.out
     assert str(cli.store) in done.out
+
+
+@pytest.mark.parametrize("options", [[], ["--model", f"{unreachable_base_url()}#m"]])
+def test_a_missing_package_is_told_with_the_file_that_needed_it(
+    cli: CommandLine, talk: Talk, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    """With a model and without; the command that installs it is told, too."""
+    for module in ("onnxruntime", "tokenizers", "minilm"):
+        monkeypatch.setitem(sys.modules, module, None)
+    file = talk("The venue has 120 seats.")
+    done = cli.run("--json", *options, "--embedder", "minilm", "ingest", str(file))
+    assert done.code == 1
+    errors = [json.loads(line)["error"] for line in done.err.splitlines()]
+    (error,) = [error for error in errors if error["type"] == "MissingPackageError"]
+    assert error["message"].startswith(str(file))
+    assert "factmem[minilm]" in error["message"]
