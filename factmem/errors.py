@@ -21,6 +21,7 @@
     │   ├── ModelUnavailableError          not reached, overloaded, out of quota or too slow; later it may do
     │   ├── ModelRefusedError              it refused, or its answer was filtered
     │   └── ModelAnswerError               its answer is not what was asked for, or was cut off
+    ├── MemoryFileError                    a file for agents, such as an AGENTS.md, cannot be read or written
     ├── MissingPackageError (ImportError)  an optional package is not installed; the text says how
     └── ProviderError
         ├── UnknownProviderError           no provider goes by this name or address
@@ -49,6 +50,7 @@ __all__ = [
     "InvalidDataError",
     "InvalidNameError",
     "InvalidVectorError",
+    "MemoryFileError",
     "MissingPackageError",
     "ModelAnswerError",
     "ModelError",
@@ -163,6 +165,18 @@ class ModelRefusedError(ModelError):
 
 class ModelAnswerError(ModelError):
     """Raised when a language model's answer is not what was asked for, also after the tries allowed, or cut off."""
+
+
+class MemoryFileError(FactMemError):
+    """Raised when a file for agents, such as an AGENTS.md, cannot be read or written as it should.
+
+    Attributes:
+        file: its path.
+    """
+
+    def __init__(self, message: str, *, file: str) -> None:
+        super().__init__(f"{file}: {message}")
+        self.file = file
 
 
 class MissingPackageError(FactMemError, ImportError):
