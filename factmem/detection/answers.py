@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue, WithJsonSchema, create_model
 
@@ -17,6 +17,12 @@ __all__ = ["answer_model", "findings_in"]
 
 # What is made here at run time, no type checker can know.
 _Dynamic: TypeAlias = Any
+
+_FEWEST_OF_ONE: Final = 2
+_FACTS_PER_CHANGE: Final = 8
+"""What there is one of at a time changes once in so many facts at most."""
+_LONGEST_TOLD: Final = 500
+"""Up to this length, a limit is told in the schema: engines that enforce it refuse large ones."""
 
 
 def _number(data: object) -> object:
@@ -68,19 +74,22 @@ class _Memory(AnswerPart):
     memory: _Text = Field(default="", description="what to remember, in one full sentence that needs no context")
 
 
-def answer_model(question: Question, *, most: int = 100) -> type[BaseModel]:
+def answer_model(question: Question, *, most: int = 100, longest: int = 10_000) -> type[BaseModel]:
     """Build the model of the answer: a list for each concept asked for, and for what else is looked for.
 
     Args:
         question: what is looked for.
-        most: how many items a list is to have at most. The schema says so, since small models repeat themselves
-            without end where it is enforced; an answer with more is read all the same.
+        most: how many items a list is to have at most; of a SINGLE concept, fewer. The schema says so, since small
+            models repeat themselves without end where it is enforced; an answer with more is read all the same.
+        longest: how many characters a quote is to have at most, and a text that is a concept's value; likewise.
     """
-    cited = _cited(question)
+    told: dict[str, JsonValue] = {"maxLength": longest} if longest <= _LONGEST_TOLD else {}
+    cited = _cited(question, told)
     fields: dict[str, _Dynamic] = {}
     for number, (name, concept) in enumerate(question.fields.items()):
-        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept))
-        fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword, most)
+        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept, told))
+        items = most if concept.fact_type is FactType.MULTIPLE else _FEWEST_OF_ONE + most // _FACTS_PER_CHANGE
+        fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword, items)
     if question.open:
         fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", "other facts about the subjects", most)
     if question.topics:
@@ -98,16 +107,20 @@ def _item(name: str, cited: type[_Cited], what: type[AnswerPart]) -> type[BaseMo
     return create_model(name, __base__=(what, cited))  # the fields of the last base come first
 
 
-def _cited(question: Question) -> type[_Cited]:
+def _cited(question: Question, told: dict[str, JsonValue]) -> type[_Cited]:
+    described = Field(default="", description=_Cited.model_fields["quote"].description, json_schema_extra=told)
+    quote: _Dynamic = (_Text, described)
     if not question.several_subjects:
-        return _Cited
+        return create_model("Cited", __base__=_Cited, quote=quote)
     schema = {"type": "string", "enum": list(question.subjects)}
     about: _Dynamic = (Annotated[str | None, WithJsonSchema(schema)], Field(default=None, description="about whom"))
-    return create_model("CitedAbout", __base__=_Cited, about=about)
+    return create_model("CitedAbout", __base__=_Cited, quote=quote, about=about)
 
 
-def _value_fields(concept: Concept[Any, Any]) -> dict[str, _Dynamic]:
+def _value_fields(concept: Concept[Any, Any], told: dict[str, JsonValue]) -> dict[str, _Dynamic]:
     value: _Dynamic = answer_type(concept.value_type)
+    if value is str:
+        value = Annotated[str, Field(json_schema_extra=told)]
     if concept.fact_type is FactType.SINGLE:
         return {"value": (value, Field(description=concept.description or concept.keyword))}
     values: _Dynamic = Annotated[list[value], BeforeValidator(_listed)]

@@ -132,7 +132,7 @@ class InstructorDetector:
         windows = windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW))
         prompts = prompts_for(question, header, windows)
         longest = max((len(window.rendered()) for window in windows), default=0)
-        answer = answer_model(question, most=_FEWEST_ITEMS + longest // _CHARS_PER_ITEM)
+        answer = answer_model(question, most=_FEWEST_ITEMS + longest // _CHARS_PER_ITEM, longest=longest)
         return _Reading(question, windows, prompts, answer, quarantined)
 
     def _detection(

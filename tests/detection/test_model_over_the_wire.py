@@ -67,6 +67,16 @@ async def test_the_schema_that_is_sent_holds_the_types_asked_for() -> None:
     assert all(part["maxItems"] < 20 for part in schema["properties"].values()), "a small model would go on for ever"
 
 
+async def test_a_short_text_has_a_short_answer() -> None:
+    """Where the schema is enforced, a small model can neither repeat one value for ever nor talk on in a quote."""
+    _, (request,) = await detected(answering(RIGHT))
+    schema = request["response_format"]["json_schema"]["schema"]
+    lists, parts = schema["properties"], schema["$defs"]
+    assert lists["seats"]["maxItems"] < lists["pets"]["maxItems"]
+    quotes = [part["properties"]["quote"] for part in parts.values() if "quote" in part["properties"]]
+    assert max(quote["maxLength"] for quote in quotes) < 500
+
+
 @pytest.mark.parametrize(
     "said",
     [
