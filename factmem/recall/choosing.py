@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from factmem.facts import STATEMENT, FactType
 from factmem.fold import Current
 from factmem.recall.corpus import Corpus
 from factmem.recall.filters import RecallFilter
-from factmem.records import Assertion
+from factmem.records import Assertion, Recorded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,14 +42,24 @@ def selected(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> NDArra
     """Return which rows count, of shape (rows,): what the viewer may see and the filter keeps."""
     import numpy as np
 
-    keep = corpus.visible(viewer) & wanted.mask(corpus.rows)
-    if not wanted.strongest:
-        return keep
-    said = [row for row, kept in zip(corpus.rows, keep, strict=True) if kept]
-    typed = (row for row in said if row.recorded.assertion.keyword != STATEMENT.keyword)
-    free = (row for row in said if row.recorded.assertion.keyword == STATEMENT.keyword)
-    standing = {row.recorded.id for row in (*chosen(typed), *free)}
-    return keep & np.fromiter((row.recorded.id in standing for row in corpus.rows), np.bool_, len(corpus.rows))
+    of_tracks = np.fromiter(map(wanted.track_test(), corpus.tracks), np.bool_, len(corpus.tracks))
+    keep: NDArray[np.bool_] = corpus.visible(viewer) & of_tracks[corpus.track_numbers]
+    if wanted.looks_at_records:
+        _narrow(keep, corpus, wanted.record_test())
+    if wanted.strongest:
+        free = np.fromiter((said.keyword == STATEMENT.keyword for said in corpus.tracks), np.bool_, len(corpus.tracks))
+        typed = np.flatnonzero(keep & ~free[corpus.track_numbers])
+        standing = {row.recorded.id for row in chosen(corpus.rows[number] for number in typed.tolist())}
+        keep[typed] = [corpus.rows[number].recorded.id in standing for number in typed.tolist()]
+    return keep
+
+
+def _narrow(keep: NDArray[np.bool_], corpus: Corpus, test: Callable[[Recorded], bool]) -> None:
+    """Put a mask out where a test fails, in place."""
+    import numpy as np
+
+    candidates = np.flatnonzero(keep)
+    keep[candidates] = [test(corpus.rows[number].recorded) for number in candidates.tolist()]
 
 
 def chosen(current: Iterable[Current]) -> Sequence[Current]:

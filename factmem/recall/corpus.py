@@ -9,6 +9,7 @@ import attrs
 
 from factmem.fold import Current
 from factmem.recall.scoring import B_CONTEXT, B_OWN, K1, idf, lexical, semantic
+from factmem.records import Assertion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +52,8 @@ class Corpus:
         owner_numbers: the number of each owner.
         timestamps: when each was said, in seconds since 1970.
         importance: of each, 0 to 1.
+        tracks: an assertion of each place and keyword that there is, to test by these alone.
+        track_numbers: which of them each row is like.
     """
 
     rows: Sequence[Current]
@@ -58,6 +61,8 @@ class Corpus:
     owner_numbers: Mapping[str | None, int]
     timestamps: NDArray[np.float64]
     importance: NDArray[np.float64]
+    tracks: Sequence[Assertion]
+    track_numbers: NDArray[np.intp]
     _vectors: NDArray[np.float32] = attrs.field(alias="vectors")
     _postings: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] = attrs.field(alias="postings")
     _session: NDArray[np.int64] = attrs.field(alias="session")
@@ -93,6 +98,8 @@ class Corpus:
             if document.vector is not None:
                 vectors[row] = document.vector
         said = [row.recorded.assertion for row in rows]
+        tracks: dict[tuple[object, ...], tuple[int, Assertion]] = {}
+        numbers = [tracks.setdefault((*item.place.key, item.keyword), (len(tracks), item))[0] for item in said]
         own = np.array([len(document.terms) for document in documents], dtype=np.float64)
         return cls(
             rows=rows,
@@ -100,6 +107,8 @@ class Corpus:
             owner_numbers=owner_numbers,
             timestamps=np.array([item.timestamp.timestamp() for item in said], dtype=np.float64),
             importance=np.array([item.details.importance for item in said], dtype=np.float64),
+            tracks=[item for _, item in tracks.values()],
+            track_numbers=np.array(numbers, dtype=np.intp),
             vectors=vectors,
             postings=_postings([document.terms for document in documents], terms),
             session=session,

@@ -5,21 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.fold import Current
 from factmem.records import Assertion, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of, text
 from factmem.values import Json, canonical_bytes, check_json
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = ["MetadataCondition", "MetadataOperator", "RecallFilter"]
 
@@ -188,31 +182,41 @@ class RecallFilter:
     @property
     def empty(self) -> bool:
         """Whether it keeps everything."""
-        return not self._tests()
+        return not (self._tests_of_tracks() or self._tests_of_records())
 
     def keeps(self, recorded: Recorded) -> bool:
         """Whether an assertion passes."""
-        return all(test(recorded) for test in self._tests())
+        return self.track_test()(recorded.assertion) and self.record_test()(recorded)
 
-    def mask(self, rows: Sequence[Current]) -> NDArray[np.bool_]:
-        """Return which rows pass, of shape (rows,)."""
-        import numpy as np
+    def track_test(self) -> Callable[[Assertion], bool]:
+        """Return what tells by an assertion's place and keyword alone whether it may pass."""
+        tests = self._tests_of_tracks()
+        return lambda said: all(test(said) for test in tests)
 
-        tests = self._tests()
-        if not tests:
-            return np.ones(len(rows), dtype=np.bool_)
-        passed = (all(test(row.recorded) for test in tests) for row in rows)
-        return np.fromiter(passed, dtype=np.bool_, count=len(rows))
+    def record_test(self) -> Callable[[Recorded], bool]:
+        """Return what tells whether an assertion of such a place and keyword passes."""
+        tests = self._tests_of_records()
+        return lambda recorded: all(test(recorded) for test in tests)
 
-    def _tests(self) -> list[Callable[[Recorded], bool]]:
+    @property
+    def looks_at_records(self) -> bool:
+        """Whether place and keyword alone do not tell what passes."""
+        return bool(self._tests_of_records())
+
+    def _tests_of_tracks(self) -> list[Callable[[Assertion], bool]]:
         about = {subject.key for subject in self.subjects}
-        equal = [MetadataCondition(key, value) for key, value in self.metadata.items()]
-        said: list[tuple[bool, Callable[[Assertion], bool]]] = [
+        tests: list[tuple[bool, Callable[[Assertion], bool]]] = [
             (self.scope is not None, self._in_scope),
             (self.subject is not None, lambda it: it.place.subject.key == (self.subject and self.subject.key)),
             (bool(about), lambda it: it.place.subject.key in about),
             (self.within is not None, lambda it: self.within is None or self.within(it.place.scope)),
             (bool(self.keywords), lambda it: it.keyword in self.keywords),
+        ]
+        return [test for wanted, test in tests if wanted]
+
+    def _tests_of_records(self) -> list[Callable[[Recorded], bool]]:
+        equal = [MetadataCondition(key, value) for key, value in self.metadata.items()]
+        said: list[tuple[bool, Callable[[Assertion], bool]]] = [
             (bool(self.categories), lambda it: any(item in self.categories for item in it.details.categories)),
             (bool(self.topics), lambda it: any(item in self.topics for item in it.details.topics)),
             (bool(self.sources), lambda it: it.details.source in self.sources),
