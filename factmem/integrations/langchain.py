@@ -1,0 +1,321 @@
+"""Memory in agents of LangChain: a middleware, and the messages of ``langchain_core``.
+
+Memory can be put into ``create_agent``, and into factories like it that take ``middleware=``::
+
+    make_agent = install(AgentMemory, into=create_agent, store="sqlite-vec:facts.db", agent_name="planner")
+    agent = make_agent("openai:gpt-5.5", tools=[...])
+    await agent.ainvoke({"messages": "Where do I live?"}, context={"user_id": "alice", "session_id": "monday"})
+
+`FactMemMiddleware` is what that adds, as the last and so the innermost of the agent's middleware; hand it
+in yourself where you want another order, or ``tools=True``, which lets the model recall, save and forget.
+
+Whom a run works for is read from ``user_id`` and ``session_id`` (or ``thread_id``) of the run's context, be
+that a mapping or an object, and where it says nothing, of ``configurable`` in the run's config; what
+`AgentMemory.run` says goes before both. A server should put the user that it has authenticated into the
+context, and not leave ``configurable`` to its clients.
+
+What is known is looked up when a run begins and enters requests only. It never gets into the messages of
+the agent's state, nor into a checkpoint, so a thread that goes on next week is told what is known then.
+After a run that ended well its messages are handed over to be learnt from. ``invoke`` and ``stream`` need a
+memory of its own thread, which every address and provider gets; ``ainvoke`` and ``astream`` take an open
+`Memory` as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, NotRequired, TypeVar, cast
+
+import attrs
+
+from factmem.abc import MEMORY_ROLE, Message
+from factmem.agent import (
+    MEMORY_NAME,
+    TOOL_NAMES,
+    AgentMemory,
+    HostIntegration,
+    MemoryBlock,
+    MemoryRun,
+    MemoryTools,
+    RunIdentity,
+    SavingTime,
+    spoken,
+    told,
+)
+from factmem.agent.holding import HeldOpen
+from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
+from factmem.memory import Memory
+
+try:
+    from langchain.agents.middleware.types import (
+        AgentMiddleware,
+        AgentState,
+        ExtendedModelResponse,
+        ModelRequest,
+        ModelResponse,
+        PrivateStateAttr,
+    )
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        ChatMessage,
+        FunctionMessage,
+        HumanMessage,
+        RemoveMessage,
+        ToolMessage,
+    )
+    from langchain_core.runnables import ensure_config
+    from langchain_core.tools import BaseTool, StructuredTool
+    from langchain_core.tools.base import create_schema_from_function
+    from langgraph.channels import UntrackedValue
+    from langgraph.runtime import Runtime, get_runtime
+except ModuleNotFoundError as error:
+    raise MissingPackageError("langchain", extra="langchain") from error
+
+__all__ = [
+    "FactMemMiddleware",
+    "LangChainFormat",
+    "MemoryState",
+    "identity_of",
+    "install_into_factory",
+    "integration",
+    "memory_tools",
+]
+
+FactoryT = TypeVar("FactoryT", bound=Callable[..., Any])
+
+_MARK: Final = "factmem"
+_MINTED: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+class LangChainFormat:
+    """Histories of ``langchain_core`` messages. What memory put in is marked in ``additional_kwargs``.
+
+    Only the user's messages keep their ids, and of these only those that the program gave them: LangGraph
+    mints one for each message that comes without, a new one each time the same history is handed in.
+    Other messages are known by what they say. What a middleware of LangChain wrote in the user's name,
+    such as the summary of what it left out, counts as instructions and is not learnt from.
+    """
+
+    def messages(self, native: BaseMessage) -> Sequence[Message]:
+        """See `HistoryFormat.messages`."""
+        text = str(native.text)
+        if isinstance(native, RemoveMessage) or not text.strip():
+            return ()
+        role = _role(native)
+        id = native.id if role == "user" and native.id and not _MINTED.fullmatch(native.id) else None
+        return (Message(content=text, role=role, name=native.name, id=id),)
+
+    def calls(self, native: BaseMessage) -> bool:
+        """See `HistoryFormat.calls`."""
+        return isinstance(native, AIMessage) and bool(native.tool_calls)
+
+    def memory(self, block: MemoryBlock) -> BaseMessage:
+        """See `HistoryFormat.memory`."""
+        return HumanMessage(block.text, id=MEMORY_NAME, additional_kwargs={_MARK: MEMORY_ROLE})
+
+    def summary(self, text: str) -> BaseMessage:
+        """See `HistoryFormat.summary`."""
+        return AIMessage(text)
+
+
+def _role(native: BaseMessage) -> str:
+    match native:
+        case HumanMessage():
+            said = native.additional_kwargs
+            if said.get(_MARK) == MEMORY_ROLE or native.name == MEMORY_NAME:
+                return MEMORY_ROLE
+            return "system" if said.get("lc_source") else "user"
+        case AIMessage():
+            return "assistant"
+        case ToolMessage() | FunctionMessage():
+            return "tool"
+        case ChatMessage():
+            return native.role
+        case _:
+            return native.type
+
+
+_FORMAT: Final = LangChainFormat()
+
+
+def identity_of(context: object, config: Mapping[str, Any] | None = None) -> RunIdentity:
+    """Return whom a run of LangGraph or LangChain works for.
+
+    Args:
+        context: the run's context: a mapping, an object, or None.
+        config: the run's config; that of the runnable at hand if None.
+
+    Raises:
+        InvalidNameError: an id is not legal.
+    """
+    configurable = (ensure_config() if config is None else config).get("configurable") or {}
+
+    def said(*names: str) -> str | None:
+        found = (_of(source, name) for source in (context, configurable) for name in names)
+        return next((str(value) for value in found if value is not None), None)
+
+    return RunIdentity(user_id=said("user_id"), session_id=said("session_id", "thread_id"))
+
+
+def _of(source: object, name: str) -> object:
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+class _Told:
+    """What one run is told. A state that is streamed, logged or traced shows nothing of it."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: MemoryBlock) -> None:
+        self.block = block
+
+    def __repr__(self) -> str:
+        return "<memory>"
+
+
+class MemoryState(AgentState[Any]):
+    """What `FactMemMiddleware` adds to an agent's state: nothing that is given in, returned or checkpointed."""
+
+    factmem_told: NotRequired[Annotated[_Told, UntrackedValue, PrivateStateAttr]]
+
+
+class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
+    """Tells an agent what is known, in requests only, and hands over what was said.
+
+    See `factmem.integrations.langchain`.
+
+    Args:
+        memory: the memory.
+        tools: whether the model gets the tools ``recall_memory``, ``save_memory`` and ``forget_memory``.
+    """
+
+    state_schema = MemoryState
+
+    def __init__(self, memory: AgentMemory, *, tools: bool = False) -> None:
+        self.memory: Final = memory
+        self.tools = memory_tools(memory) if tools else []
+
+    def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Look up what is known."""
+        return {"factmem_told": _Told(self._run(runtime).load_blocking(_spoken(state)))}
+
+    async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Look up what is known."""
+        return {"factmem_told": _Told(await self._run(runtime).load(_spoken(state)))}
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]:
+        """Tell what is known, in this request."""
+        state = cast("MemoryState", request.state)
+        known = state.get("factmem_told")
+        # A run that was interrupted goes on without its beginning.
+        block = known.block if known else self._run(request.runtime).load_blocking(_spoken(state))
+        return handler(_telling(request, block))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]:
+        """Tell what is known, in this request."""
+        state = cast("MemoryState", request.state)
+        known = state.get("factmem_told")
+        block = known.block if known else await self._run(request.runtime).load(_spoken(state))
+        return await handler(_telling(request, block))
+
+    def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
+        """Hand over what was said, after a run that ended well."""
+        if self._saves:
+            self._run(runtime).save_blocking(_spoken(state))
+
+    async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
+        """Hand over what was said, after a run that ended well."""
+        if self._saves:
+            await self._run(runtime).save(_spoken(state))
+
+    @property
+    def _saves(self) -> bool:
+        return self.memory.config.saving.when is SavingTime.AFTER_RUN
+
+    def _run(self, runtime: Runtime[Any]) -> MemoryRun:
+        return self.memory.for_run(identity_of(runtime.context))
+
+
+def _spoken(state: MemoryState) -> list[Message]:
+    return spoken(_FORMAT, state["messages"])
+
+
+def _telling(request: ModelRequest[Any], block: MemoryBlock) -> ModelRequest[Any]:
+    messages: list[Any] = told(_FORMAT, request.messages, block)
+    return request.override(messages=messages)
+
+
+def memory_tools(memory: AgentMemory) -> list[BaseTool]:
+    """Return the tools ``recall_memory``, ``save_memory`` and ``forget_memory``.
+
+    Any agent of LangChain or LangGraph takes them. Each call works for whom the run at hand works for.
+
+    Args:
+        memory: the memory.
+    """
+    return [_tool(memory, name) for name in TOOL_NAMES]
+
+
+def _tool(memory: AgentMemory, name: str) -> BaseTool:
+    method: Callable[..., Awaitable[str]] = getattr(MemoryTools, name)
+    schema = create_schema_from_function(name, method, parse_docstring=True)
+
+    async def call(**arguments: Any) -> str:
+        return await method(memory.for_run(_identity_here()).tools, **arguments)
+
+    def call_blocking(**arguments: Any) -> str:
+        run = memory.for_run(_identity_here())
+
+        async def called(opened: Memory) -> str:
+            return await method(attrs.evolve(run, held=HeldOpen(opened)).tools, **arguments)
+
+        return run.held.use_blocking(called)
+
+    return StructuredTool(
+        name=name, description=schema.__doc__ or name, args_schema=schema, func=call_blocking, coroutine=call
+    )
+
+
+def _identity_here() -> RunIdentity:
+    """Whom the run at hand works for, if there is one."""
+    try:
+        runtime: Runtime[Any] | None = get_runtime()
+    except RuntimeError:
+        runtime = None
+    return identity_of(None if runtime is None else runtime.context)
+
+
+def install_into_factory(memory: AgentMemory, factory: FactoryT) -> FactoryT:
+    """Return a function that makes agents as another one does, each with a memory.
+
+    Args:
+        memory: the memory.
+        factory: ``create_agent``, or anything that takes ``middleware`` by name as it does.
+
+    Raises:
+        CapabilityError: it takes no middleware.
+    """
+    if not callable(factory) or "middleware" not in inspect.signature(factory).parameters:
+        raise CapabilityError(
+            f"memory cannot be put into a {type(factory).__name__}: install it into create_agent, and make the "
+            "agent with what that returns; or give FactMemMiddleware to the agent"
+        )
+
+    @functools.wraps(factory)
+    def made(*arguments: Any, middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (), **settings: Any) -> Any:
+        if any(isinstance(one, FactMemMiddleware) for one in middleware):
+            raise InvalidDataError("this agent has a memory already: install one, or give it a FactMemMiddleware")
+        return factory(*arguments, middleware=[*middleware, FactMemMiddleware(memory)], **settings)
+
+    return cast("FactoryT", made)
+
+
+integration: Final = HostIntegration(install=install_into_factory, history=_FORMAT)
