@@ -1,0 +1,351 @@
+"""pydantic-ai: what a model is told, what a result's history holds, and what is learnt from a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from pydantic_ai import Agent, RunContext, ToolReturn
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from factmem import Memory, MemoryScope, Message, SingleFact
+from factmem.abc import MEMORY_ROLE
+from factmem.agent import (
+    USER,
+    AgentMemory,
+    AgentMemoryConfig,
+    FailurePolicy,
+    Hooks,
+    Loading,
+    MemoryBlock,
+    RunIdentity,
+    Saving,
+    SavingTime,
+    install,
+    told,
+)
+from factmem.errors import CapabilityError, ProviderClosedError
+from factmem.integrations.pydantic_ai import AgentWithMemory, MemoryCapability, PydanticAIFormat
+from factmem.testing import HashEmbedder
+from tests.agent.installed import memory_over, plugin
+from tests.memory.telling import CITY, words
+
+ALICE = SimpleNamespace(user_id="alice", session_id="monday")
+ASKED = "Where do I live?"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The framework runs on asyncio alone."""
+    return "asyncio"
+
+
+class Heard:
+    """A model that notes what it was asked, and answers."""
+
+    def __init__(self, answer: str = "Very well.") -> None:
+        self.requests: list[list[ModelMessage]] = []
+        self.instructions: list[str | None] = []
+        self.answer = answer
+
+    def model(self) -> FunctionModel:
+        return FunctionModel(self._respond, stream_function=self._stream)
+
+    @property
+    def shown(self) -> list[str]:
+        """The prompts of each request, the system's and the users', in their order."""
+        return [
+            "|".join(str(getattr(part, "content", "")) for message in request for part in message.parts)
+            for request in self.requests
+        ]
+
+    def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.requests.append(messages)
+        self.instructions.append(info.instructions)
+        answered = any(isinstance(part, ToolReturnPart) for message in messages for part in message.parts)
+        if info.function_tools and not answered:
+            return ModelResponse(parts=[ToolCallPart(info.function_tools[0].name, {})])
+        return ModelResponse(parts=[TextPart(self.answer)])
+
+    async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        self.requests.append(messages)
+        for word in self.answer.split(" "):
+            yield f"{word} "
+
+
+async def knowing(memory: Memory, city: str = "Oslo", name: str = "alice") -> AgentMemory:
+    await memory.save(SingleFact(CITY, city), subject=USER.individual(name), scope=MemoryScope.agent("clerk"))
+    return plugin(memory)
+
+
+async def test_what_is_known_stands_before_the_prompt_and_after_the_system_prompt_in_the_request_alone() -> None:
+    heard = Heard()
+    async with memory_over() as memory:
+        agent = install(
+            await knowing(memory), into=Agent(heard.model(), system_prompt="You are a clerk.", instructions="Be brief.")
+        )
+        result = await agent.run(ASKED, deps=ALICE)
+    (shown,) = heard.shown
+    assert shown.startswith("You are a clerk.|<memory>")
+    assert shown.endswith(f"</memory>|{ASKED}")
+    assert "Oslo" in shown
+    assert heard.instructions == ["Be brief."], "what is known is no instruction"
+    assert b"Oslo" not in ModelMessagesTypeAdapter.dump_json(result.all_messages())
+    assert [type(part).__name__ for part in result.all_messages()[0].parts] == ["SystemPromptPart", "UserPromptPart"]
+
+
+async def test_each_request_of_a_run_is_told_once_and_no_answer_of_a_tool_is_parted_from_its_call() -> None:
+    """A tool may add words to its answer, which stand in the user's role."""
+    heard = Heard()
+    agent = Agent(heard.model())
+
+    @agent.tool_plain
+    def look_up() -> ToolReturn[str]:
+        """Look at the page."""
+        return ToolReturn("a page", content=["I live in Paris."])
+
+    async with memory_over() as memory:
+        installed = install(await knowing(memory), into=agent)
+        await installed.run(ASKED, deps=ALICE)
+        assert [shown.count("<memory>") for shown in heard.shown] == [1, 1]
+        kinds = [type(part).__name__ for message in heard.requests[1] for part in message.parts]
+        assert kinds[:4] == ["UserPromptPart", "UserPromptPart", "ToolCallPart", "ToolReturnPart"]
+        assert "I live in Paris." not in words(await memory.list_records()), "nor are its words the user's"
+
+
+async def test_the_next_run_over_the_same_history_is_told_what_is_known_by_then() -> None:
+    heard = Heard()
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent(heard.model()))
+        first = await agent.run(ASKED, deps=ALICE)
+        await knowing(memory, "Rome")
+        await agent.run("And now?", deps=ALICE, message_history=first.all_messages())
+    assert "Rome" in heard.shown[1]
+    assert "Oslo" not in heard.shown[1]
+    assert heard.shown[1].count("<memory>") == 1
+
+
+async def test_the_agent_that_was_given_stays_as_it_was() -> None:
+    heard = Heard()
+    async with memory_over() as memory:
+        agent = Agent(heard.model(), name="clerk")
+        installed = install(await knowing(memory), into=agent)
+        assert isinstance(installed, AgentWithMemory)
+        assert installed.name == "clerk"
+        await agent.run("I live in Bern.", deps=ALICE)
+        assert words(await memory.list_records()) == []
+    assert "<memory>" not in heard.shown[0]
+
+
+async def test_tools_may_be_added_to_an_agent_that_has_a_memory() -> None:
+    async with memory_over() as memory:
+        installed: Any = install(plugin(memory), into=Agent(TestModel()))
+
+        def ring() -> str:
+            return "rang"
+
+        installed.tool_plain(ring)
+        assert "rang" in (await installed.run("Ring.")).output
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = installed.no_such
+
+
+async def test_a_run_is_learnt_from_once_it_ended_well() -> None:
+    async with memory_over() as memory:
+        agent = install(plugin(memory), into=Agent(Heard().model()))
+        first = await agent.run("I live in Bern.", deps=ALICE)
+        assert words(await memory.list_records()) == ["I live in Bern.", "Very well."]
+        await agent.run("Thanks.", deps=ALICE, message_history=first.all_messages())
+        records = await memory.list_records()
+        assert words(records) == ["I live in Bern.", "Thanks.", "Very well."]
+        assert {item.conversation_id for record in records for item in record.evidence} == {"monday"}
+        assert {str(record.subject) for record in records} == {"user:alice"}
+
+
+async def test_streamed_runs_are_told_and_learnt_from() -> None:
+    heard = Heard()
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent(heard.model()))
+        async with agent.run_stream("I have a cat.", deps=ALICE) as streamed:
+            assert (await streamed.get_output()).strip() == "Very well."
+        async with agent.iter("I have a dog.", deps=ALICE) as run:
+            async for _ in run:
+                pass
+        assert {"I have a cat.", "I have a dog."} <= set(words(await memory.list_records()))
+    assert ["Oslo" in shown for shown in heard.shown] == [True, True]
+
+
+async def test_a_run_that_is_left_before_its_end_is_not_learnt_from() -> None:
+    async with memory_over() as memory:
+        agent = install(plugin(memory), into=Agent(Heard().model()))
+        async with agent.iter("I have a cat.", deps=ALICE) as run:
+            async for _ in run:
+                break
+        assert words(await memory.list_records()) == []
+
+
+def test_runs_without_an_event_loop_are_told_and_learnt_from() -> None:
+    """The memory lives in a thread of its own, so that it outlives the loop of each run."""
+    heard = Heard()
+    config = AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk")
+    memory = AgentMemory(config)
+    agent = install(memory, into=Agent(heard.model()))
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        agent.run_sync("I live in Bern.", deps=ALICE)
+        agent.run_sync(ASKED, deps=SimpleNamespace(user_id="alice", session_id="tuesday"))
+    finally:
+        loop.close()
+        memory.close()
+    assert "I live in Bern." in heard.shown[1]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled: bool) -> None:
+    async def fail(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if cancelled:
+            scope.cancel()
+            await anyio.sleep_forever()
+        raise OSError("the model is away")
+
+    history: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart("Hello.")]),
+        ModelResponse(parts=[TextPart("Hi.")]),
+    ]
+    before = ModelMessagesTypeAdapter.dump_json(history)
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent(FunctionModel(fail)))
+        with anyio.CancelScope() as scope:
+            with pytest.raises((OSError, asyncio.CancelledError)) as raised:
+                await agent.run(ASKED, deps=ALICE, message_history=history)
+            if cancelled:
+                raise raised.value
+        assert scope.cancelled_caught is cancelled
+        assert [record.value for record in await memory.list_records()] == ["Oslo"]
+    assert ModelMessagesTypeAdapter.dump_json(history) == before
+
+
+async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says_otherwise() -> None:
+    loud, quiet = (
+        AgentMemory(AgentMemoryConfig(store="memory:", loading=Loading(on_failure=policy)))
+        for policy in (FailurePolicy.RAISE, FailurePolicy.LOG)
+    )
+    await loud.aclose()
+    await quiet.aclose()
+    with pytest.raises(ProviderClosedError):
+        await install(loud, into=Agent(TestModel())).run(ASKED)
+    assert (await install(quiet, into=Agent(TestModel(custom_output_text="Hi."))).run(ASKED)).output == "Hi."
+
+
+async def test_a_run_says_whom_it_works_for_and_the_program_goes_before_it() -> None:
+    """By default the deps do, and pydantic-ai's own id names the conversation."""
+    ids: list[Any] = []
+
+    async def note(identity: RunIdentity, history: Sequence[Message]) -> bool:
+        ids.append((identity.user_id, identity.session_id))
+        return False
+
+    async with memory_over() as store:
+        memory = plugin(store, hooks=Hooks(before_load=note))
+        agent = install(memory, into=Agent(TestModel()))
+        await agent.run(ASKED, deps=SimpleNamespace(user_id=7, session_id="monday"))
+        await agent.run(ASKED, deps={"user_id": "bob"}, conversation_id="c1")
+        with memory.run("carol"):
+            await agent.run(ASKED, deps=ALICE)
+
+        def by_metadata(ctx: RunContext[Any]) -> RunIdentity:
+            return RunIdentity(user_id=str((ctx.metadata or {})["tenant"]))
+
+        own = Agent(TestModel(), capabilities=[MemoryCapability(memory, identity=by_metadata)])
+        await own.run(ASKED, metadata={"tenant": "dora"})
+    assert ids == [("7", "monday"), ("bob", "c1"), ("carol", "monday"), ("dora", None)]
+
+
+async def test_tools_are_offered_when_they_are_asked_for_and_see_what_their_user_may_see() -> None:
+    asked: list[AgentInfo] = []
+
+    def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked.append(info)
+        if len(asked) == 1:
+            return ModelResponse(parts=[ToolCallPart("recall_memory", {"query": "city"})])
+        return ModelResponse(parts=[TextPart("Done.")])
+
+    async with memory_over() as store:
+        memory = await knowing(store)
+        await knowing(store, "Bern", "bob")
+        agent = Agent(FunctionModel(respond), capabilities=[MemoryCapability(memory, tools=True)])
+        result = await agent.run(ASKED, deps=ALICE)
+        installed = install(memory, into=Agent(TestModel(call_tools=[])))
+        assert isinstance(installed, AgentWithMemory)
+        assert installed.capability.get_toolset() is None, "an agent grows no tools unasked"
+    assert [tool.name for tool in asked[0].function_tools] == ["recall_memory", "save_memory", "forget_memory"]
+    (answer,) = [part for message in result.all_messages() for part in message.parts if type(part) is ToolReturnPart]
+    assert "Oslo" in str(answer.content)
+    assert "Bern" not in str(answer.content)
+
+
+async def test_a_memory_that_is_installed_twice_tells_once_and_what_the_run_names_goes_first() -> None:
+    heard = Heard()
+    async with memory_over() as store, memory_over() as other:
+        memory = await knowing(store)
+        agent = install(
+            memory, into=install(memory, into=Agent(heard.model(), capabilities=[MemoryCapability(memory)]))
+        )
+        await agent.run(ASKED, deps=ALICE)
+        await agent.run(ASKED, deps=ALICE, capabilities=[MemoryCapability(await knowing(other, "Rome"))])
+    assert [shown.count("<memory>") for shown in heard.shown] == [1, 1]
+    assert ["Oslo" in shown for shown in heard.shown] == [True, False]
+
+
+async def test_nothing_is_handed_over_where_the_program_does_it() -> None:
+    async with memory_over() as store:
+        memory = plugin(store, saving=Saving(when=SavingTime.MANUALLY))
+        result = await install(memory, into=Agent(TestModel())).run("I live in Bern.", deps=ALICE)
+        assert words(await store.list_records()) == []
+        await memory.save_facts_from_history(result.all_messages())
+        assert "I live in Bern." in words(await store.list_records())
+
+
+def test_histories_are_read_with_their_speakers_and_what_memory_put_in_survives_being_stored() -> None:
+    form = PydanticAIFormat()
+    history: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart(["Look:", BinaryContent(b"x", media_type="image/png")])]),
+        ModelResponse(parts=[ThinkingPart("hm"), TextPart("A cat."), ToolCallPart("look", {})]),
+        ModelRequest(parts=[ToolReturnPart("look", {"page": 1}, "1")]),
+        ModelResponse(parts=[TextPart("Broken o")], state="interrupted"),
+        form.summary("All of it."),
+    ]
+    block = MemoryBlock(text="<memory/>", records=(object(),))  # type: ignore[arg-type]
+    stored = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(told(form, history, block)))
+    said = [(message.role, message.content) for native in stored for message in form.messages(native)]
+    assert said == [
+        (MEMORY_ROLE, "<memory/>"),
+        ("user", "Look:"),
+        ("assistant", "A cat."),
+        ("tool", '{"page":1}'),
+        ("assistant", "All of it."),
+    ]
+    assert [form.calls(native) for native in stored] == [False, False, True, False, False, False]
+
+
+def test_memory_is_put_into_agents_alone() -> None:
+    with pytest.raises(CapabilityError, match="not into a TestModel"):
+        install(AgentMemory, into=TestModel())
