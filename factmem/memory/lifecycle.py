@@ -100,7 +100,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
 
         Args:
             record_id: which record.
-            value: its new value, said now.
+            value: its new value, said now, or when the present one was said if that is later.
             importance: from 0 to 1.
             categories: labels, in place of the present ones.
             topics: in place of the present ones.
@@ -167,7 +167,8 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         return expires_at(self._writing.ttl, TtlOperation.UPDATE, now) or present
 
     def _said_now(self, said: Assertion, previous: FactRecord[Any], value: Any) -> Assertion:
-        fact = previous.concept.fact([value], timestamp=self._reading.clock())
+        # A record whose time lies ahead, of another machine's clock, is updated none the less.
+        fact = previous.concept.fact([value], timestamp=max(self._reading.clock(), previous.timestamp))
         return attrs.evolve(
             said,
             data=encode_value(fact.values[0], previous.concept.value_type),

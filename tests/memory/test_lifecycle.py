@@ -80,6 +80,14 @@ async def test_labels_belong_to_one_revision(memory: Memory, clock: FakeClock) -
     assert [item.value for item in await memory.history(CITY, labels={"run": "7"})] == ["Faro"]
 
 
+async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: Memory, clock: FakeClock) -> None:
+    """Another machine's clock may go before this one's, by as much as the skew that a memory allows."""
+    fact = SingleFact(CITY, "Porto", timestamp=clock() + dt.timedelta(minutes=2))
+    (record,) = await memory.save(fact, subject=USER)
+    change = await memory.update(record.id, value="Faro")
+    assert (change.record.value, await city(memory)) == ("Faro", "Faro")
+
+
 async def test_a_record_let_in_from_quarantine_can_be_updated(provider: AgentMemoryProvider, memory: Memory) -> None:
     """The update is not quarantined again for the origin of what it updates."""
     record = await quarantined(memory)
