@@ -1,0 +1,166 @@
+"""Facts in a managed block of an AGENTS.md: written for people and agents, and read back when they edit it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Clock, system_clock
+from factmem.agent.agents_md.applying import Hand, applied
+from factmem.agent.agents_md.block import Block, block_in, written_into
+from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
+from factmem.agent.agents_md.page import Page, bullets_in, page_of
+from factmem.agent.agents_md.reconciling import Edits, reconciled
+from factmem.errors import InvalidDataError, StateConflictError
+from factmem.facts import Concept
+from factmem.memory import Memory
+from factmem.records import Change, FactRecord, Origin, Place
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+__all__ = ["AgentsMdFacts"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@attrs.frozen
+class _Standing:
+    """A file as it stands, and what is known."""
+
+    path: Path
+    content: Content | None
+    text: str = attrs.field(repr=False)
+    block: Block | None
+    records: dict[str, FactRecord[Any]] = attrs.field(repr=False)
+    page: Page
+
+
+@attrs.frozen
+class AgentsMdFacts:
+    """Facts in a managed block of an AGENTS.md, as bullets that people and agents read and edit.
+
+    ::
+
+        facts = AgentsMdFacts(memory, "AGENTS.md", subjects=[USER], scope="/product/alpha")
+        await facts.sync()
+
+    The block stands between two HTML comments, the second of which says which records the bullets are.
+    Not a byte of the file outside of it is touched. A bullet that was edited updates its record, one that
+    was taken out retracts it, and a new one becomes a fact of the concept that it names
+    (``- **city**: Rome``), or else a statement. The dates in bullets are told, not read.
+
+    Attributes:
+        memory: the memory, or a view of it: nothing else is shown or changed.
+        path: the file; ``~`` is expanded. It is made if it is not there.
+        subjects: whom the facts are about; what stands before any heading is about the first of them.
+        scope: where they hold, the subtree included; also where something may be added. All of the
+            memory if None.
+        concepts: those that a new bullet may name, beside those in use.
+        origin: whose words the file's are. What one that is not trusted adds or edits goes into
+            quarantine, and nothing can be taken out.
+        private: whether what is added is for the memory's viewer alone.
+        limit: how many facts are shown, the newest first.
+        follow_links: whether the file may be a symbolic link.
+        clock: the present.
+    """
+
+    memory: Memory
+    path: str | os.PathLike[str]
+    subjects: Sequence[MemorySubject] = attrs.field(
+        default=(MemorySubject.EVERYTHING,), converter=tuple[MemorySubject, ...], kw_only=True
+    )
+    scope: MemoryScope | str | None = attrs.field(default=None, kw_only=True)
+    concepts: Sequence[Concept[Any, Any]] = attrs.field(
+        default=(), converter=tuple[Concept[Any, Any], ...], kw_only=True
+    )
+    origin: Origin = attrs.field(default=Origin.USER, kw_only=True)
+    private: bool = attrs.field(default=False, kw_only=True)
+    limit: int = attrs.field(default=200, kw_only=True)
+    follow_links: bool = attrs.field(default=False, kw_only=True)
+    clock: Clock = attrs.field(default=system_clock, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.subjects:
+            raise InvalidDataError("say whom the facts are about", path="$.subjects")
+
+    async def sync(self) -> tuple[Change, ...]:
+        """Read back what was edited, then write the block as it is then; return what was changed in memory.
+
+        Raises:
+            StateConflictError: what was edited has changed in memory as well, and nothing was done; or the
+                file was written meanwhile, and is as it was left; what was read back is in memory.
+            InvalidDataError: the block holds something that cannot be read back; the text names the line.
+            CodecError: the file is not UTF-8, or the markers of the block are damaged.
+            MemoryFileError: the file cannot be read or written.
+        """
+        standing = await self._standing()
+        changes = await self._applied(standing)
+        if changes:
+            standing = attrs.evolve(standing, **await self._known())
+        await self._write(standing)
+        return changes
+
+    async def read_back(self) -> tuple[Change, ...]:
+        """Change in memory what was edited in the file, and leave the file as it is; see `sync`.
+
+        Edits that were read back before change nothing.
+        """
+        return await self._applied(await self._standing())
+
+    async def write(self) -> None:
+        """Write the block as memory has it; see `sync`.
+
+        Raises:
+            StateConflictError: the block has edits that were not read back, which would be lost.
+        """
+        standing = await self._standing()
+        if self._edits(standing):
+            raise StateConflictError(f"{standing.path}: facts were edited here: read them back first, or sync")
+        await self._write(standing)
+
+    async def _standing(self) -> _Standing:
+        path = expanded(self.path)
+        content = await to_thread.run_sync(lambda: read_file(path, follow_links=self.follow_links))
+        text = "" if content is None else decoded(content.data, str(path))
+        return _Standing(path, content, text, block_in(text, str(path)), **await self._known())
+
+    async def _known(self) -> dict[str, Any]:
+        records = await self.memory.list_records(scope=self.scope, subjects=self.subjects)
+        scope = MemoryScope.parse(self.scope) if isinstance(self.scope, str) else self.scope
+        homes = [Place(subject, scope or MemoryScope.CROSS_PRODUCT) for subject in self.subjects]
+        page = page_of(records, homes, limit=self.limit)
+        return {"records": {record.id: record for record in records}, "page": page}
+
+    async def _applied(self, standing: _Standing) -> tuple[Change, ...]:
+        hand = Hand(origin=self.origin, source=str(standing.path), private=self.private, clock=self.clock)
+        return await applied(self.memory, self._edits(standing), hand)
+
+    def _edits(self, standing: _Standing) -> Edits:
+        if standing.block is None:
+            return Edits()
+        concepts = {concept.keyword: concept for concept in self.concepts}
+        try:
+            return reconciled(
+                standing.block.shown,
+                bullets_in(standing.block.text, standing.page.places),
+                page=standing.page,
+                records=standing.records,
+                concepts=concepts,
+            )
+        except (InvalidDataError, StateConflictError) as error:
+            raise type(error)(f"{standing.path}, block of facts: {error}") from None
+
+    async def _write(self, standing: _Standing) -> None:
+        text = written_into(standing.text, standing.block, standing.page)
+        if text == standing.text:
+            return
+        before = standing.content
+        data = text.encode()
+        if before is not None and before.data.startswith(_BOM):
+            data = _BOM + data
+        await to_thread.run_sync(lambda: replace_file(standing.path, data, before, follow_links=self.follow_links))

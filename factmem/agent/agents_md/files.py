@@ -1,0 +1,158 @@
+"""Reading and writing one file, so that it is read whole, replaced at once, and never by way of a link."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from factmem.errors import CodecError, InvalidDataError, MemoryFileError, StateConflictError
+
+__all__ = ["Content", "decoded", "expanded", "read_file", "replace_file"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_OPEN: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NEW_MODE: Final = 0o644
+
+
+@attrs.frozen(kw_only=True)
+class Content:
+    """What was read of a file.
+
+    Attributes:
+        data: its bytes, from the beginning.
+        size: how many bytes the whole file has.
+        mode: its permissions.
+    """
+
+    data: bytes = attrs.field(repr=False)
+    size: int
+    mode: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether there is more than was read."""
+        return self.size > len(self.data)
+
+
+def expanded(path: str | os.PathLike[str], folder: Path | None = None) -> Path:
+    """Return a path with ``~`` expanded; a relative one is below a folder, or else the working directory.
+
+    Raises:
+        InvalidDataError: ``~`` names nobody whose home is known, or the path is empty or holds a NUL.
+    """
+    written = os.fspath(path)
+    if not written or "\0" in written:
+        raise InvalidDataError("a path is empty or holds a NUL character", path="$.sources")
+    try:
+        found = Path(written).expanduser()
+    except RuntimeError:
+        raise InvalidDataError(f"{written}: nobody's home is known by this name", path="$.sources") from None
+    return found if folder is None else folder / found
+
+
+def read_file(path: Path, *, most: int | None = None, follow_links: bool = False) -> Content | None:
+    """Read a file, or its first bytes; None if there is none.
+
+    Args:
+        path: which.
+        most: so many bytes at the most.
+        follow_links: read what a symbolic link leads to.
+
+    Raises:
+        MemoryFileError: it is a symbolic link, a directory or no regular file, or may not be read.
+    """
+    with _told_of(path):
+        if path.is_symlink() and not follow_links:
+            raise MemoryFileError(_LINK, file=str(path))
+        flags = _OPEN if follow_links else _OPEN | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            handle = os.open(path, flags)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        with os.fdopen(handle, "rb") as file:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise MemoryFileError(_NO_FILE, file=str(path))
+            data = file.read(-1 if most is None else most)
+            return Content(data=data, size=max(found.st_size, len(data)), mode=stat.S_IMODE(found.st_mode))
+
+
+def replace_file(path: Path, data: bytes, before: Content | None, *, follow_links: bool = False) -> None:
+    """Put other bytes in the place of a file, all at once, with the permissions it had.
+
+    Args:
+        path: which.
+        data: the new bytes.
+        before: the file as it was read, whole; None if there was none.
+        follow_links: replace what a symbolic link leads to.
+
+    Raises:
+        StateConflictError: somebody else wrote the file meanwhile. It is as they left it.
+        MemoryFileError: it may not be written. It is as it was.
+    """
+    with _told_of(path):
+        target = Path(os.path.realpath(path)) if follow_links else path
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(handle)
+            Path(name).chmod(_NEW_MODE if before is None else before.mode)
+            now = read_file(path, follow_links=follow_links)
+            if (now and now.data) != (before and before.data):
+                raise StateConflictError(f"{path}: somebody else wrote this file meanwhile: read it again")
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def decoded(data: bytes, name: str, *, cut: bool = False) -> str:
+    """Return the text of a file, without a byte order mark.
+
+    Args:
+        data: its bytes.
+        name: its name, for the error.
+        cut: whether there would be more, so that the last character may be incomplete.
+
+    Raises:
+        CodecError: it is not UTF-8. The text names the file and the place, and holds nothing of it.
+    """
+    try:
+        return data.removeprefix(_BOM).decode()
+    except UnicodeDecodeError as error:
+        if cut and error.end == len(data.removeprefix(_BOM)) and error.reason == "unexpected end of data":
+            return data.removeprefix(_BOM)[: error.start].decode()
+        kind = "it looks like UTF-16" if data.startswith(_UTF_16) else f"byte {error.start} is wrong"
+        raise CodecError(f"{name} is not UTF-8 ({kind}): save it as UTF-8") from None
+
+
+_LINK: Final = "this is a symbolic link, and where it leads may change: name the file itself, or set follow_links"
+_NO_FILE: Final = "this is a directory or a device: name a file"
+
+
+@contextlib.contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        match error.errno:
+            case errno.ELOOP:
+                what = _LINK
+            case errno.EISDIR:
+                what = _NO_FILE
+            case errno.EACCES | errno.EPERM:
+                what = "you may not read or write this: see its permissions"
+            case _:
+                what = error.strerror or type(error).__name__
+        raise MemoryFileError(what, file=str(path)) from None

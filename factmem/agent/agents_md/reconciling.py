@@ -1,0 +1,203 @@
+"""What somebody who edited a page of facts wants to change."""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from factmem.agent.agents_md.bullets import Bullet, Said, bullet_of, said_in, same_value
+from factmem.agent.agents_md.page import Page
+from factmem.errors import InvalidDataError, StateConflictError
+from factmem.facts import Concept, FactType
+from factmem.records import FactRecord, Place
+
+__all__ = ["Addition", "Edits", "Revision", "reconciled"]
+
+_MOST_COMPARED: Final = 2_500
+"""So many pairs of bullets are compared by their words; of more, the first goes with the first."""
+_ALIKE: Final = 0.5
+
+
+@attrs.frozen(kw_only=True)
+class Revision:
+    """A record that is to have another value."""
+
+    record: FactRecord[Any]
+    value: Any = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Addition:
+    """A value that is new at a place."""
+
+    place: Place
+    said: Said
+
+
+@attrs.frozen(kw_only=True)
+class Edits:
+    """What is to change.
+
+    Attributes:
+        revised: records that get another value.
+        retracted: records that are taken back.
+        added: what is new.
+    """
+
+    revised: tuple[Revision, ...] = ()
+    retracted: tuple[FactRecord[Any], ...] = ()
+    added: tuple[Addition, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.revised or self.retracted or self.added)
+
+
+def reconciled(
+    shown: Iterable[tuple[str, str]],
+    bullets: Sequence[Bullet],
+    *,
+    page: Page,
+    records: Mapping[str, FactRecord[Any]],
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> Edits:
+    """Return what an edited page changes.
+
+    A bullet that stands as it was shown changes nothing. One that was edited revises its record; a typed
+    one is known by its concept, others by how much of them is left. A bullet that is gone retracts its
+    record, and one that is new adds a fact of the concept that it names, or else a statement. What has
+    come about by itself in the meantime is passed over, so that edits may be read twice.
+
+    Args:
+        shown: what was shown when the page was handed out: the ids of records, each with the digest of its bullet.
+        bullets: what stands there now.
+        page: the page as it would be handed out now.
+        records: what is known now, by id.
+        concepts: those that a new bullet may name, beside those in use.
+
+    Raises:
+        InvalidDataError: a bullet says nothing legal, or a second value of a concept that has one.
+        StateConflictError: what was edited has changed in the meantime.
+    """
+    return _Reconciliation(page, records, concepts).of(shown, bullets)
+
+
+class _Reconciliation:
+    """One comparison of what was shown with what stands there now."""
+
+    def __init__(
+        self, page: Page, records: Mapping[str, FactRecord[Any]], concepts: Mapping[str, Concept[Any, Any]]
+    ) -> None:
+        self.page = page
+        self.records = records
+        self.concepts = {**{item.concept.keyword: item.concept for item in records.values()}, **concepts}
+        self.headings = {place.key: heading for heading, place in page.places.items()}
+
+    def of(self, shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]) -> Edits:
+        touched, fresh = _unmatched(shown, bullets)
+        groups: dict[tuple[str, str], tuple[list[tuple[str, str]], list[tuple[Bullet, Said]]]]
+        groups = defaultdict(lambda: ([], []))
+        for id, digest in touched:
+            if (record := self.records.get(id)) is not None:
+                groups[self._heading(record), record.concept.keyword][0].append((id, digest))
+        for bullet in fresh:
+            said = said_in(bullet, self.concepts)
+            groups[bullet.heading, said.concept.keyword][1].append((bullet, said))
+        revised, gone, new = list[Revision](), list[str](), list[tuple[Bullet, Said]]()
+        for olds, news in groups.values():
+            pairs = self._paired(olds, news)
+            revised += [item for old, (_, said) in pairs if (item := self._revision(old, said)) is not None]
+            gone += [self._unchanged(old) for old in olds if old not in [pair[0] for pair in pairs]]
+            new += [item for item in news if item not in [pair[1] for pair in pairs]]
+        added = list[Addition]()
+        for bullet, said in new:
+            if not self._stands_there(bullet, said, gone, added):
+                added.append(Addition(place=self.page.places[bullet.heading], said=said))
+        return Edits(revised=tuple(revised), retracted=tuple(self.records[id] for id in gone), added=tuple(added))
+
+    def _heading(self, record: FactRecord[Any]) -> str:
+        return self.headings[Place(record.subject, record.scope).key]
+
+    def _revision(self, old: tuple[str, str], said: Said) -> Revision | None:
+        record = self.records[old[0]]
+        if same_value(record.concept, record.value, said.value):
+            return None
+        self._unchanged(old)
+        return Revision(record=record, value=said.value)
+
+    def _unchanged(self, old: tuple[str, str]) -> str:
+        """Return the id of a record that is as it was when it was shown."""
+        id, shown_as = old
+        record = self.records[id]
+        if bullet_of(record, self._heading(record)).digest != shown_as:
+            raise StateConflictError(
+                f"what is known of {record.concept.keyword} was changed by somebody else as well: "
+                "take your edit of it back, read the page again, and edit what it says then"
+            )
+        return id
+
+    def _paired(
+        self, olds: Sequence[tuple[str, str]], news: Sequence[tuple[Bullet, Said]]
+    ) -> list[tuple[tuple[str, str], tuple[Bullet, Said]]]:
+        """Say which new bullet is an edit of which record."""
+        if len(olds) == len(news) == 1 or len(olds) * len(news) > _MOST_COMPARED:
+            return list(zip(olds, news, strict=False))
+        alike = sorted(
+            ((self._likeness(old, new), old, number) for old in olds for number, new in enumerate(news)),
+            key=lambda item: -item[0],
+        )
+        pairs: dict[tuple[str, str], int] = {}
+        for likeness, old, number in alike:
+            if likeness >= _ALIKE and old not in pairs and number not in pairs.values():
+                pairs[old] = number
+        rest = [number for number in range(len(news)) if number not in pairs.values()]
+        unpaired = [old for old in olds if old not in pairs]
+        if len(rest) == len(unpaired):
+            pairs.update(zip(unpaired, rest, strict=True))
+        return [(old, news[number]) for old, number in pairs.items()]
+
+    def _likeness(self, old: tuple[str, str], new: tuple[Bullet, Said]) -> float:
+        record = self.records[old[0]]
+        return difflib.SequenceMatcher(None, bullet_of(record, "").text, new[0].text, autojunk=False).ratio()
+
+    def _stands_there(self, bullet: Bullet, said: Said, gone: Sequence[str], added: Sequence[Addition]) -> bool:
+        """Whether a value is known at its place, or about to be."""
+        place, concept = self.page.places[bullet.heading], said.concept
+        values = [
+            record.value
+            for record in self.records.values()
+            if record.id not in gone
+            and record.concept.keyword == concept.keyword
+            and Place(record.subject, record.scope).key == place.key
+        ]
+        values += [
+            item.said.value
+            for item in added
+            if item.place.key == place.key and item.said.concept.keyword == concept.keyword
+        ]
+        if any(same_value(concept, value, said.value) for value in values):
+            return True
+        if values and concept.fact_type is FactType.SINGLE:
+            raise InvalidDataError(
+                f"line {bullet.line}: {concept.keyword} has one value, and another bullet gives it: edit that one"
+            )
+        return False
+
+
+def _unmatched(
+    shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]
+) -> tuple[list[tuple[str, str]], list[Bullet]]:
+    """Return what is left of both sides without what stands as it was shown."""
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for id, digest in shown:
+        waiting[digest].append(id)
+    fresh = []
+    for bullet in bullets:
+        if ids := waiting.get(bullet.digest):
+            ids.pop(0)
+        else:
+            fresh.append(bullet)
+    return [(id, digest) for digest, ids in waiting.items() for id in ids], fresh

@@ -1,0 +1,178 @@
+"""AGENTS.md files as an agent reads them: in order, as they are now, within bounds."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+import attrs
+from anyio import to_thread
+
+from factmem.agent.agents_md.comments import visible
+from factmem.agent.agents_md.files import Content, decoded, expanded, read_file
+from factmem.agent.agents_md.prompting import DEFAULT_TEMPLATE, Source, prompt_of
+from factmem.errors import InvalidDataError
+
+__all__ = ["AgentsMd", "AgentsMdText", "Limits", "read_as"]
+
+_log = logging.getLogger("factmem")
+
+_RAW: Final = 8
+"""So many times its limit is read of a file: that much of it may be comments."""
+
+
+def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
+
+
+def _paths(paths: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLike[str], ...]:
+    if isinstance(paths, str):
+        raise InvalidDataError("sources are several paths: [path, ...]", path="$.sources")
+    return tuple(paths)
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """How much of its files an agent reads.
+
+    Attributes:
+        source: bytes of a file at the most, comments not counted.
+        total: bytes of all files together. The last ones, which are the most specific, go first.
+    """
+
+    source: int = attrs.field(default=32_768, validator=_positive)
+    total: int = attrs.field(default=65_536, validator=_positive)
+
+
+@attrs.frozen(kw_only=True)
+class AgentsMdText:
+    """What AGENTS.md files say.
+
+    Attributes:
+        sources: the files that there are, in the order asked for, without their comments.
+    """
+
+    sources: tuple[Source, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(source.text.strip() for source in self.sources)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What is not as whoever wrote the files meant it: what was cut, or is hidden by accident."""
+        return tuple(f"{source.path}: {notice}" for source in self.sources for notice in source.notices)
+
+    def prompt(self, template: str = DEFAULT_TEMPLATE) -> str:
+        """Return the files as a prompt shows them; empty if they say nothing. See `prompt_of`."""
+        return prompt_of(self.sources, template)
+
+
+@attrs.frozen
+class AgentsMd:
+    """AGENTS.md files that an agent reads, from the general one to the specific one.
+
+    ::
+
+        agents_md = AgentsMd(["~/.config/agents/AGENTS.md", "AGENTS.md", "docs/AGENTS.md"])
+        prompt = (await agents_md.read()).prompt()
+
+    They are read anew each time, so that what is told is never older than the files. HTML comments are
+    for people and are left out, but for those in code. A file that is not there is passed over.
+
+    Attributes:
+        sources: the paths, general ones first; ``~`` is expanded.
+        folder: what relative paths are relative to; the working directory if None.
+        limits: how much is read.
+        follow_links: whether symbolic links are followed. They are not, unless said so: a file from
+            somewhere else must not lead to where it likes.
+    """
+
+    sources: Sequence[str | os.PathLike[str]] = attrs.field(converter=_paths)
+    folder: Path | None = None
+    limits: Limits = attrs.field(factory=Limits, kw_only=True)
+    follow_links: bool = attrs.field(default=False, kw_only=True)
+
+    async def read(self) -> AgentsMdText:
+        """Read the files.
+
+        Raises:
+            MemoryFileError: one is a symbolic link, a directory or no regular file, or may not be read.
+            CodecError: one is not UTF-8.
+            InvalidDataError: a path is not legal.
+        """
+        return await to_thread.run_sync(self.read_blocking)
+
+    def read_blocking(self) -> AgentsMdText:
+        """Read the files, where there is no event loop; see `read`."""
+        most = _RAW * self.limits.source
+        found: dict[str, Content] = {}
+        for source in dict.fromkeys(self.sources):
+            path = expanded(source, self.folder)
+            content = read_file(path, most=most, follow_links=self.follow_links)
+            if content is not None:
+                found[str(path)] = content
+        return read_as(found, self.limits)
+
+    async def changes(self, *, interval: float = 1.0) -> AsyncIterator[AgentsMdText]:
+        """Yield what the files say: at once, and again whenever that has changed.
+
+        Args:
+            interval: seconds between two looks at the files.
+
+        Raises:
+            FactMemError: as `read` does.
+        """
+        last: AgentsMdText | None = None
+        while True:
+            if (text := await self.read()) != last:
+                last = text
+                yield text
+            await anyio.sleep(interval)
+
+
+def read_as(files: Mapping[str, Content], limits: Limits) -> AgentsMdText:
+    """Return what files say that were read already.
+
+    Args:
+        files: what was read, by path, in order.
+        limits: how much of it to show.
+
+    Raises:
+        CodecError: one is not UTF-8.
+    """
+    left, sources = limits.total, list[Source]()
+    for path, content in reversed(list(files.items())):
+        source = _source(path, content, min(limits.source, left))
+        left -= len(source.text.encode())
+        sources.append(source)
+    text = AgentsMdText(sources=tuple(reversed(sources)))
+    for notice in text.notices:
+        _log.warning("%s", notice)
+    return text
+
+
+def _source(path: str, content: Content, most: int) -> Source:
+    seen = visible(decoded(content.data, path, cut=content.cut))
+    text, notices = seen.text.strip("\r\n"), list[str]()
+    if not text.strip():
+        text = ""
+    data = text.encode()
+    if len(data) > most or content.cut:
+        text = _shortened(data, most)
+        shown = f"only the first {len(text.encode()):,} bytes are shown" if text else "nothing of it is shown"
+        notices.append(f"this file is too long ({content.size:,} bytes): {shown}. Shorten it, or raise its limit")
+    if seen.unclosed_line is not None and not content.cut:
+        notices.append(f"line {seen.unclosed_line} opens a comment that is never closed: what follows is not shown")
+    return Source(path=path, text=text, notices=tuple(notices))
+
+
+def _shortened(data: bytes, most: int) -> str:
+    """The beginning of a text: whole lines, unless the last one is most of it."""
+    kept = data[:most].decode(errors="ignore")
+    whole = kept[: kept.rfind("\n") + 1]
+    return whole.rstrip() if len(data) > most and len(whole) * 2 > len(kept) else kept
