@@ -17,6 +17,7 @@ from factmem.cli import (
     remembering,
     removing,
     saving,
+    serving,
     waiting,
 )
 from factmem.cli.session import Session
@@ -88,7 +89,7 @@ def _global_options(
 
 _PARTS: Final = (
     *(demo, ingesting, remembering, waiting, reading, profiling),
-    *(saving, removing, lifecycle, exploring, exchanging),
+    *(saving, removing, lifecycle, exploring, exchanging, serving),
 )
 for _part in _PARTS:
     _part.add_to(app)

@@ -19,6 +19,7 @@ COMMANDS = (
     *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
     *("rollback", "expire", "purge", "providers", "export", "import", "reembed"),
     *("remember", "extract", "resume", "profile", "dead-letters", "quarantine"),
+    "mcp",
 )
 
 GROUPS = {"dead-letters": ("list", "retry", "dismiss"), "quarantine": ("list", "accept", "reject")}

@@ -1,0 +1,92 @@
+"""The command that serves a memory to others: ``mcp``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from factmem.cli.arguments import subject
+from factmem.cli.command import command
+from factmem.cli.session import Session
+from factmem.subjects import MemorySubject
+
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to the app."""
+    command(app, "mcp")(mcp)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdecimal() or int(port) > 65_535:
+        raise typer.BadParameter(f"{text!r} is no HOST:PORT, such as 127.0.0.1:8000 or :8000")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+async def mcp(
+    session: Session,
+    http: Annotated[
+        tuple[str, int] | None,
+        typer.Option(parser=_address, metavar="HOST:PORT", help="Serve over streamable HTTP; else over stdio."),
+    ] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="Show only this scope and below. May be repeated.")
+    ] = None,
+    subjects: Annotated[
+        list[MemorySubject] | None,
+        typer.Option(
+            "--subject",
+            parser=subject,
+            metavar="NAME[:INDIVIDUAL]",
+            help="Show only facts about this subject; the first one is written about. May be repeated.",
+        ),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that writes.")] = False,
+    tools: Annotated[
+        tuple[str, ...] | None, typer.Option(parser=_names, metavar="A,B", help="Offer only these tools.")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Believe what clients write; else it waits in quarantine.")
+    ] = False,
+    allow_erase: Annotated[bool, typer.Option("--allow-erase", help="Offer `forget`, which erases for good.")] = False,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="FACTMEM_MCP_TOKEN", metavar="TEXT", help="Over HTTP: what clients must show as a bearer."),
+    ] = None,
+) -> None:
+    """Serve the memory to MCP clients: Claude Desktop, VS Code, Cursor and others. Needs the extra `mcp`."""
+    from factmem.mcp import make_server, serve_http
+
+    about = subjects or []
+    async with session.memory(
+        subject=next(iter(about), None),
+        scope=next(iter(scope or ()), None),
+        read_only=read_only,
+        asking=not read_only,
+    ) as memory:
+        server = make_server(
+            memory,
+            scopes=scope or (),
+            subjects=about,
+            read_only=read_only,
+            trust=trust,
+            allow_erase=allow_erase,
+            tools=tools,
+        )
+        if http is None:
+            await server.run_stdio_async()
+        else:
+            host, port = http
+            await serve_http(server, host=host, port=port, token=token, on_ready=_tell)
+
+
+def _tell(url: str) -> None:
+    print(f"factmem serves MCP at {url}", file=sys.stderr, flush=True)

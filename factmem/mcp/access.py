@@ -1,0 +1,171 @@
+"""What the clients of a server may see and do of a memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias, TypeVar
+
+import anyio
+
+from factmem.agent import AgentMemory, MemoryRun, RunIdentity
+from factmem.agent.holding import Held, HeldInThread, HeldOpen
+from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
+from factmem.memory import Memory
+from factmem.records import FactRecord
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+__all__ = ["Access", "ServedMemory", "subject_named"]
+
+T = TypeVar("T")
+ServedMemory: TypeAlias = "Memory | AgentMemory | Callable[[], Memory]"
+"""An open memory, an agent's memory, or a function that makes one to be opened while there are clients."""
+
+
+def subject_named(text: str) -> MemorySubject:
+    """Read ``name`` or ``name:individual``.
+
+    Raises:
+        InvalidNameError: one of them is not legal.
+    """
+    name, colon, individual = text.partition(":")
+    subject = MemorySubject(name)
+    return subject.individual(individual) if colon else subject
+
+
+class Access:
+    """A memory as the clients of a server see it: confined to scopes, subjects and a viewer.
+
+    Args:
+        memory: the memory; what it is confined to already, the clients are as well.
+        scopes: confines them to these scopes and what lies below.
+        subjects: confines them to facts about these; what they write is about the first one.
+        user_id: whom an agent's memory works for.
+        read_only: whether nothing may be written.
+
+    Attributes:
+        scopes: the scopes that clients are confined to; none means all of the memory.
+        subjects: the subjects that they are confined to; none means all.
+        private: whether what they write is private, also if they do not say so.
+        read_only: whether nothing may be written.
+    """
+
+    def __init__(
+        self,
+        memory: ServedMemory,
+        *,
+        scopes: Iterable[MemoryScope | str] = (),
+        subjects: Iterable[MemorySubject] = (),
+        user_id: str | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self._memory = memory
+        self._run: MemoryRun | None = None
+        self._held: Held | None = None
+        self._clients = 0
+        self.read_only = read_only
+        self.private = False
+        self.scopes: tuple[MemoryScope | str, ...] = tuple(scopes)
+        self.subjects: tuple[MemorySubject, ...] = tuple(subjects)
+        if isinstance(memory, AgentMemory):
+            self._run = memory.for_run(RunIdentity(user_id=user_id))
+            self.subjects = self.subjects or (self._run.user, *memory.config.subjects)
+            self.private = memory.config.saving.private
+        elif user_id is not None:
+            raise InvalidDataError("a user_id is for an AgentMemory; a Memory has a viewer", path="$.user_id")
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Hold the memory open for one more client; what was opened for clients closes with the last one."""
+        self._clients += 1
+        if self._held is None:
+            self._held = self._hold()
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave()
+
+    async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
+        """Do something with what the clients may see of the memory.
+
+        Raises:
+            ProviderClosedError: no client is connected.
+        """
+        if self._held is None:
+            raise ProviderClosedError("the server's memory is open only while a client is connected")
+        return await self._held.use(lambda memory: work(self._view(memory)))
+
+    def about(self, name: str | None) -> tuple[MemorySubject, ...]:
+        """Return the subjects that a client reads about; none means all.
+
+        Args:
+            name: the one that it asks for, as ``name`` or ``name:individual``.
+
+        Raises:
+            InvalidDataError: that is none of those that the server serves.
+        """
+        if name is None:
+            return self.subjects
+        wanted = subject_named(name)
+        if not self.subjects:
+            return (wanted,)
+        if self._run is not None and wanted.key == self._run.config.user.key:
+            return (self._run.user,)
+        for subject in self.subjects:
+            if subject.key == wanted.key:
+                return (subject,)
+        served = ", ".join(map(str, self.subjects))
+        raise InvalidDataError(f"this server has nothing to do with that subject: name {served}, or none")
+
+    async def subject_to_write(self, view: Memory, name: str | None) -> MemorySubject:
+        """Return the subject that a client writes about, as the store knows it."""
+        subject = next(iter(self.about(name)), MemorySubject.EVERYTHING)
+        known = await view.list_records(subject=subject, limit=1)
+        return known[0].subject if known and not self.subjects else subject
+
+    def scope_to_write(self, scope: str | None) -> MemoryScope | str | None:
+        """Return where what a client writes is kept."""
+        return self._run.config.home if scope is None and self._run is not None else scope
+
+    async def records(self, view: Memory, ids: Iterable[str]) -> list[FactRecord[Any]]:
+        """Return current records by their ids.
+
+        Raises:
+            RecordNotFoundError: one of them is not there, or not for these clients; the two are not told apart.
+        """
+        records = [await view.get(id) for id in ids]
+        self.check_subjects(records)
+        return records
+
+    def check_subjects(self, records: Iterable[FactRecord[Any]]) -> None:
+        """Refuse records that are about somebody else.
+
+        Raises:
+            RecordNotFoundError: one of them is.
+        """
+        keys = {subject.key for subject in self.subjects}
+        if keys and not all(record.subject.key in keys for record in records):
+            raise RecordNotFoundError("no record that is current and visible has this id")
+
+    def _view(self, memory: Memory) -> Memory:
+        if self._run is not None:
+            return self._run.view(memory, self.scopes or None)
+        return memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory
+
+    def _hold(self) -> Held:
+        match self._memory:
+            case Memory() as memory:
+                return HeldOpen(memory)
+            case AgentMemory() as memory:
+                return memory.for_run().held
+            case make:
+                return HeldInThread(make)
+
+    async def _leave(self) -> None:
+        self._clients -= 1
+        if self._clients == 0 and self._held is not None:
+            held, self._held = self._held, None
+            if self._run is None:
+                await held.aclose()

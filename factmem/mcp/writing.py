@@ -1,0 +1,194 @@
+"""The tools that write."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+from mcp.server.mcpserver import Context
+
+from factmem.abc import EraseReceipt, Message
+from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.mcp.access import Access
+from factmem.mcp.addresses import changed_addresses
+from factmem.mcp.answers import ErasedAnswer, FactAnswer, WrittenAnswer
+from factmem.mcp.arguments import (
+    CategoriesArgument,
+    DescriptionArgument,
+    IdArgument,
+    IdsArgument,
+    ImportanceArgument,
+    KeywordArgument,
+    MultipleArgument,
+    PrivateArgument,
+    ReasonArgument,
+    ScopeArgument,
+    SubjectArgument,
+    TextArgument,
+    TimeArgument,
+    ValueArgument,
+    ValueTypeArgument,
+    concept_and_value,
+    value_of,
+)
+from factmem.memory import Memory, Remembered
+from factmem.records import AssertionState, Change, FactDetails, FactRecord, Origin
+
+__all__ = ["SOURCE", "WritingTools"]
+
+SOURCE: Final = "mcp"
+"""The source of what clients write."""
+
+_APART: Final = (
+    "Kept apart: clients of this server are not trusted, so nothing recalls it until a person lets it in with "
+    "`factmem quarantine accept`. Do not save it again."
+)
+
+
+class WritingTools:
+    """The tools that write. Their docstrings are what a model reads.
+
+    Args:
+        access: what they write.
+        trusted: whether what clients write counts as the user's own words; else it is quarantined.
+    """
+
+    def __init__(self, access: Access, *, trusted: bool) -> None:
+        self._access = access
+        self._origin = Origin.USER if trusted else Origin.UNKNOWN
+
+    async def remember(
+        self,
+        text: TextArgument,
+        ctx: Context,
+        scope: ScopeArgument = None,
+        subject: SubjectArgument = None,
+        importance: ImportanceArgument = None,
+        categories: CategoriesArgument = (),
+        private: PrivateArgument = False,
+    ) -> WrittenAnswer:
+        """Keep a statement for later conversations. For a value of a known concept, save_fact is better."""
+
+        async def work(view: Memory) -> Remembered:
+            about = await self._access.subject_to_write(view, subject)
+            what = text if self._origin.trusted else Message(content=text, role=self._origin.value)
+            return await view.remember(
+                what,
+                subject=about,
+                scope=self._access.scope_to_write(scope),
+                importance=importance,
+                categories=categories or None,
+                source=SOURCE,
+                private=private or self._access.private,
+            )
+
+        outcome = await self._access.use(work)
+        note = "There is nothing to remember in it." if not outcome.records else "Kept."
+        if outcome.failure is not None:
+            note = f"Kept as it was said: the model that reads for this memory failed ({outcome.failure})."
+        return await self._written(ctx, outcome.records, note)
+
+    async def save_fact(
+        self,
+        keyword: KeywordArgument,
+        value: ValueArgument,
+        ctx: Context,
+        type: ValueTypeArgument = None,
+        multiple: MultipleArgument = False,
+        description: DescriptionArgument = "",
+        scope: ScopeArgument = None,
+        subject: SubjectArgument = None,
+        said: TimeArgument = None,
+        importance: ImportanceArgument = None,
+        categories: CategoriesArgument = (),
+        private: PrivateArgument = False,
+    ) -> WrittenAnswer:
+        """Keep a typed fact: the value of a concept. A newer value supersedes the one before; the history has both.
+
+        `said` is when it was said; now, if it is left out.
+        """
+        details = FactDetails(categories=tuple(categories), source=SOURCE, origin=self._origin)
+        if importance is not None:
+            details = attrs.evolve(details, importance=importance)
+
+        async def work(view: Memory) -> tuple[FactRecord[Any], ...]:
+            about = await self._access.subject_to_write(view, subject)
+            known = await view.list_records(concepts=[keyword], subjects=self._access.subjects, limit=1)
+            concept, typed = concept_and_value(
+                keyword, value, next(iter(known), None), type_name=type, multiple=multiple, description=description
+            )
+            return await view.save(
+                concept.fact([typed], timestamp=said or dt.datetime.now(dt.UTC)),
+                subject=about,
+                scope=self._access.scope_to_write(scope),
+                details=details,
+                private=private or self._access.private,
+            )
+
+        return await self._written(ctx, await self._access.use(work), "Kept.")
+
+    async def update(
+        self,
+        id: IdArgument,
+        ctx: Context,
+        value: ValueArgument = "",
+        importance: ImportanceArgument = None,
+        categories: CategoriesArgument = (),
+        reason: ReasonArgument = "",
+    ) -> WrittenAnswer:
+        """Change a record by its id: its value, importance or categories. What it was stays in its history."""
+        if not value and importance is None and not categories:
+            raise InvalidDataError("say what to change: a value, an importance or categories")
+        given: dict[str, Any] = {"importance": importance, "categories": categories or None}
+
+        async def work(view: Memory) -> Change:
+            (record,) = await self._access.records(view, [id])
+            if value:
+                given.update(value=value_of(value, record.concept.value_type), source=SOURCE)
+            labels = {"reason": reason} if reason.strip() else None
+            return await view.update(id, **given, labels=labels, origin=None if self._origin.trusted else self._origin)
+
+        change = await self._access.use(work)
+        return await self._written(ctx, [change.record], "Updated; what it was is in the history.")
+
+    async def retract(self, ids: IdsArgument, ctx: Context, reason: ReasonArgument = "") -> WrittenAnswer:
+        """Take facts back that are wrong, or that the user wants to be forgotten. They are not erased."""
+
+        async def work(view: Memory) -> tuple[Change, ...]:
+            await self._access.records(view, ids)
+            return await view.retract(*ids, reason=f"{SOURCE}: {reason}" if reason.strip() else SOURCE)
+
+        changes = await self._access.use(work)
+        note = "Taken back; a person can bring it back with `factmem restore ID`."
+        return await self._written(ctx, [change.record for change in changes], note)
+
+    async def forget(self, ids: IdsArgument, ctx: Context) -> ErasedAnswer:
+        """Erase records for good, with all their history. There is no way back: retract is nearly always better."""
+
+        async def work(view: Memory) -> tuple[list[FactRecord[Any]], EraseReceipt]:
+            doomed = await view.would_forget(*ids)
+            self._access.check_subjects(doomed)
+            if {record.id for record in doomed} != set(ids):
+                raise RecordNotFoundError("one of the ids names no visible record: nothing was erased")
+            return doomed, await view.forget(*ids)
+
+        doomed, receipt = await self._access.use(work)
+        await self._announce(ctx, doomed)
+        pending = " Old bytes go when other processes close the store." if receipt.pending else ""
+        return ErasedAnswer(records=len(doomed), revisions=receipt.erased, note=f"Erased for good.{pending}")
+
+    async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> WrittenAnswer:
+        apart = any(record.state is AssertionState.QUARANTINED for record in records)
+        await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
+        return WrittenAnswer(
+            facts=[FactAnswer.of(record) for record in records], kept_apart=apart, note=_APART if apart else note
+        )
+
+    async def _announce(self, ctx: Context, records: Sequence[FactRecord[Any]]) -> None:
+        """Tell clients that listen which resources have changed."""
+        for address in changed_addresses(records):
+            await ctx.notify_resource_updated(address)
+        if records:
+            await ctx.notify_resources_changed()
