@@ -1,0 +1,296 @@
+"""`FactMemStore` beside LangGraph's own store in memory: what both promise, asked of both."""
+
+from __future__ import annotations
+
+import contextvars
+import datetime as dt
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    PutOp,
+    SearchOp,
+)
+from langgraph.store.memory import InMemoryStore
+
+from factmem import InMemoryProvider, Memory
+from factmem.integrations.langgraph import FactMemStore
+from factmem.testing import HashEmbedder
+
+EMBEDDER = HashEmbedder()
+
+
+def embedded(texts: Sequence[str]) -> list[list[float]]:
+    vectors = contextvars.Context().run(anyio.run, EMBEDDER.embed, list(texts))
+    return [list(map(float, vector)) for vector in vectors]
+
+
+def factmem_store() -> FactMemStore:
+    return FactMemStore(lambda: Memory(InMemoryProvider(), embedder=HashEmbedder()))
+
+
+def langgraph_store() -> InMemoryStore:
+    return InMemoryStore(index={"dims": 256, "embed": embedded})
+
+
+@pytest.fixture(params=["factmem", "langgraph"])
+def store(request: pytest.FixtureRequest) -> Iterator[BaseStore]:
+    if request.param == "langgraph":
+        yield langgraph_store()
+        return
+    with factmem_store() as made:
+        yield made
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """LangGraph needs asyncio."""
+    return "asyncio"
+
+
+def keys(found: Sequence[Any]) -> list[str]:
+    return sorted(item.key for item in found)
+
+
+def test_what_was_put_is_got(store: BaseStore) -> None:
+    before = dt.datetime.now(dt.UTC)
+    store.put(("users", "alice"), "drink", {"likes": ["tea", "milk"], "cups": 2, "nested": {"hot": True, "note": None}})
+    item = store.get(("users", "alice"), "drink")
+    assert item is not None
+    assert item.value == {"likes": ["tea", "milk"], "cups": 2, "nested": {"hot": True, "note": None}}
+    assert (item.namespace, item.key) == (("users", "alice"), "drink")
+    assert before <= item.created_at <= item.updated_at <= dt.datetime.now(dt.UTC)
+
+
+def test_what_is_not_there_is_none(store: BaseStore) -> None:
+    store.put(("a", "b"), "k", {"v": 1})
+    for namespace, key in ((("a", "b"), "other"), (("a",), "k"), (("a", "b", "c"), "k"), (("a", "bb"), "k")):
+        assert store.get(namespace, key) is None
+
+
+def test_putting_again_replaces_the_whole_value(store: BaseStore) -> None:
+    store.put(("a",), "k", {"v": 1, "w": 2})
+    first = store.get(("a",), "k")
+    store.put(("a",), "k", {"v": 3})
+    second = store.get(("a",), "k")
+    assert first is not None
+    assert second is not None
+    assert second.value == {"v": 3}
+    assert second.updated_at > first.updated_at
+
+
+def test_the_same_value_may_come_back(store: BaseStore) -> None:
+    for number in (1, 2, 1):
+        store.put(("a",), "k", {"v": number})
+        item = store.get(("a",), "k")
+        assert item is not None
+        assert item.value == {"v": number}
+
+
+def test_what_was_deleted_is_gone_and_may_be_put_anew(store: BaseStore) -> None:
+    store.put(("a",), "k", {"v": 1})
+    store.put(("a",), "k", {"v": 2})
+    store.delete(("a",), "k")
+    assert store.get(("a",), "k") is None
+    assert store.search(("a",)) == []
+    store.delete(("a",), "k")
+    store.put(("a",), "k", {"v": 1})
+    assert [item.value for item in store.search(("a",))] == [{"v": 1}]
+
+
+@pytest.mark.parametrize("namespace", [(), ("",), ("a.b",), ("langgraph", "a")])
+def test_namespaces_that_langgraph_forbids_are_refused(store: BaseStore, namespace: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidNamespaceError):
+        store.put(namespace, "k", {"v": 1})
+
+
+def test_a_prefix_is_compared_label_by_label(store: BaseStore) -> None:
+    for number, namespace in enumerate([("docs",), ("docs", "a"), ("docs", "ab"), ("docs", "a", "b"), ("docsx",)]):
+        store.put(namespace, f"k{number}", {"v": number})
+    assert keys(store.search(("docs",))) == ["k0", "k1", "k2", "k3"]
+    assert keys(store.search(("docs", "a"))) == ["k1", "k3"]
+    assert keys(store.search(())) == ["k0", "k1", "k2", "k3", "k4"]
+    assert store.search(("doc",)) == []
+
+
+ITEMS: list[dict[str, Any]] = [
+    {"name": "a", "score": 1, "tags": ["x"], "meta": {"lang": "en", "year": 2020}},
+    {"name": "b", "score": 2.5, "tags": ["x", "y"], "meta": {"lang": "de", "year": 2021}},
+    {"name": "c", "score": 4, "tags": [], "meta": {"lang": "en", "year": 2022}},
+    {"name": "d", "score": 4, "flag": True},
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"name": "a"}, "a"),
+        ({"name": {"$eq": "b"}}, "b"),
+        ({"name": {"$ne": "b"}}, "acd"),
+        ({"score": {"$gt": 2.5}}, "cd"),
+        ({"score": {"$gte": 2.5}}, "bcd"),
+        ({"score": {"$lt": 2.5}}, "a"),
+        ({"score": {"$lte": 2.5}}, "ab"),
+        ({"score": {"$gt": 1, "$lt": 4}}, "b"),
+        ({"score": 4, "name": "c"}, "c"),
+        ({"meta": {"lang": "en"}}, "ac"),
+        ({"meta": {"year": {"$eq": 2021}}}, "b"),
+        ({"tags": ["x", "y"]}, "b"),
+        ({"flag": True}, "d"),
+        ({"flag": {"$ne": True}}, "abc"),
+        ({"missing": "x"}, ""),
+        ({}, "abcd"),
+    ],
+)
+@pytest.mark.parametrize("query", [None, "name"])
+def test_filters(store: BaseStore, wanted: dict[str, Any], found: str, query: str | None) -> None:
+    for item in ITEMS:
+        store.put(("items",), item["name"], item)
+    assert keys(store.search(("items",), filter=wanted, query=query)) == list(found)
+
+
+def test_an_unknown_operator_is_refused(store: BaseStore) -> None:
+    store.put(("a",), "k", {"v": 1})
+    with pytest.raises(ValueError, match=r"\$regex"):
+        store.search(("a",), filter={"v": {"$regex": "1"}})
+
+
+def test_pages_hold_everything_once(store: BaseStore) -> None:
+    for number in range(7):
+        store.put(("a", str(number % 2)), f"k{number}", {"v": number, "even": number % 2 == 0})
+    for wanted, expected in ((None, 7), ({"even": True}, 4)):
+        pages = [store.search(("a",), filter=wanted, limit=3, offset=offset) for offset in (0, 3, 6, 9)]
+        seen = list(itertools.chain.from_iterable(keys(page) for page in pages))
+        assert len(seen) == len(set(seen)) == expected
+        assert all(len(page) <= 3 for page in pages)
+    assert store.search(("a",), limit=0) == []
+
+
+def test_a_query_finds_the_nearest_first_with_its_score(store: BaseStore) -> None:
+    for key, text in (("sea", "ships sail the sea"), ("tea", "green tea with milk"), ("ski", "snow and skiing")):
+        store.put(("docs",), key, {"text": text})
+    found = store.search(("docs",), query="green tea with milk", limit=2)
+    assert found[0].key == "tea"
+    scores = [item.score for item in found]
+    assert all(score is not None for score in scores)
+    assert scores == sorted(scores, key=lambda score: -(score or 0))
+    assert len(found) == 2
+    assert [item.key for item in store.search(("docs",), query="green tea with milk", offset=1, limit=5)][:1] != ["tea"]
+
+
+def test_what_is_not_indexed_comes_last_and_without_a_score(store: BaseStore) -> None:
+    store.put(("docs",), "hidden", {"text": "green tea with milk"}, index=False)
+    store.put(("docs",), "shown", {"text": "snow"})
+    found = store.search(("docs",), query="green tea with milk")
+    assert [(item.key, item.score is None) for item in found] == [("shown", False), ("hidden", True)]
+    assert store.get(("docs",), "hidden") is not None
+
+
+NAMESPACES = [("a", "b", "c"), ("a", "b", "d", "e"), ("a", "b", "d", "i"), ("a", "b", "f"), ("a", "c", "f"), ("x",)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"prefix": ("a", "b")},
+        {"prefix": ("a", "b"), "max_depth": 3},
+        {"suffix": ("f",)},
+        {"prefix": ("a", "*", "f")},
+        {"suffix": ("*", "f")},
+        {"prefix": ("a",), "suffix": ("i",)},
+        {"max_depth": 1},
+        {"limit": 2},
+        {"limit": 2, "offset": 3},
+        {"prefix": ("nowhere",)},
+        {"prefix": ("a", "b", "c", "d", "e", "f")},
+    ],
+)
+def test_namespaces_are_listed_alike(asked: dict[str, Any]) -> None:
+    theirs = InMemoryStore()
+    with factmem_store() as ours:
+        for store in (ours, theirs):
+            for namespace in NAMESPACES:
+                store.put(namespace, "k", {"v": 1})
+        assert ours.list_namespaces(**asked) == theirs.list_namespaces(**asked)
+
+
+def test_a_batch_reads_before_it_writes_and_its_last_put_counts(store: BaseStore) -> None:
+    store.put(("a",), "k", {"v": 1})
+    got, _, _, searched, listed = store.batch(
+        [
+            GetOp(("a",), "k"),
+            PutOp(("a",), "k", {"v": 2}),
+            PutOp(("a",), "k", {"v": 3}),
+            SearchOp(("a",)),
+            ListNamespacesOp(),
+        ]
+    )
+    assert (got.value, [item.value for item in searched], listed) == ({"v": 1}, [{"v": 1}], [("a",)])  # type: ignore[union-attr]
+    item = store.get(("a",), "k")
+    assert item is not None
+    assert item.value == {"v": 3}
+
+
+async def test_the_async_methods_do_the_same(store: BaseStore) -> None:
+    await store.aput(("a", "b"), "k", {"v": 1})
+    item = await store.aget(("a", "b"), "k")
+    assert item is not None
+    assert item.value == {"v": 1}
+    assert keys(await store.asearch(("a",), filter={"v": {"$gte": 1}}, query="v")) == ["k"]
+    assert await store.alist_namespaces(prefix=("a",)) == [("a", "b")]
+    await store.adelete(("a", "b"), "k")
+    assert await store.aget(("a", "b"), "k") is None
+
+
+NAMES = st.lists(st.sampled_from(["a", "ab", "b", "東京", "%2F", "agent"]), min_size=1, max_size=3).map(tuple)
+KEYS = st.sampled_from(["k", "a/b", "", "city"])
+VALUES = st.dictionaries(
+    st.sampled_from("vw"), st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2), max_size=2
+)
+WANTED = st.none() | st.dictionaries(st.sampled_from("vw"), st.integers(-3, 3).map(lambda number: {"$ne": number}))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), NAMES, KEYS, VALUES),
+        st.tuples(st.just("delete"), NAMES, KEYS),
+        st.tuples(st.just("get"), NAMES, KEYS),
+        st.tuples(st.just("search"), NAMES | st.just(()), WANTED),
+    ),
+    max_size=12,
+)
+
+
+def done(store: BaseStore, step: tuple[Any, ...]) -> object:
+    """Do one step, and return what can be seen of it."""
+    match step:
+        case ("put", namespace, key, value):
+            store.put(namespace, key, value)
+        case ("delete", namespace, key):
+            store.delete(namespace, key)
+        case ("get", namespace, key):
+            item = store.get(namespace, key)
+            return None if item is None else item.value
+        case ("search", namespace, wanted):
+            found = store.search(namespace, filter=wanted, limit=100)
+            return sorted((item.namespace, item.key, repr(item.value)) for item in found)
+    return None
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(STEPS)
+def test_whatever_is_done_is_seen_alike(steps: list[tuple[Any, ...]]) -> None:
+    theirs = InMemoryStore()
+    with factmem_store() as ours:
+        for step in [*steps, ("search", (), None)]:
+            assert done(ours, step) == done(theirs, step)
+        # LangGraph's goes on listing a namespace that holds nothing any more.
+        assert ours.list_namespaces() == sorted({item.namespace for item in theirs.search((), limit=100)})
