@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -23,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65_535:
-        raise typer.BadParameter(f"{text!r} is no HOST:PORT, such as 127.0.0.1:8000 or :8000")
+        raise typer.BadParameter(f"--http {text!r} is no HOST:PORT, such as 127.0.0.1:8000 or :8000")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -34,8 +37,7 @@ def _names(text: str) -> tuple[str, ...]:
 async def mcp(
     session: Session,
     http: Annotated[
-        tuple[str, int] | None,
-        typer.Option(parser=_address, metavar="HOST:PORT", help="Serve over streamable HTTP; else over stdio."),
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve over streamable HTTP; else over stdio.")
     ] = None,
     scope: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="Show only this scope and below. May be repeated.")
@@ -50,9 +52,7 @@ async def mcp(
         ),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that writes.")] = False,
-    tools: Annotated[
-        tuple[str, ...] | None, typer.Option(parser=_names, metavar="A,B", help="Offer only these tools.")
-    ] = None,
+    tools: Annotated[str | None, typer.Option(metavar="A,B", help="Offer only these tools.")] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Believe what clients write; else it waits in quarantine.")
     ] = False,
@@ -65,6 +65,7 @@ async def mcp(
     """Serve the memory to MCP clients: Claude Desktop, VS Code, Cursor and others. Needs the extra `mcp`."""
     from factmem.mcp import make_server, serve_http
 
+    address = None if http is None else _address(http)
     about = subjects or []
     async with session.memory(
         subject=next(iter(about), None),
@@ -79,13 +80,24 @@ async def mcp(
             read_only=read_only,
             trust=trust,
             allow_erase=allow_erase,
-            tools=tools,
+            tools=None if tools is None else _names(tools),
         )
-        if http is None:
-            await server.run_stdio_async()
+        if address is None:
+            with _ending_at_once():
+                await server.run_stdio_async()
         else:
-            host, port = http
+            host, port = address
             await serve_http(server, host=host, port=port, token=token, on_ready=_tell)
+
+
+@contextlib.contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the process: the thread that reads stdin cannot be woken, and what was saved is on disk."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _tell(url: str) -> None:
