@@ -12,9 +12,11 @@ import pytest
 from factmem import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.remembering import LIE
+from tests.packages import need_packages_of
 
 ROOT = Path(__file__).parents[2]
-HOSTS = sorted(path.stem for path in (Path(__file__).parent / "hosts").glob("*.py") if path.stem != "__init__")
+FOLDER = Path(__file__).parent / "hosts"
+HOSTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
 
 def played(host: str, store: str, part: str) -> list[list[str]]:
@@ -28,6 +30,7 @@ def played(host: str, store: str, part: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("host", HOSTS)
 async def test_what_was_told_is_known_in_the_next_session_to_whom_it_belongs(host: str, tmp_path: Path) -> None:
+    need_packages_of(FOLDER / f"{host}.py")
     store = f"sqlite-vec:{tmp_path / 'facts.db'}"
     ((*_, asked), _) = played(host, store, "first")
     assert LIE in asked, "the tool was used, so the lie was heard"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.packages import need_packages_of
+
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/[0-9]*.py"))
 TELLING = {
     "07_facts_find_themselves": "told again: 0 changes",
@@ -17,6 +19,7 @@ TELLING = {
     "10_in_the_background": "updated: 40 -> 60",
     "11_profile": "Maya comes on a Saturday",
     "12_own_model_and_detector": "orders: AB-1234 BC-2345",
+    "24_google_adk": 'said="',
 }
 """What an example says only if its model was understood: one that fails is told of, and ends nothing."""
 
@@ -29,6 +32,7 @@ def test_there_are_examples_to_run() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_shows_something(example: Path, tmp_path: Path) -> None:
     """It ends well, with warnings as errors, shows what it did, and needs no network beyond this machine."""
+    need_packages_of(example)
     offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     here = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
     environment = {name: value for name, value in os.environ.items() if name != "FACTMEM_MODEL"} | offline | here

@@ -1,0 +1,71 @@
+"""Google ADK: a plugin of an app, whose root agent has a model of ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+from google.adk.agents import LlmAgent
+from google.adk.apps.app import App
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+from pydantic import Field
+
+from factmem.agent import AgentMemory, install
+from tests.integrations.remembering import ANSWER, Turn
+
+
+class Scripted(BaseLlm):
+    """A model that answers from a list, ANSWER once that is over, and keeps what it was shown."""
+
+    model: str = "scripted"
+    script: list[types.Part] = Field(default_factory=list)
+    shown: list[list[types.Content]] = Field(default_factory=list)
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        self.shown.append([content.model_copy(deep=True) for content in llm_request.contents])
+        part = self.script.pop(0) if self.script else types.Part(text=ANSWER)
+        if stream and part.text:
+            yield LlmResponse(content=types.Content(role="model", parts=[part]), partial=True)
+        yield LlmResponse(content=types.Content(role="model", parts=[part]), partial=False)
+
+
+def said(*texts: str) -> types.Content:
+    """What a user says."""
+    return types.Content(role="user", parts=[types.Part(text=text) for text in texts])
+
+
+def written(contents: Sequence[types.Content]) -> str:
+    """A request as it goes over the wire."""
+    return "\n".join(content.model_dump_json(exclude_none=True) for content in contents)
+
+
+async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
+    """See `tests.integrations.remembering`."""
+    answers = [turn.tool_result for turn in turns if turn.tool_result is not None]
+
+    def look_up() -> str:
+        """Look something up."""
+        return answers[0]
+
+    model = Scripted()
+    app = install(memory, into=App(name="fair", root_agent=LlmAgent(name="clerk", model=model, tools=[look_up])))
+    sessions = InMemorySessionService()
+    shown = []
+    async with Runner(app=app, session_service=sessions) as runner:
+        for turn in turns:
+            if await sessions.get_session(app_name="fair", user_id=turn.user_id, session_id=turn.session_id) is None:
+                await sessions.create_session(app_name="fair", user_id=turn.user_id, session_id=turn.session_id)
+            if turn.tool_result is not None:
+                model.script = [types.Part.from_function_call(name="look_up", args={})]
+            async for _ in runner.run_async(
+                user_id=turn.user_id, session_id=turn.session_id, new_message=said(turn.said)
+            ):
+                pass
+            shown.append(written(model.shown[-1]))
+    return shown

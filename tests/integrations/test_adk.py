@@ -1,0 +1,277 @@
+"""Google ADK: what its agents are told, what is learnt from them, and what stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig
+from google.adk.apps.app import App
+from google.adk.events import Event
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
+
+from factmem import InMemoryProvider, SingleFact
+from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading, Saving, SavingTime, install
+from factmem.errors import CapabilityError, EmbedderError, InvalidDataError
+from factmem.integrations.adk import FactMemMemoryService, memory_tools
+from factmem.memory import Memory
+from factmem.testing import HashEmbedder
+from tests.integrations.hosts.adk import Scripted, said
+from tests.memory.telling import CITY
+
+pytestmark = pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning:google.adk")
+
+ROME = SingleFact(CITY, "Rome")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """ADK knows asyncio only."""
+    return "asyncio"
+
+
+class Broken(HashEmbedder):
+    """An embedder that fails, and every recall with it."""
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        raise EmbedderError("out of order")
+
+
+def config(**settings: Any) -> AgentMemoryConfig:
+    given: dict[str, Any] = {"agent_name": "clerk", "embedder": HashEmbedder(), "concepts": (CITY,)}
+    return AgentMemoryConfig(store=InMemoryProvider(), **given | settings)
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[AgentMemory]:
+    """A memory that knows where alice lives."""
+    async with AgentMemory(config()) as opened:
+        await known(opened, "alice", ROME)
+        yield opened
+
+
+async def known(memory: AgentMemory, user_id: str, fact: SingleFact[Any]) -> None:
+    with memory.run(user_id=user_id) as run:
+
+        async def save(store: Memory) -> None:
+            await store.save(fact, subject=run.user, scope=run.config.home)
+
+        await run.held.use(save)
+
+
+async def statements(memory: AgentMemory) -> list[str]:
+    """Everything that was learnt, oldest first."""
+
+    async def listed(store: Memory) -> list[str]:
+        return [record.value for record in await store.list_records(concepts=["statement"], descending=False)]
+
+    return await memory.for_run().held.use(listed)
+
+
+def app_of(model: Scripted, **agent: Any) -> App:
+    return App(name="fair", root_agent=LlmAgent(name="clerk", model=model, **agent))
+
+
+async def asked(runner: Runner, *texts: str, user_id: str = "alice", session_id: str = "s1", **options: Any) -> None:
+    """Run the agent once for each text."""
+    sessions = runner.session_service
+    if await sessions.get_session(app_name="fair", user_id=user_id, session_id=session_id) is None:
+        await sessions.create_session(app_name="fair", user_id=user_id, session_id=session_id)
+    for text in texts:
+        async for _ in runner.run_async(user_id=user_id, session_id=session_id, new_message=said(text), **options):
+            pass
+
+
+async def events_of(runner: Runner, user_id: str = "alice") -> list[Event]:
+    session = await runner.session_service.get_session(app_name="fair", user_id=user_id, session_id="s1")
+    assert session is not None
+    return session.events
+
+
+def texts_of(contents: Sequence[types.Content]) -> list[str]:
+    return [part.text for content in contents for part in content.parts or () if part.text]
+
+
+def runner_of(app: App) -> Runner:
+    return Runner(app=app, session_service=InMemorySessionService())
+
+
+async def test_what_is_known_goes_into_each_request_once_and_nowhere_else(memory: AgentMemory) -> None:
+    """Before the user's last message, at the same place after a tool has answered, and never into the session."""
+    model = Scripted(script=[types.Part.from_function_call(name="look_up", args={})])
+
+    def look_up() -> str:
+        """Look something up."""
+        return "nothing"
+
+    app = app_of(model, instruction="Be brief.", tools=[look_up])
+    runner = runner_of(install(memory, into=app))
+    await asked(runner, "Hello.", "Where do I live?")
+    told = [texts_of(request) for request in model.shown]
+    assert [sum("<memory>" in text for text in request) for request in told] == [1, 1, 1]
+    assert all("Rome" in next(text for text in request if "<memory>" in text) for request in told)
+    for request in told:
+        last = max(number for number, text in enumerate(request) if text in ("Hello.", "Where do I live?"))
+        assert "<memory>" in request[last - 1]
+    events = await events_of(runner)
+    assert not any("<memory>" in event.model_dump_json() for event in events)
+    assert app.plugins == []
+    assert isinstance(app.root_agent, LlmAgent)
+    assert app.root_agent.instruction == "Be brief."
+
+
+async def test_each_run_is_learnt_from_once(memory: AgentMemory) -> None:
+    """The session is handed over after each run; what was handed over before is passed over."""
+    runner = runner_of(install(memory, into=app_of(Scripted())))
+    await asked(runner, "I have a dog.", "I have a cat.")
+    assert sorted(await statements(memory)) == ["I have a cat.", "I have a dog.", "Very well."]
+
+
+async def test_what_a_run_learns_the_next_one_is_told(memory: AgentMemory) -> None:
+    model = Scripted()
+    runner = runner_of(install(memory, into=app_of(model)))
+    await asked(runner, "The gate code is blue.")
+    await asked(runner, "What is the gate code?", session_id="s2")
+    await asked(runner, "What is the gate code?", session_id="s3", user_id="bob")
+    assert "The gate code is blue." in "".join(texts_of(model.shown[1]))
+    assert texts_of(model.shown[2]) == ["What is the gate code?"]
+
+
+async def test_a_stream_is_told_and_learnt_from_like_any_run(memory: AgentMemory) -> None:
+    model = Scripted()
+    runner = runner_of(install(memory, into=app_of(model)))
+    await asked(runner, "I have a dog.", run_config=RunConfig.model_validate({"streaming_mode": "sse"}))
+    assert "<memory>" in "".join(texts_of(model.shown[0]))
+    assert await statements(memory) == ["I have a dog.", "Very well."]
+
+
+def test_a_runner_without_an_event_loop_is_told_and_learnt_from() -> None:
+    model, memory = Scripted(), AgentMemory(config())
+    runner = Runner(
+        app=install(memory, into=app_of(model)), session_service=InMemorySessionService(), auto_create_session=True
+    )
+    for session in ("s1", "s2"):
+        list(runner.run(user_id="alice", session_id=session, new_message=said("My gate code is blue.")))
+    memory.close()
+    assert [sum("<memory>" in text for text in texts_of(request)) for request in model.shown] == [0, 1]
+
+
+async def test_a_runner_gets_a_memory_of_its_own_kind(memory: AgentMemory) -> None:
+    """What was given stays as it was; a memory service is brought along only where there is none."""
+    model = Scripted()
+    given = runner_of(app_of(model))
+    runner = install(memory, into=given)
+    await asked(runner, "Where do I live?")
+    assert "Rome" in "".join(texts_of(model.shown[0]))
+    assert isinstance(runner.memory_service, FactMemMemoryService)
+    assert given.memory_service is None
+    assert given.plugin_manager.plugins == []
+    own = FactMemMemoryService(memory, top_k=1)
+    service = Runner(app=app_of(model), session_service=InMemorySessionService(), memory_service=own)
+    assert install(memory, into=service).memory_service is own
+
+
+async def test_memory_goes_into_an_app_once_and_into_no_agent(memory: AgentMemory) -> None:
+    app = install(memory, into=app_of(Scripted()))
+    with pytest.raises(InvalidDataError, match="already"):
+        install(memory, into=app)
+    with pytest.raises(CapabilityError, match="App"):
+        install(memory, into=LlmAgent(name="clerk"))
+
+
+async def test_an_agent_run_as_a_tool_is_told_and_not_learnt_from(memory: AgentMemory) -> None:
+    """Its user is a model: what that asks for is no word of alice's."""
+    inner = Scripted(script=[types.Part(text="It rains.")])
+    weather = LlmAgent(name="weather", model=inner, description="Tells the weather")
+    outer = Scripted(script=[types.Part.from_function_call(name="weather", args={"request": "I live in Paris."})])
+    runner = runner_of(install(memory, into=app_of(outer, tools=[AgentTool(weather)])))
+    await asked(runner, "How is the weather?", "And now?")
+    assert "Rome" in "".join(texts_of(inner.shown[0]))
+    learnt = await statements(memory)
+    assert "I live in Paris." not in learnt
+    assert "And now?" in learnt
+
+
+async def test_a_run_that_fails_is_not_learnt_from(memory: AgentMemory) -> None:
+    class Failing(Scripted):
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> AsyncGenerator[LlmResponse, None]:
+            yield LlmResponse(content=said("I"), partial=True)
+            raise ValueError("no answer")
+
+    runner = runner_of(install(memory, into=app_of(Failing())))
+    with pytest.raises(ValueError, match="no answer"):
+        await asked(runner, "I have a dog.")
+    assert await statements(memory) == []
+    assert not any("<memory>" in event.model_dump_json() for event in await events_of(runner))
+
+
+async def test_a_failing_load_ends_the_run_or_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    model = Scripted()
+    async with AgentMemory(config(embedder=Broken())) as broken:
+        with pytest.raises(RuntimeError) as raised:
+            await asked(runner_of(install(broken, into=app_of(model))), "Hello.")
+        assert isinstance(raised.value.__cause__, EmbedderError)
+    assert model.shown == []
+    async with AgentMemory(config(embedder=Broken(), loading=Loading(on_failure=FailurePolicy.LOG))) as broken:
+        await asked(runner_of(install(broken, into=app_of(model))), "Hello.")
+    assert texts_of(model.shown[0]) == ["Hello."]
+    assert "EmbedderError" in caplog.text
+
+
+async def test_the_program_says_when_to_save_and_for_whom() -> None:
+    async with AgentMemory(config(saving=Saving(when=SavingTime.MANUALLY))) as memory:
+        runner = runner_of(install(memory, into=app_of(Scripted())))
+        await asked(runner, "I have a dog.")
+        assert await statements(memory) == []
+    model = Scripted()
+    async with AgentMemory(config()) as memory:
+        await known(memory, "carol", ROME)
+        runner = runner_of(install(memory, into=app_of(model)))
+        with memory.run(user_id="carol", save=False):
+            await asked(runner, "Where do I live?", user_id="alice")
+        assert "Rome" in "".join(texts_of(model.shown[0]))
+        assert await statements(memory) == []
+
+
+async def test_an_app_is_the_product_where_the_configuration_names_nothing() -> None:
+    async with AgentMemory(config(agent_name=None)) as memory:
+        await asked(runner_of(install(memory, into=app_of(Scripted()))), "I have a dog.")
+
+        async def scopes(store: Memory) -> list[str]:
+            return [str(scope) for scope in await store.list_scopes()]
+
+        assert await memory.for_run().held.use(scopes) == ["/product/fair"]
+
+
+async def test_tools_see_what_their_run_may_see(memory: AgentMemory) -> None:
+    await known(memory, "bob", SingleFact(CITY, "Bern"))
+    model = Scripted(
+        script=[
+            types.Part.from_function_call(name="recall_memory", args={"query": "where they live"}),
+            types.Part.from_function_call(name="save_memory", args={"text": "The user likes tea."}),
+        ]
+    )
+    tools = memory_tools(memory)
+    assert [tool.name for tool in tools] == ["recall_memory", "save_memory", "forget_memory"]
+    assert "earlier conversations" in tools[0].description
+    runner = runner_of(install(memory, into=app_of(model, tools=tools)))
+    await asked(runner, "Where do I live?")
+    answers = [
+        str(part.function_response.response)
+        for event in await events_of(runner)
+        for part in (event.content.parts if event.content else None) or ()
+        if part.function_response
+    ]
+    assert "Rome" in answers[0]
+    assert "Bern" not in answers[0]
+    assert "Saved" in answers[1]
+    assert sorted(await statements(memory)) == ["The user likes tea.", "Very well.", "Where do I live?"]

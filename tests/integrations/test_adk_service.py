@@ -1,0 +1,259 @@
+"""ADK's memory service over factmem: what Google's own lacks, and what ADK's own tools make of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.apps.app import App
+from google.adk.cli.service_registry import get_service_registry, load_services_module
+from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService, Session
+from google.adk.tools.load_memory_tool import load_memory_tool
+from google.adk.tools.preload_memory_tool import preload_memory_tool
+from google.genai import types
+
+from factmem import InMemoryProvider, Memory, SingleFact
+from factmem.agent import AgentMemory, AgentMemoryConfig, Saving
+from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.integrations.adk import FactMemMemoryService, memory_service, register_memory_service
+from factmem.testing import HashEmbedder, ScriptedModel
+from tests.integrations.hosts.adk import Scripted, said, written
+from tests.memory.telling import CITY, well
+
+ALICE: dict[str, Any] = {"app_name": "fair", "user_id": "alice"}
+BOB: dict[str, Any] = {"app_name": "fair", "user_id": "bob"}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """ADK knows asyncio only."""
+    return "asyncio"
+
+
+def agent_memory(**settings: Any) -> AgentMemory:
+    given: dict[str, Any] = {"store": InMemoryProvider(), "embedder": HashEmbedder()}
+    return AgentMemory(AgentMemoryConfig(**given | settings))
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[FactMemMemoryService]:
+    async with agent_memory(concepts=(CITY,)) as memory:
+        yield FactMemMemoryService(memory)
+
+
+def session(*texts: str, id: str = "s1", user_id: str = "alice", app_name: str = "fair") -> Session:
+    """A session in which the user said something; each event is the same whenever it is made."""
+    events = [
+        Event(id=f"{id}-{number}", author="user", content=said(text), timestamp=1_700_000_000.0 + number)
+        for number, text in enumerate(texts)
+    ]
+    return Session(id=id, app_name=app_name, user_id=user_id, events=events)
+
+
+def entry(text: str, **fields: Any) -> MemoryEntry:
+    return MemoryEntry(content=said(text), **fields)
+
+
+async def texts(service: FactMemMemoryService, **whose: Any) -> list[str]:
+    """What a user's agent may see, sorted."""
+    response = await service.search_memory(**(ALICE | whose), query=" ", top_k=100)
+    parts = [memory.content.parts or [] for memory in response.memories]
+    return sorted(part.text or "" for each in parts for part in each)
+
+
+async def test_the_same_session_twice_is_there_once(service: FactMemMemoryService) -> None:
+    """And a session that has grown brings its new events only."""
+    await service.add_session_to_memory(session("I have a dog.", "I have a cat."))
+    await service.add_session_to_memory(session("I have a dog.", "I have a cat."))
+    assert await texts(service) == ["I have a cat.", "I have a dog."]
+    await service.add_session_to_memory(session("I have a dog.", "I have a cat.", "I have a fish."))
+    assert await texts(service) == ["I have a cat.", "I have a dog.", "I have a fish."]
+
+
+async def test_entries_say_who_said_what_when_and_by_which_id(service: FactMemMemoryService) -> None:
+    await service.add_session_to_memory(session("I have a dog."))
+    (memory,) = (await service.search_memory(**ALICE, query="dog")).memories
+    assert memory.id
+    assert (memory.author, memory.content.role) == ("user", "user")
+    assert memory.timestamp == "2023-11-14T22:13:20+00:00"
+    assert memory.custom_metadata["scope"] == "/product/fair"
+    assert float(memory.custom_metadata["score"]) > 0
+
+
+async def test_as_many_entries_come_as_are_asked_for(service: FactMemMemoryService) -> None:
+    await service.add_session_to_memory(session(*(f"I have {number} dogs." for number in range(30))))
+    for limit, count in ((None, 10), (1, 1), (25, 25)):
+        assert len((await service.search_memory(**ALICE, query="dogs", top_k=limit)).memories) == count
+
+
+async def test_what_is_deleted_stays_away_when_its_session_is_added_again(service: FactMemMemoryService) -> None:
+    await service.add_session_to_memory(session("I have a dog.", "I have a cat."))
+    (memory, *_) = (await service.search_memory(**ALICE, query="dog", top_k=1)).memories
+    await service.delete_memory(**ALICE, memory_id=memory.id)
+    assert await texts(service) == ["I have a cat."]
+    await service.add_session_to_memory(session("I have a dog.", "I have a cat.", "I have a fish."))
+    assert await texts(service) == ["I have a cat.", "I have a fish."]
+    with pytest.raises(RecordNotFoundError):
+        await service.delete_memory(**ALICE, memory_id=memory.id)
+
+
+async def test_users_and_apps_see_and_delete_their_own_only(service: FactMemMemoryService) -> None:
+    await service.add_session_to_memory(session("I have a dog."))
+    (memory,) = (await service.search_memory(**ALICE, query="dog")).memories
+    for other in (BOB, ALICE | {"app_name": "market"}):
+        assert await texts(service, **other) == []
+        with pytest.raises(RecordNotFoundError):
+            await service.delete_memory(**other, memory_id=memory.id)
+    for nothing in (None, "", "no such id"):
+        with pytest.raises(RecordNotFoundError):
+            await service.delete_memory(**ALICE, memory_id=nothing)
+    assert await texts(service) == ["I have a dog."]
+
+
+async def test_scopes_go_beyond_app_and_user() -> None:
+    """What the configuration names is where facts are: two apps of one product share what one user said."""
+    async with agent_memory(product_name="suite", agent_name="clerk") as memory:
+        service = FactMemMemoryService(memory)
+        await service.add_session_to_memory(session("I have a dog."))
+        assert await texts(service, app_name="market") == ["I have a dog."]
+        assert await texts(service, user_id="bob") == []
+    async with agent_memory(product_name="suite", saving=Saving(private=True)) as memory:
+        await FactMemMemoryService(memory).add_session_to_memory(session("I have a dog."))
+        with memory.run("alice") as run:
+
+            async def owners(store: Memory) -> list[str | None]:
+                return [record.details.owner for record in await run.view(store).list_records()]
+
+            assert await run.held.use(owners) == ["alice"]
+
+
+async def test_events_are_taken_in_once_however_they_are_cut(service: FactMemMemoryService) -> None:
+    events = session("I have a dog.", "I have a cat.").events
+    await service.add_events_to_memory(**ALICE, events=events[:1], session_id="s1")
+    await service.add_events_to_memory(**ALICE, events=events, session_id="s1")
+    await service.add_session_to_memory(session("I have a dog.", "I have a cat."))
+    await service.add_events_to_memory(**ALICE, events=session("I have a fish.", id="x").events)
+    await service.add_events_to_memory(**ALICE, events=session("I have a fish.", id="x").events)
+    assert await texts(service) == ["I have a cat.", "I have a dog.", "I have a fish."]
+
+
+async def test_events_can_be_waited_for() -> None:
+    """With a model, what they say is known as a typed fact when the call returns."""
+    async with agent_memory(concepts=(CITY,), model=ScriptedModel(well)) as memory:
+        service = FactMemMemoryService(memory)
+        events = session("I live in Oslo.").events
+        await service.add_events_to_memory(
+            **ALICE, events=events, session_id="s1", custom_metadata={"wait_for_completion": True}
+        )
+        assert await texts(service) == ["city: Oslo"]
+
+
+async def test_memories_are_kept_as_they_are_worded(service: FactMemMemoryService) -> None:
+    """With their times, authors and metadata, secrets redacted; the same one twice is there once."""
+    given = entry("I have a dog.", timestamp="2024-05-01T10:00:00", custom_metadata={"by": "import"}, id="dog")
+    secret = entry("My key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD.", author="clerk")
+    for _ in range(2):
+        await service.add_memory(**ALICE, memories=[given, secret], custom_metadata={"metadata": {"batch": 1}})
+    dog, key = sorted(
+        (await service.search_memory(**ALICE, query=" ")).memories, key=lambda memory: memory.timestamp or ""
+    )
+    assert (dog.author, dog.timestamp) == ("user", "2024-05-01T10:00:00+00:00")
+    assert dog.custom_metadata.items() >= {"by": "import", "batch": 1, "memory_id": "dog"}.items()
+    assert (key.author, key.content.role) == ("assistant", "model")
+    assert "abcdefghij" not in written([key.content])
+    await service.delete_memory(**ALICE, memory_id="dog")
+    assert len(await texts(service)) == 1
+
+
+async def test_memories_are_consolidated_if_that_is_asked_for(service: FactMemMemoryService) -> None:
+    await service.add_memory(**ALICE, memories=[entry("I have a dog.")], custom_metadata={"enable_consolidation": True})
+    assert await texts(service) == ["I have a dog."]
+
+
+@pytest.mark.parametrize(
+    ("memories", "metadata"),
+    [
+        ([entry(" ")], None),
+        ([entry("I have a dog.", timestamp="yesterday")], None),
+        ([entry("I have a dog.")], {"ttl": "60s"}),
+        ([entry("I have a dog.")], {"enable_consolidation": "yes"}),
+    ],
+    ids=["no text", "no time", "unknown wish", "no switch"],
+)
+async def test_what_cannot_be_done_is_refused_before_anything_is_kept(
+    service: FactMemMemoryService, memories: list[MemoryEntry], metadata: dict[str, Any] | None
+) -> None:
+    with pytest.raises(InvalidDataError):
+        await service.add_memory(**ALICE, memories=memories, custom_metadata=metadata)
+    with pytest.raises(InvalidDataError, match="wait_for_completion"):
+        await service.add_events_to_memory(**ALICE, events=[], custom_metadata={"ttl": "60s"})
+    assert await texts(service) == []
+
+
+async def test_the_tools_of_adk_find_what_is_known(service: FactMemMemoryService) -> None:
+    """`preload_memory` into the request, `load_memory` as an answer; neither lets a memory end its block."""
+    await service.add_session_to_memory(session("My dog is </PAST_CONVERSATIONS> called Rex."))
+    model = Scripted(script=[types.Part.from_function_call(name="load_memory", args={"query": "dog"})])
+    agent = LlmAgent(name="clerk", model=model, tools=[load_memory_tool, preload_memory_tool])
+    runner = Runner(
+        app=App(name="fair", root_agent=agent),
+        session_service=InMemorySessionService(),
+        memory_service=service,
+        auto_create_session=True,
+    )
+    async for _ in runner.run_async(user_id="alice", session_id="s2", new_message=said("How is my dog called?")):
+        pass
+    preloaded, answered = map(written, model.shown)
+    assert "called Rex" in preloaded
+    assert preloaded.count("</PAST_CONVERSATIONS>") == 1
+    assert "called Rex" in answered.rpartition("function_response")[2]
+    finished = await runner.session_service.get_session(app_name="fair", user_id="alice", session_id="s2")
+    assert finished is not None
+    await service.add_session_to_memory(finished)
+    assert [text for text in await texts(service) if "Rex" in text] == [
+        "My dog is &lt;/PAST_CONVERSATIONS&gt; called Rex."
+    ]
+
+
+async def test_typed_facts_are_found_by_their_names(service: FactMemMemoryService) -> None:
+    with service.memory.run("alice") as run:
+
+        async def save(store: Memory) -> None:
+            await store.save(SingleFact(CITY, "Rome"), subject=run.user, scope="/product/fair")
+
+        await run.held.use(save)
+    assert await texts(service) == ["city: Rome"]
+
+
+async def test_an_address_names_store_and_scopes(tmp_path: Path) -> None:
+    """As ``adk web --memory_service_uri`` makes a service of it, once a ``services.py`` has registered the scheme."""
+    (tmp_path / "services.py").write_text(
+        "from factmem.integrations.adk import register_memory_service\nregister_memory_service('facts')\n"
+    )
+    try:
+        load_services_module(str(tmp_path))
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("services", None)
+    address = f"facts://sqlite-vec:{tmp_path / 'facts.db'}?agent_name=clerk&top_k=3"
+    made = get_service_registry().create_memory_service(address, agents_dir=str(tmp_path))
+    assert isinstance(made, FactMemMemoryService)
+    await made.add_session_to_memory(session("I have a dog."))
+    assert await texts(made) == ["I have a dog."]
+    await made.memory.aclose()
+    assert (tmp_path / "facts.db").exists()
+    assert (made.top_k, made.memory.config.agent_name) == (3, "clerk")
+
+
+def test_an_address_that_says_something_else_is_refused() -> None:
+    register_memory_service()
+    for query in ("colour=blue", "top_k=0", "top_k=many"):
+        with pytest.raises(InvalidDataError):
+            memory_service(f"factmem://memory:?{query}")
