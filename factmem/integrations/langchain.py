@@ -79,6 +79,7 @@ __all__ = [
     "FactMemMiddleware",
     "LangChainFormat",
     "MemoryState",
+    "identity_here",
     "identity_of",
     "install_into_factory",
     "integration",
@@ -269,10 +270,10 @@ def _tool(memory: AgentMemory, name: str) -> BaseTool:
     schema = create_schema_from_function(name, method, parse_docstring=True)
 
     async def call(**arguments: Any) -> str:
-        return await method(memory.for_run(_identity_here()).tools, **arguments)
+        return await method(memory.for_run(identity_here()).tools, **arguments)
 
     def call_blocking(**arguments: Any) -> str:
-        run = memory.for_run(_identity_here())
+        run = memory.for_run(identity_here())
 
         async def called(opened: Memory) -> str:
             return await method(attrs.evolve(run, held=HeldOpen(opened)).tools, **arguments)
@@ -284,7 +285,7 @@ def _tool(memory: AgentMemory, name: str) -> BaseTool:
     )
 
 
-def _identity_here() -> RunIdentity:
+def identity_here() -> RunIdentity:
     """Whom the run at hand works for, if there is one."""
     try:
         runtime: Runtime[Any] | None = get_runtime()
@@ -293,12 +294,15 @@ def _identity_here() -> RunIdentity:
     return identity_of(None if runtime is None else runtime.context)
 
 
-def install_into_factory(memory: AgentMemory, factory: FactoryT) -> FactoryT:
+def install_into_factory(
+    memory: AgentMemory, factory: FactoryT, make: Callable[[AgentMemory], FactMemMiddleware] = FactMemMiddleware
+) -> FactoryT:
     """Return a function that makes agents as another one does, each with a memory.
 
     Args:
         memory: the memory.
         factory: ``create_agent``, or anything that takes ``middleware`` by name as it does.
+        make: makes the middleware that is added.
 
     Raises:
         CapabilityError: it takes no middleware.
@@ -313,7 +317,7 @@ def install_into_factory(memory: AgentMemory, factory: FactoryT) -> FactoryT:
     def made(*arguments: Any, middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (), **settings: Any) -> Any:
         if any(isinstance(one, FactMemMiddleware) for one in middleware):
             raise InvalidDataError("this agent has a memory already: install one, or give it a FactMemMiddleware")
-        return factory(*arguments, middleware=[*middleware, FactMemMiddleware(memory)], **settings)
+        return factory(*arguments, middleware=[*middleware, make(memory)], **settings)
 
     return cast("FactoryT", made)
 

@@ -10,9 +10,11 @@ from factmem.agent.agents_md.page import Page, bullets_in, page_of
 from factmem.agent.agents_md.prompting import DEFAULT_TEMPLATE, SLOT, Source, prompt_of
 from factmem.agent.agents_md.reconciling import Edits, reconciled
 from factmem.agent.agents_md.sources import AgentsMd, AgentsMdText, Limits, read_as
+from factmem.agent.agents_md.tree import OVERVIEW, MemoryFiles, MemoryTree
 
 __all__ = [
     "DEFAULT_TEMPLATE",
+    "OVERVIEW",
     "SLOT",
     "AgentsMd",
     "AgentsMdFacts",
@@ -22,6 +24,8 @@ __all__ = [
     "Edits",
     "Hand",
     "Limits",
+    "MemoryFiles",
+    "MemoryTree",
     "Page",
     "Source",
     "applied",

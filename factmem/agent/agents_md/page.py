@@ -46,7 +46,7 @@ class Page:
 
 
 def page_of(
-    records: Iterable[FactRecord[Any]], homes: Sequence[Place], *, limit: int = 500, longest: int = 4_000
+    records: Iterable[FactRecord[Any]], homes: Sequence[Place], *, limit: int = 500, longest: int = 4_000, more: int = 0
 ) -> Page:
     """Render facts as a page.
 
@@ -56,6 +56,7 @@ def page_of(
             a heading.
         limit: how many facts to show at the most.
         longest: how many characters of Markdown a fact may take; longer ones are left out.
+        more: how many facts there are beside these.
     """
     records = list(records)
     places = _headings([*homes, *sorted({_place(record) for record in records}, key=_order)])
@@ -64,7 +65,7 @@ def page_of(
     fitting = [(record, bullet) for record, bullet in made if len(bullet.text) <= longest][:limit]
     fitting.sort(key=lambda pair: _position(pair[0]))
     shown = tuple((record.id, bullet) for record, bullet in fitting)
-    left_out = len(records) - len(fitting)
+    left_out = len(records) - len(fitting) + more
     filled = {bullet.heading for _, bullet in shown}
     written = [heading for heading in places if heading in filled or heading == next(iter(places))]
     return Page(text=_text(written, shown, left_out), shown=shown, places=places, left_out=left_out)

@@ -1,0 +1,169 @@
+"""What a run may see, as a tree of files: one for each subject and scope, and one with the best of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import attrs
+
+from factmem.agent.agents_md.applying import Hand, applied
+from factmem.agent.agents_md.page import Page, bullets_in, page_of
+from factmem.agent.agents_md.reconciling import Edits, reconciled
+from factmem.agent.rendering import rendered
+from factmem.agent.run import MemoryRun
+from factmem.errors import InvalidDataError, ReadOnlyError
+from factmem.memory import Memory
+from factmem.records import AssertionState, Change, FactRecord, Place
+from factmem.subjects import MemorySubject
+
+__all__ = ["OVERVIEW", "MemoryFiles", "MemoryTree"]
+
+OVERVIEW: Final = "/AGENTS.md"
+"""The file that shows the best of all the others, within the budget of `Loading`."""
+
+
+@attrs.frozen(kw_only=True)
+class MemoryTree:
+    """What is known, as files.
+
+    Attributes:
+        files: the files that there are, by path.
+        empty: files that something may be written into, and that there is nothing in yet.
+        records: what is known, by id.
+    """
+
+    files: Mapping[str, Page]
+    empty: Mapping[str, Page]
+    records: Mapping[str, FactRecord[Any]] = attrs.field(repr=False)
+
+    def page(self, path: str) -> Page | None:
+        """Return a file, or None if there is none and none may be made."""
+        return self.files.get(path) or self.empty.get(path)
+
+
+@attrs.frozen(kw_only=True)
+class MemoryFiles:
+    """The files of one run: its user's own facts and what is public, in the agent's scopes. Never quarantine.
+
+    Nothing is stored as a file: each is made from what is known when it is read, and an edit of one is
+    taken back as changes of facts, each by the run's own hand (`Saving.tool_origin`). Paths do not name
+    the user of the run, so one and the same path serves all users.
+
+    Attributes:
+        run: the run.
+        read_only: refuse every edit.
+        source: what edits are said to come from.
+    """
+
+    run: MemoryRun
+    read_only: bool = False
+    source: str = "edit_file"
+
+    async def tree(self, memory: Memory) -> MemoryTree:
+        """Return the files as they are now.
+
+        Args:
+            memory: the run's memory, where it may be used.
+        """
+        run, loading = self.run, self.run.config.loading
+        view, subjects = run.view(memory), self._subjects
+        records = await view.list_records(subjects=subjects)
+        by_place: dict[tuple[object, ...], tuple[Place, list[FactRecord[Any]]]] = {}
+        for place in [self._home, *(Place(subject, scope) for subject in subjects for scope in run.config.scopes)]:
+            by_place.setdefault(place.key, (place, []))
+        for record in records:
+            place = Place(record.subject, record.scope)
+            by_place.setdefault(place.key, (place, []))[1].append(record)
+        pages = {self._path(place): page_of(found, [place]) for place, found in by_place.values()}
+        strongest = await view.list_records(subjects=subjects, strongest=True, limit=loading.limit)
+        told = rendered(strongest, loading.budget, loading.count_tokens).records
+        homes = [place for place, _ in by_place.values()]
+        overview = page_of(told, homes, more=len(records) - len(told))
+        return MemoryTree(
+            files={OVERVIEW: overview}
+            | {path: page for path, page in sorted(pages.items()) if page.shown or path == self._path(self._home)},
+            empty={path: page for path, page in pages.items() if not page.shown},
+            records={record.id: record for record in records},
+        )
+
+    async def write(self, memory: Memory, path: str, text: str) -> None:
+        """Take back what somebody wrote as a whole file: it may add facts, but neither change nor drop any.
+
+        Raises:
+            InvalidDataError: it would, or says nothing that can be kept; the text says what to do.
+            ReadOnlyError: nothing may be written.
+        """
+        tree = await self._writable(memory)
+        edits = self._edits(tree, self._page(tree, path), text)
+        if lost := len(edits.revised) + len(edits.retracted):
+            raise InvalidDataError(
+                f"this would overwrite {lost} known facts that it leaves out. To add facts, use edit_file and put a "
+                "bullet below the others; to change or take out a fact, use edit_file on its bullet"
+            )
+        await self._apply(memory, edits)
+
+    async def edit(self, memory: Memory, path: str, change: Callable[[str], str]) -> None:
+        """Take back what somebody makes of a file.
+
+        Args:
+            memory: the run's memory, where it may be used.
+            path: which file.
+            change: makes of the file as it is now what it is to be.
+
+        Raises:
+            InvalidDataError: it says nothing that can be kept, or changes nothing; the text says what to do.
+            ReadOnlyError: nothing may be written.
+        """
+        tree = await self._writable(memory)
+        page = self._page(tree, path)
+        await self._apply(memory, self._edits(tree, page, change(page.text)))
+
+    @property
+    def _subjects(self) -> tuple[MemorySubject, ...]:
+        return tuple(dict.fromkeys((self.run.user, *self.run.config.subjects)))
+
+    @property
+    def _home(self) -> Place:
+        return Place(self.run.user, self.run.config.home)
+
+    def _path(self, place: Place) -> str:
+        subject = place.subject.name if place.subject.key == self.run.user.key else str(place.subject)
+        return f"{str(place.scope).rstrip('/')}/{quote(subject, safe='')}.md"
+
+    async def _writable(self, memory: Memory) -> MemoryTree:
+        if self.read_only:
+            raise ReadOnlyError("memory is read-only here: nothing was changed")
+        return await self.tree(memory)
+
+    def _page(self, tree: MemoryTree, path: str) -> Page:
+        page = tree.page(path)
+        if page is None:
+            known = ", ".join(sorted([*tree.files, *tree.empty.keys() - tree.files.keys()]))
+            raise InvalidDataError(f"there is no such file in memory, and none can be made; there are {known}")
+        return page
+
+    def _edits(self, tree: MemoryTree, page: Page, text: str) -> Edits:
+        return reconciled(
+            [(id, bullet.digest) for id, bullet in page.shown],
+            bullets_in(text, page.places),
+            page=page,
+            records=tree.records,
+            concepts={concept.keyword: concept for concept in self.run.config.concepts},
+        )
+
+    async def _apply(self, memory: Memory, edits: Edits) -> tuple[Change, ...]:
+        if not edits:
+            raise InvalidDataError(
+                "this changes no fact: a fact is the text of a bullet ('- ...') without the note of when it was said"
+            )
+        saving = self.run.config.saving
+        hand = Hand(origin=saving.tool_origin, source=self.source, private=saving.private)
+        changes = await applied(self.run.view(memory), edits, hand)
+        if any(change.record.state is AssertionState.QUARANTINED for change in changes):
+            raise InvalidDataError(
+                "what you wrote was kept, but it waits until somebody confirms it, and is not shown until then: "
+                "do not write it again"
+            )
+        return changes
