@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatResult
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field
 
 
@@ -31,6 +33,23 @@ class NotingModel(GenericFakeChatModel):
     ) -> ChatResult:
         self.asked.append(messages)
         return super()._generate(messages, stop, run_manager, **kwargs)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        """Say it in one piece; what this derives from leaves out calls of tools."""
+        (generation,) = self._generate(messages, stop, run_manager, **kwargs).generations
+        message = generation.message
+        calls = [
+            tool_call_chunk(name=call["name"], args=json.dumps(call["args"]), id=call["id"], index=place)
+            for place, call in enumerate(message.tool_calls if isinstance(message, AIMessage) else ())
+        ]
+        chunk = AIMessageChunk(content=str(message.text), tool_call_chunks=calls)
+        yield ChatGenerationChunk(message=chunk)
 
     def shown(self) -> str:
         """All texts of the last request."""

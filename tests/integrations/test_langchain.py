@@ -1,0 +1,359 @@
+"""Memory in agents of LangChain: what their model is shown, and what of it stays behind."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from factmem import STATEMENT, InMemoryProvider, Memory, SingleFact
+from factmem.agent import USER, AgentMemory, AgentMemoryConfig, Saving, SavingTime, install
+from factmem.errors import CapabilityError, InvalidDataError
+from factmem.integrations.langchain import FactMemMiddleware, memory_tools
+from factmem.testing import HashEmbedder, ScriptedModel
+from tests.integrations.chat_model import NotingModel, calling, model
+from tests.memory.telling import CITY, SEATS, well
+
+ALICE: Any = {"user_id": "alice", "session_id": "monday"}
+WHERE: Any = {"messages": [HumanMessage("Where do I live?")]}
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """LangGraph needs asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture
+def provider() -> InMemoryProvider:
+    return InMemoryProvider()
+
+
+@pytest.fixture
+def memory(provider: InMemoryProvider) -> AgentMemory:
+    return over(provider)
+
+
+def over(store: Any, **settings: Any) -> AgentMemory:
+    given = {"agent_name": "clerk", "concepts": (CITY, SEATS), "model": ScriptedModel(well), **settings}
+    return AgentMemory(AgentMemoryConfig(store=store, embedder=HashEmbedder(), **given))
+
+
+async def know(memory: AgentMemory, city: str, user: str = "alice") -> None:
+    async def keep(opened: Memory) -> None:
+        await opened.save(SingleFact(CITY, city), subject=USER.individual(user), scope="/agent/clerk")
+
+    await memory.for_run().held.use(keep)
+
+
+async def learnt(memory: AgentMemory) -> list[tuple[str, Any]]:
+    """Whom it knows what about, once all is read."""
+
+    async def told(opened: Memory) -> list[tuple[str, Any]]:
+        await opened.flush()
+        return sorted(((str(record.subject), record.value) for record in await opened.list_records()), key=str)
+
+    return await memory.for_run().held.use(told)
+
+
+def agent_of(memory: AgentMemory, chat: NotingModel, tools: list[Any] | None = None, **settings: Any) -> Any:
+    return install(memory, into=create_agent)(chat, tools or [], **settings)
+
+
+async def _told_of(concept: Any, opened: Memory) -> list[Any]:
+    return await opened.history(concept)
+
+
+@tool
+def look_up() -> str:
+    """Read the page."""
+    return "Nothing."
+
+
+async def test_what_is_known_enters_the_request_before_the_last_question(memory: AgentMemory) -> None:
+    chat = model()
+    async with memory:
+        await know(memory, "Oslo")
+        history = [HumanMessage("Hello."), AIMessage("Hello."), HumanMessage("Where do I live?")]
+        agent = agent_of(memory, chat, system_prompt="You are a clerk.")
+        result = await agent.ainvoke({"messages": history}, context=ALICE)
+    (request,) = chat.asked
+    assert [message.type for message in request] == ["system", "human", "ai", "human", "human"]
+    assert "Oslo" in request[3].text
+    assert [message.text for message in (request[0], *request[1:3], request[4])] == [
+        "You are a clerk.",
+        "Hello.",
+        "Hello.",
+        "Where do I live?",
+    ]
+    assert [message.text for message in result["messages"]] == [*(said.text for said in history), "Very well."]
+
+
+def test_the_same_without_an_event_loop(memory: AgentMemory) -> None:
+    chat = model(calling("look_up"))
+    anyio.run(know, memory, "Oslo")
+    result = agent_of(memory, chat, [look_up]).invoke(WHERE, context=ALICE)
+    assert ["Oslo" in message.text for message in chat.asked[-1]] == [True, False, False, False]
+    assert "Oslo" not in str(result)
+    agent_of(memory, chat).invoke({"messages": [HumanMessage("We booked 12 seats.")]}, context=ALICE)
+    assert ("user:alice", 12) in anyio.run(learnt, memory)
+    memory.close()
+
+
+async def test_it_is_told_once_in_every_request_of_a_run(memory: AgentMemory) -> None:
+    chat = model(calling("look_up", "1"), calling("look_up", "2"))
+    async with memory:
+        await know(memory, "Oslo")
+        await agent_of(memory, chat, [look_up]).ainvoke(WHERE, context=ALICE)
+    assert [[message.text.count("Oslo") for message in request].index(1) for request in chat.asked] == [0, 0, 0]
+    assert [chat_request.count("<memory>") for chat_request in map(str, chat.asked)] == [1, 1, 1]
+
+
+async def test_a_thread_is_told_what_is_known_now_and_keeps_nothing_of_it(memory: AgentMemory) -> None:
+    """The next run on a checkpointed thread sees what changed since, and what was forgotten no more."""
+    chat, saver = model(), InMemorySaver()
+    agent = agent_of(memory, chat, checkpointer=saver)
+    async with memory:
+        for city in ("Oslo", "Rome"):
+            await know(memory, city)
+            await agent.ainvoke(WHERE, THREAD, context=ALICE)
+            assert city in chat.shown()
+        assert "Oslo" not in chat.shown()
+
+        async def forgotten(opened: Memory) -> None:
+            await opened.flush()
+            await opened.forget(scope="/agent/clerk")
+
+        await memory.for_run().held.use(forgotten)
+        await agent.ainvoke(WHERE, THREAD, context=ALICE)
+        assert "<memory>" not in chat.shown()
+    kept = list(saver.list(THREAD))
+    assert len(kept) > 6
+    assert "Oslo" not in str(kept)
+    for checkpoint in kept:
+        written = {channel for _, channel, _ in checkpoint.pending_writes or ()}
+        assert "factmem_told" not in written | checkpoint.checkpoint["channel_values"].keys()
+
+
+async def test_a_run_that_was_interrupted_goes_on_with_what_is_known(memory: AgentMemory) -> None:
+    chat = model(calling("look_up"))
+    agent = agent_of(memory, chat, [look_up], checkpointer=InMemorySaver(), interrupt_before=["tools"])
+    async with memory:
+        await know(memory, "Oslo")
+        await agent.ainvoke(WHERE, THREAD, context=ALICE)
+        assert await learnt(memory) == [("user:alice", "Oslo")], "the run has not ended"
+        await agent.ainvoke(None, THREAD, context=ALICE)
+    assert len(chat.asked) == 2
+    assert "Oslo" in chat.shown()
+
+
+async def test_what_was_said_is_learnt_once(memory: AgentMemory) -> None:
+    """A history that its program keeps comes without ids, so LangGraph mints new ones for it each time."""
+    chat = model()
+    agent = agent_of(memory, chat)
+    async with memory:
+        said: list[Any] = [{"role": "user", "content": "We booked 12 seats."}]
+        await agent.ainvoke({"messages": said}, context=ALICE)
+        assert ("user:alice", 12) in await learnt(memory)
+        said += [{"role": "assistant", "content": "Very well."}, {"role": "user", "content": "I live in Oslo."}]
+        await agent.ainvoke({"messages": said}, context=ALICE)
+        assert ("user:alice", "Oslo") in await learnt(memory)
+        for concept, times in ((SEATS, 1), (CITY, 1), (STATEMENT, 4)):
+            revisions = await memory.for_run().held.use(partial(_told_of, concept))
+            assert len(revisions) == times
+
+
+async def test_a_run_that_failed_leaves_nothing_behind(memory: AgentMemory) -> None:
+    @tool
+    def break_down() -> str:
+        """Fail."""
+        raise OSError
+
+    saver = InMemorySaver()
+    agent = agent_of(memory, model(calling("break_down")), [break_down], checkpointer=saver)
+    async with memory:
+        await know(memory, "Oslo")
+        with pytest.raises(OSError):  # noqa: PT011
+            await agent.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, THREAD, context=ALICE)
+        assert await learnt(memory) == [("user:alice", "Oslo")]
+    state = await agent.aget_state(THREAD)
+    assert [message.text for message in state.values["messages"]] == ["We booked 12 seats.", ""]
+    assert "Oslo" not in str(list(saver.list(THREAD)))
+
+
+async def test_a_run_that_was_cancelled_leaves_nothing_behind(memory: AgentMemory) -> None:
+    waiting = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        waiting.set()
+        await anyio.sleep_forever()
+        return ""
+
+    agent = agent_of(memory, model(calling("wait")), [wait])
+    async with memory:
+        await know(memory, "Oslo")
+        async with anyio.create_task_group() as tasks:
+
+            async def run() -> None:
+                await agent.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, context=ALICE)
+
+            tasks.start_soon(run)
+            await waiting.wait()
+            tasks.cancel_scope.cancel()
+        assert await learnt(memory) == [("user:alice", "Oslo")]
+
+
+async def test_streams_show_nothing_of_it(memory: AgentMemory) -> None:
+    agent = agent_of(memory, model(calling("look_up")), [look_up], checkpointer=InMemorySaver())
+    async with memory:
+        await know(memory, "Oslo")
+        modes = ["values", "updates", "messages", "debug", "tasks", "checkpoints"]
+        seen = [part async for part in agent.astream(WHERE, THREAD, context=ALICE, stream_mode=modes)]
+    assert {mode for mode, _ in seen} == set(modes)
+    assert "Oslo" not in str(seen)
+    assert "<memory>" in str(seen), "its beginning is seen, not what it found"
+
+
+@attrs.frozen
+class Who:
+    user_id: Any = None
+    thread_id: Any = None
+
+
+@pytest.mark.parametrize(
+    "whose",
+    [
+        {"context": {"user_id": "alice"}},
+        {"context": Who(user_id="alice")},
+        {"config": {"configurable": {"user_id": "alice"}}},
+        {"context": Who(user_id="alice"), "config": {"configurable": {"user_id": "bob"}}},
+    ],
+    ids=str,
+)
+async def test_whom_it_works_for(memory: AgentMemory, whose: Any) -> None:
+    chat = model()
+    async with memory:
+        await know(memory, "Oslo")
+        await know(memory, "Bern", "bob")
+        await know(memory, "Rome", "7")
+        agent = agent_of(memory, chat)
+        await agent.ainvoke(WHERE, **whose)
+        assert ("Oslo" in chat.shown(), "Bern" in chat.shown()) == (True, False)
+        with memory.run(user_id="bob"):
+            await agent.ainvoke(WHERE, **whose)
+        assert ("Oslo" in chat.shown(), "Bern" in chat.shown()) == (False, True)
+        await agent.ainvoke(WHERE, context={"user_id": 7})
+        assert "Rome" in chat.shown()
+        await agent.ainvoke(WHERE)
+        assert "<memory>" not in chat.shown()
+
+
+async def test_two_users_at_once_are_never_mixed(memory: AgentMemory) -> None:
+    chats = {"alice": model(calling("look_up")), "bob": model(calling("look_up"))}
+
+    async def run(user: str) -> None:
+        await agent_of(memory, chats[user], [look_up]).ainvoke(WHERE, context={"user_id": user})
+
+    async with memory:
+        await know(memory, "Oslo")
+        await know(memory, "Bern", "bob")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, "alice")
+            tasks.start_soon(run, "bob")
+    shown = [("Oslo" in chat.shown(), "Bern" in chat.shown()) for chat in chats.values()]
+    assert shown == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize("load", [True, False])
+@pytest.mark.parametrize("save", [True, False])
+async def test_a_run_may_opt_out(memory: AgentMemory, load: bool, save: bool) -> None:
+    chat = model()
+    async with memory:
+        await know(memory, "Oslo")
+        with memory.run("alice", "monday", load=load, save=save):
+            await agent_of(memory, chat).ainvoke({"messages": [HumanMessage("We booked 12 seats.")]})
+        assert ("Oslo" in chat.shown()) is load
+        assert (("user:alice", 12) in await learnt(memory)) is save
+
+
+async def test_saving_may_be_left_to_the_program(provider: InMemoryProvider) -> None:
+    async with over(provider, saving=Saving(when=SavingTime.MANUALLY)) as memory:
+        await agent_of(memory, model()).ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, context=ALICE)
+        assert await learnt(memory) == []
+
+
+async def test_an_open_memory_is_for_async_runs_only() -> None:
+    chat = model()
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as opened:
+        memory = over(opened)
+        await know(memory, "Oslo")
+        agent = agent_of(memory, chat)
+        await agent.ainvoke(WHERE, context=ALICE)
+        assert "Oslo" in chat.shown()
+        with pytest.raises(CapabilityError, match="address"):
+            agent.invoke(WHERE, context=ALICE)
+
+
+async def test_the_model_may_be_given_tools(memory: AgentMemory) -> None:
+    chat = model(calling("save_memory", text="The hall is booked."), "Yes.", calling("recall_memory", query="hall"))
+    agent: Any = create_agent(chat, middleware=[FactMemMiddleware(memory, tools=True)])
+    async with memory:
+        await agent.ainvoke({"messages": [HumanMessage("Book it.")]}, context=ALICE)
+        assert [one.name for one in chat.bound] == ["recall_memory", "save_memory", "forget_memory"]
+        assert ("user:alice", "The hall is booked.") in await learnt(memory)
+        result = await agent.ainvoke({"messages": [HumanMessage("Is it?")]}, context=ALICE)
+        assert "The hall is booked." in result["messages"][-2].text
+        await know(memory, "Bern", "bob")
+        chat.messages = iter([calling("recall_memory", query="Bern city"), "No."])
+        result = await agent.ainvoke({"messages": [HumanMessage("Is it?")]}, context=ALICE)
+        assert "Bern" not in result["messages"][-2].text
+
+
+def test_tools_work_without_an_event_loop(memory: AgentMemory) -> None:
+    recall, save, _ = memory_tools(memory)
+    alice: Any = {"configurable": {"user_id": "alice"}}
+    assert save.invoke({"text": "The hall is booked."}, alice) == "Saved."
+    assert "The hall is booked." in recall.invoke({"query": "hall"}, alice)
+    assert recall.invoke({"query": "hall"}, {"configurable": {"user_id": "bob"}}) == "Nothing is known about that."
+    assert recall.args["limit"]["description"].startswith("How many")
+    memory.close()
+
+
+async def test_what_was_given_stays_as_it_was(memory: AgentMemory) -> None:
+    chat, middleware = model(), list[Any]()
+    make_agent = install(memory, into=create_agent)
+    make_agent(chat, middleware=middleware)
+    assert (middleware, make_agent.__name__) == ([], "create_agent")
+    assert inspect.signature(make_agent) == inspect.signature(create_agent)
+    agent: Any = create_agent(chat)
+    async with memory:
+        await know(memory, "Oslo")
+        await agent.ainvoke(WHERE, context=ALICE)
+    assert "<memory>" not in chat.shown()
+    assert chat.bound == []
+
+
+def test_what_memory_cannot_be_put_into_is_said(memory: AgentMemory) -> None:
+    with pytest.raises(CapabilityError, match="install it into create_agent"):
+        install(memory, into=model())
+    with pytest.raises(CapabilityError, match=r"install\(memory, into=create_agent\)"):
+        install(memory, into=create_agent(model()))
+    for again in (
+        lambda: install(memory, into=install(memory, into=create_agent))(model()),
+        lambda: install(memory, into=create_agent)(model(), middleware=[FactMemMiddleware(memory)]),
+    ):
+        check: Callable[[], Any] = again
+        with pytest.raises(InvalidDataError, match="has a memory already"):
+            check()
