@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent import (
@@ -63,8 +63,8 @@ try:
     from pydantic_ai.tools import AgentDepsT, RunContext
     from pydantic_ai.toolsets import FunctionToolset
     from typing_extensions import TypeVar
-except ModuleNotFoundError as error:
-    raise MissingPackageError("pydantic-ai-slim", extra="pydantic-ai") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("pydantic-ai-slim", extra="pydantic-ai") from _missing
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 __all__ = ["AgentWithMemory", "MemoryCapability", "PydanticAIFormat", "integration"]
 
 OutputT = TypeVar("OutputT", default=str)
-Identify: TypeAlias = "Callable[[RunContext[Any]], RunIdentity]"
 
 
 class PydanticAIFormat:
@@ -122,7 +121,13 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     id: str | None = "factmem"
     """An agent has one memory: one that is given for a run goes before the agent's own."""
 
-    def __init__(self, memory: AgentMemory, *, tools: bool = False, identity: Identify | None = None) -> None:
+    def __init__(
+        self,
+        memory: AgentMemory,
+        *,
+        tools: bool = False,
+        identity: Callable[[RunContext[Any]], RunIdentity] | None = None,
+    ) -> None:
         self.memory: Final = memory
         self.tools: Final = tools
         self.identity: Final = identity or _of_context

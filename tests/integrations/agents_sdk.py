@@ -1,0 +1,37 @@
+"""What the tests of the OpenAI Agents SDK share: a user, a model that answers what it is told to, and runs."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+from agents import Agent, RunConfig, Runner, RunResult
+from agents.testing import ScriptedModel, assistant_message
+
+from factmem import Memory, MemoryScope, SingleFact
+from factmem.agent import USER, AgentMemory
+from tests.agent.installed import plugin
+from tests.memory.telling import CITY
+
+ALICE = SimpleNamespace(user_id="alice", session_id="monday")
+ASKED, ANSWER = "Where do I live?", "Very well."
+QUIET = RunConfig(tracing_disabled=True)
+
+
+async def knowing(memory: Memory, city: str = "Oslo", name: str = "alice") -> AgentMemory:
+    await memory.save(SingleFact(CITY, city), subject=USER.individual(name), scope=MemoryScope.agent("clerk"))
+    return plugin(memory)
+
+
+def answering(*answers: str) -> ScriptedModel:
+    return ScriptedModel([[assistant_message(answer)] for answer in answers or (ANSWER,)])
+
+
+def shown(model: ScriptedModel) -> list[str]:
+    """What each request showed the model."""
+    return [json.dumps(call.input) for call in model.calls]
+
+
+async def run(agent: Agent[Any], said: Any = ASKED, context: Any = ALICE, **options: Any) -> RunResult:
+    return await Runner.run(agent, said, context=context, **{"run_config": QUIET, **options})

@@ -1,0 +1,312 @@
+"""The OpenAI Agents SDK: what a model is sent, what sessions hold, and what is learnt from a run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from agents import (
+    Agent,
+    AgentHooks,
+    GuardrailFunctionOutput,
+    ModelSettings,
+    OutputGuardrailTripwireTriggered,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    SQLiteSession,
+    Tool,
+    function_tool,
+    handoff,
+    output_guardrail,
+)
+from agents.items import ModelResponse, TResponseInputItem
+from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
+
+from factmem import Memory, Message
+from factmem.agent import (
+    AgentMemory,
+    AgentMemoryConfig,
+    FailurePolicy,
+    Hooks,
+    Loading,
+    RunIdentity,
+    install,
+)
+from factmem.errors import CapabilityError, ProviderClosedError
+from factmem.testing import HashEmbedder
+from tests.agent.installed import memory_over, plugin
+from tests.integrations.agents_sdk import ALICE, ANSWER, ASKED, QUIET, answering, knowing, run, shown
+from tests.memory.telling import words
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The framework runs on asyncio alone."""
+    return "asyncio"
+
+
+async def test_what_is_known_stands_before_the_users_last_message_in_the_request_alone() -> None:
+    model = answering()
+    history: list[TResponseInputItem] = [
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": "Hi."},
+        {"role": "user", "content": ASKED},
+    ]
+    before = json.dumps(history)
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent("clerk", model=model, instructions="Be brief."))
+        result = await run(agent, history)
+    (call,) = model.calls
+    assert [sorted(item) for item in call.input] == [["content", "role"]] * 4, "the API knows no other keys"
+    assert [item["role"] for item in call.input] == ["user", "assistant", "user", "user"]
+    assert "Oslo" in call.input[2]["content"]
+    assert call.system_instructions == "Be brief."
+    assert "Oslo" not in json.dumps(result.to_input_list())
+    assert json.dumps(history) == before
+
+
+async def test_the_agent_that_was_given_stays_as_it_was_and_so_does_the_model() -> None:
+    model = answering(ANSWER, ANSWER)
+    agent = Agent("clerk", model=model, model_settings=ModelSettings(temperature=0.5))
+    async with memory_over() as memory:
+        installed = install(await knowing(memory), into=agent)
+        await run(agent, "I live in Bern.")
+        assert words(await memory.list_records()) == []
+        await run(installed)
+    assert (agent.hooks, type(installed), installed.model) == (None, Agent, model)
+    assert ["<memory>" in request for request in shown(model)] == [False, True]
+    assert [call.model_settings.temperature for call in model.calls] == [0.5, 0.5]
+
+
+async def test_a_model_that_is_named_for_a_run_is_told_as_well() -> None:
+    model = answering()
+    async with memory_over() as memory:
+        await run(
+            install(await knowing(memory), into=Agent("clerk")),
+            run_config=RunConfig(model=model, tracing_disabled=True),
+        )
+    assert "Oslo" in shown(model)[0]
+
+
+class Noted(AgentHooks[Any]):
+    """A program's own hooks."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    async def on_start(self, context: Any, agent: Any) -> None:
+        self.called.append("start")
+
+    async def on_end(self, context: Any, agent: Any, output: Any) -> None:
+        self.called.append("end")
+
+    async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
+        self.called.append("handoff")
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Tool) -> None:
+        self.called.append("tool start")
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Tool, result: object) -> None:
+        self.called.append("tool end")
+
+    async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
+        self.called.append("asks")
+
+    async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
+        self.called.append("hears")
+
+
+@function_tool
+def look_up() -> str:
+    """Look at the page."""
+    return "I live in Paris."
+
+
+async def test_hooks_that_were_set_are_called_and_each_request_of_a_run_is_told_once() -> None:
+    own, model = Noted(), ScriptedModel([[function_call("look_up", {}, call_id="1")], [assistant_message(ANSWER)]])
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent("clerk", model=model, tools=[look_up], hooks=own))
+        await run(agent, "Look, please.")
+        assert words(await memory.list_records()) == ["Look, please.", ANSWER], "the tool's words are left out"
+    assert own.called == ["start", "asks", "hears", "tool start", "tool end", "asks", "hears", "end"]
+    assert [request.count("<memory>") for request in shown(model)] == [1, 1]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_memory_goes_along_when_an_agent_hands_off(plain: bool) -> None:
+    """Agents may hand off to each other in circles, by themselves or by handoffs with settings of their own."""
+    own, model = Noted(), answering(ANSWER, ANSWER)
+    billing: Agent[Any] = Agent("billing", model=model)
+    target = billing if plain else handoff(billing, tool_description_override="Bills.")
+    asking = ScriptedModel([[function_call("transfer_to_billing", {}, call_id="1")]])
+    triage = Agent("triage", model=asking, handoffs=[target], hooks=own)
+    billing.handoffs.append(triage)
+    async with memory_over() as memory:
+        installed = install(await knowing(memory), into=triage)
+        result = await run(installed, "I have a bill.")
+        await run(result.last_agent, "Thanks.")
+        assert words(await memory.list_records()) == ["I have a bill.", "Thanks.", ANSWER]
+    assert result.last_agent.name == "billing"
+    assert [request.count("<memory>") for request in shown(asking) + shown(model)] == [1, 1, 1]
+    assert own.called == ["start", "asks", "hears", "handoff"]
+    assert (billing.hooks, triage.hooks, triage.handoffs) == (None, own, [target])
+    assert result.last_agent.handoffs == [installed]
+
+
+async def test_an_agent_that_a_handoff_makes_has_memory_too() -> None:
+    model = answering()
+    made = handoff(Agent("billing"))
+
+    async def make(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
+        return Agent("billing", model=model)
+
+    made.on_invoke_handoff = make
+    asking = ScriptedModel([[function_call("transfer_to_billing", {}, call_id="1")]])
+    async with memory_over() as memory:
+        await run(install(await knowing(memory), into=Agent("triage", model=asking, handoffs=[made])))
+    assert "Oslo" in shown(model)[0]
+
+
+async def test_the_next_run_in_a_session_is_told_what_is_known_by_then_and_the_session_holds_none_of_it() -> None:
+    model, session = answering(ANSWER, ANSWER), SQLiteSession("monday")
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent("clerk", model=model))
+        await run(agent, session=session)
+        await knowing(memory, "Rome")
+        await run(agent, "And now?", session=session)
+        kept = json.dumps(await session.get_items())
+        assert words(await memory.list_records()) == ["And now?", ANSWER, ASKED]
+    assert "<memory>" not in kept
+    assert [("Oslo" in request, "Rome" in request) for request in shown(model)] == [(True, False), (False, True)]
+    session.close()
+
+
+async def test_streamed_runs_are_told_and_learnt_from() -> None:
+    model = answering()
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent("clerk", model=model))
+        streamed = Runner.run_streamed(agent, "I have a cat.", context=ALICE, run_config=QUIET)
+        async for _ in streamed.stream_events():
+            pass
+        records = await memory.list_records()
+        assert words(records) == ["I have a cat.", ANSWER]
+        assert {item.conversation_id for record in records for item in record.evidence} == {"monday"}
+    assert "Oslo" in shown(model)[0]
+
+
+def test_runs_without_an_event_loop_are_told_and_learnt_from() -> None:
+    """The memory lives in a thread of its own, so that it outlives the loop of each run."""
+    model = answering(ANSWER, ANSWER)
+    memory = AgentMemory(
+        AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk")
+    )
+    agent = install(memory, into=Agent("clerk", model=model))
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        Runner.run_sync(agent, "I live in Bern.", context=ALICE, run_config=QUIET)
+        Runner.run_sync(agent, ASKED, context={"user_id": "alice"}, run_config=QUIET)
+    finally:
+        loop.close()
+        memory.close()
+    assert "I live in Bern." in shown(model)[1]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled: bool) -> None:
+    async def fail(call: ModelCall) -> ModelStep:
+        if cancelled:
+            scope.cancel()
+            await anyio.sleep_forever()
+        raise OSError("the model is away")
+
+    history: list[TResponseInputItem] = [{"role": "user", "content": ASKED}]
+    model = ScriptedModel([ModelStep.respond(fail), [assistant_message(ANSWER)]])
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent("clerk", model=model))
+        with anyio.CancelScope() as scope:
+            with pytest.raises((OSError, asyncio.CancelledError)) as raised:
+                await run(agent, history)
+            if cancelled:
+                raise raised.value
+        assert scope.cancelled_caught is cancelled
+        assert [record.value for record in await memory.list_records()] == ["Oslo"]
+        assert history == [{"role": "user", "content": ASKED}]
+        await run(agent, history)
+    assert [request.count("<memory>") for request in shown(model)] == [1, 1]
+
+
+async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says_otherwise() -> None:
+    loud, quiet = (
+        AgentMemory(AgentMemoryConfig(store="memory:", loading=Loading(on_failure=policy)))
+        for policy in (FailurePolicy.RAISE, FailurePolicy.LOG)
+    )
+    await loud.aclose()
+    await quiet.aclose()
+    with pytest.raises(ProviderClosedError):
+        await run(install(loud, into=Agent("clerk", model=answering())))
+    assert (await run(install(quiet, into=Agent("clerk", model=answering())))).final_output == ANSWER
+
+
+async def test_an_answer_that_guardrails_must_pass_is_learnt_from_when_a_history_shows_that_it_did() -> None:
+    @output_guardrail
+    async def no_secrets(context: Any, agent: Any, output: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(None, tripwire_triggered="secret" in output)
+
+    model = answering("Good morning.", "Very well.", "The secret.")
+    async with memory_over() as memory:
+        agent = install(plugin(memory), into=Agent("clerk", model=model, output_guardrails=[no_secrets]))
+        result = await run(agent, "Hello.")
+        assert words(await memory.list_records()) == ["Hello."]
+        await run(agent, [*result.to_input_list(), {"role": "user", "content": "Well?"}])
+        assert words(await memory.list_records()) == ["Good morning.", "Hello.", "Well?"]
+        with pytest.raises(OutputGuardrailTripwireTriggered):
+            await run(agent, "Tell me.")
+        assert "The secret." not in words(await memory.list_records())
+
+
+async def test_the_words_that_one_model_writes_to_another_are_nobodys_facts() -> None:
+    helping, model = answering(), ScriptedModel()
+    model.enqueue([function_call("help", {"input": "I live in Paris."}, call_id="1")])
+    model.enqueue([assistant_message(ANSWER)])
+    async with memory_over() as memory:
+        helper = install(await knowing(memory), into=Agent("helper", model=helping))
+        await run(Agent("clerk", model=model, tools=[helper.as_tool("help", "Helps.")]))
+        assert words(await memory.list_records()) == []
+    assert "Oslo" in shown(helping)[0]
+
+
+async def test_where_the_server_keeps_the_conversation_what_is_known_is_sent_once_a_run() -> None:
+    model = ScriptedModel([[function_call("look_up", {}, call_id="1")], [assistant_message(ANSWER)]])
+    async with memory_over() as memory:
+        agent = install(await knowing(memory), into=Agent("clerk", model=model, tools=[look_up]))
+        await run(agent, conversation_id="conv_1")
+    assert [request.count("<memory>") for request in shown(model)] == [1, 0]
+
+
+async def test_a_runs_context_says_whom_it_works_for_and_the_program_goes_before_it() -> None:
+    ids: list[Any] = []
+
+    async def note(identity: RunIdentity, history: Sequence[Message]) -> bool:
+        ids.append((identity.user_id, identity.session_id))
+        return False
+
+    async with memory_over() as store:
+        memory = plugin(store, hooks=Hooks(before_load=note))
+        agent = install(memory, into=Agent("clerk", model=answering(ANSWER, ANSWER, ANSWER)))
+        await run(agent, context=SimpleNamespace(user_id=7, session_id="monday"))
+        await run(agent, context={"user_id": "bob"})
+        with memory.run("carol"):
+            await run(agent)
+    assert ids == [("7", "monday"), ("bob", None), ("carol", "monday")]
+
+
+def test_memory_is_put_into_agents_alone() -> None:
+    with pytest.raises(CapabilityError, match="not into a ScriptedModel"):
+        install(AgentMemory, into=ScriptedModel())
