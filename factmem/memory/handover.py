@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeAlias
+from weakref import WeakValueDictionary
 
 import anyio
 import attrs
@@ -157,6 +158,7 @@ class Worker:
         self._questions = anyio.Semaphore(settings.concurrency)
         self._streams: dict[str, Handover] = {}
         self._watched: dict[str, anyio.Event] = {}
+        self._gates: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
         self._closing = anyio.Event()
@@ -202,13 +204,24 @@ class Worker:
     def submit(self, reader: UnitReader, units: Sequence[Unit], handover: Handover) -> None:
         """Have units read. Words that are under way already are not read twice: both hand-overs hear of them."""
         self.check_running()
-        assert self._tasks is not None
         if not units:
             handover.end()
-            return
-        self._open.add(handover)
-        new = [unit for unit in units if unit.ids not in self._underway]
+        self._submit(reader, [(unit, handover) for unit in units])
+
+    def submit_streams(self, reader: UnitReader, units: Sequence[Unit]) -> None:
+        """Have streams read together, each by the hand-over that it has; nobody watches them any more."""
+        self.check_running()
+        handovers = [self.stream(unit.errand.id) for unit in units]
         for unit in units:
+            self._dismiss(unit.errand.id)
+            del self._streams[unit.errand.id]
+        self._submit(reader, list(zip(units, handovers, strict=True)))
+
+    def _submit(self, reader: UnitReader, units: Sequence[tuple[Unit, Handover]]) -> None:
+        assert self._tasks is not None
+        new = [unit for unit, _ in units if unit.ids not in self._underway]
+        for unit, handover in units:
+            self._open.add(handover)
             self._underway.setdefault(unit.ids, []).append(handover)
         if new:
             self._tasks.start_soon(self._read, reader, new)
@@ -249,10 +262,21 @@ class Worker:
         """Return the hand-overs of an errand that are being read, in the order begun."""
         return [handover for handovers in self._underway.values() for handover in handovers if id in handover.ids]
 
-    def end_stream(self, id: str) -> None:
-        """Say that what was handed over of a stream is being read, or is nothing."""
+    def end_stream(self, id: str) -> Handover:
+        """Say that nothing of a stream waits; return what is being read of it, or else what has ended so."""
         self._dismiss(id)
-        self._streams.pop(id, None)
+        handover = self.stream(id)
+        del self._streams[id]
+        self._open.discard(handover)
+        handover.end()
+        return next(reversed(self.reading(id)), handover)
+
+    @contextlib.asynccontextmanager
+    async def alone(self, id: str) -> AsyncIterator[None]:
+        """Take in a stream's events while nobody else does in this process."""
+        lock = self._gates.setdefault(id, anyio.Lock())
+        async with lock:
+            yield
 
     def watch(self, id: str, watch: Callable[[str, anyio.Event], Awaitable[None]]) -> None:
         """Have a stream watched in the background, in place of whoever watched it so far.

@@ -191,12 +191,13 @@ def rebuilt(words: Sequence[Recorded]) -> Conversation:
 
 
 def _message(pieces: Sequence[Recorded]) -> Message:
-    """Join the pieces of a message, so that each stands where its offsets say."""
+    """Join the pieces of a message, so that each stands where its offsets say; what is there twice is taken once."""
     said = pieces[0].assertion
     evidence = said.details.evidence[0]
     text = ""
     for piece in sorted(pieces, key=_start):
-        text = text.ljust(_start(piece)) + piece.assertion.details.evidence[0].quote
+        if _start(piece) >= len(text):
+            text = text.ljust(_start(piece)) + piece.assertion.details.evidence[0].quote
     return Message(
         content=text,
         role=evidence.role or "user",

@@ -26,7 +26,7 @@ from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current, fold
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.expiry import TtlOperation, expires_at
-from factmem.memory.journal import Unit, detailed, rebuilt
+from factmem.memory.journal import Unit, detailed, in_order, rebuilt
 from factmem.memory.listing import ScopeInfo
 from factmem.memory.outcomes import Remembered
 from factmem.memory.settling import (
@@ -85,22 +85,24 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
     async def _give_up(self, unit: Unit, error: FactMemError) -> Remembered:
         """Keep words as they were said, marked as unread."""
         failure = type(error).__name__
-        if not unit.waiting:
-            return attrs.evolve(await self._standing(unit.words), failure=failure)
-        requests = [
-            StateRequest(
-                assertion_id=recorded.id,
-                state=AssertionState.FAILED,
-                reason=failure,
-                expected=AssertionState.PENDING,
-            )
-            for recorded in unit.words
-        ]
-        try:
-            await self._history().append(requests)
-        except StateConflictError:  # somebody else has read them meanwhile
-            return await self._standing(unit.words)
-        return attrs.evolve(await self._standing(unit.words), failure=failure)
+        left: Sequence[Recorded] = unit.words if unit.waiting else ()
+        while left:
+            requests = [
+                StateRequest(
+                    assertion_id=recorded.id,
+                    state=AssertionState.FAILED,
+                    reason=failure,
+                    expected=AssertionState.PENDING,
+                )
+                for recorded in left
+            ]
+            try:
+                await self._history().append(requests)
+                break
+            except StateConflictError:  # somebody else has read some of them meanwhile
+                left = await self._left_of(unit)
+        told = await self._standing(unit.words)
+        return attrs.evolve(told, failure=failure) if left or not unit.waiting else told
 
     async def _standing(self, words: Sequence[Recorded]) -> Remembered:
         """Return what is known by now of words, whoever read them."""
@@ -138,7 +140,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
                 return Finding(unit=unit, newcomers=tuple((read_words(item), False) for item in unit.words))
 
     async def _detected(self, unit: Unit) -> Finding:
-        conversation = await to_thread.run_sync(rebuilt, [*unit.context, *unit.words])
+        conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)))
         here = await self._visible(RecallFilter(scope=unit.place.scope, exact=True))
         request = attrs.evolve(unit.errand.request, in_use=self._in_use(unit, here))
         detection = await self._writing.detector.detect(conversation, request)
@@ -234,25 +236,41 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
     async def _applied_or_single(
         self, found: Sequence[Finding], *, tries: int = 5
     ) -> dict[str, Remembered | FactMemError]:
-        """Apply findings in one transaction; where one of them stands in the way, each by itself."""
+        """Apply findings in one transaction; where one of them stands in the way, by halves down to that one."""
         try:
             return dict(await self._applied(found))
         except (StateConflictError, ConceptConflictError, EmbedderError, ModelError) as error:
             if len(found) > 1:
-                results: dict[str, Remembered | FactMemError] = {}
-                for item in found:
-                    results |= await self._applied_or_single([item])
-                return results
+                middle = len(found) // 2
+                first = await self._applied_or_single(found[:middle])
+                return first | await self._applied_or_single(found[middle:])
             (unit,) = (item.unit for item in found)
             if not isinstance(error, StateConflictError):
                 return {unit.errand.id: error}
-            if await self._still_waiting(unit) and tries > 1:  # what it was compared with has changed meanwhile
+            left = await self._left_of(unit)
+            if left != unit.words:
+                return {unit.errand.id: await self._read_left(unit, left)}
+            if tries > 1:  # what it was compared with has changed meanwhile
                 return await self._applied_or_single(found, tries=tries - 1)
-            return {unit.errand.id: await self._standing(unit.words)}
+            return {unit.errand.id: error}
 
-    async def _still_waiting(self, unit: Unit) -> bool:
-        waiting = await self._entries_in((AssertionState.PENDING,))
-        return not unit.waiting or unit.ids <= {recorded.id for recorded in waiting}
+    async def _left_of(self, unit: Unit) -> tuple[Recorded, ...]:
+        """Return the words of a unit that nobody has read yet."""
+        if not unit.waiting:
+            return unit.words
+        waiting = {recorded.id for recorded in await self._entries_in((AssertionState.PENDING,))}
+        return tuple(recorded for recorded in unit.words if recorded.id in waiting)
+
+    async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
+        """Read the rest of a unit of which somebody else has read a part; that part is read along."""
+        if not left:
+            return await self._standing(unit.words)
+        read = (recorded for recorded in unit.words if recorded not in left)
+        context = in_order((*unit.context, *read))
+        (result,) = await self._process([attrs.evolve(unit, words=left, context=context)])
+        if isinstance(result, FactMemError):
+            return result
+        return attrs.evolve(result, records=(await self._standing(unit.words)).records)
 
     async def _applied(self, found: Sequence[Finding]) -> dict[str, Remembered]:
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}

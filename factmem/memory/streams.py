@@ -6,7 +6,7 @@ import abc
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import anyio
@@ -14,13 +14,12 @@ import attrs
 
 from factmem.abc import Conversation, DetectionRequest, Message
 from factmem.detection import redact
-from factmem.errors import FactMemError, InvalidDataError
+from factmem.errors import InvalidDataError
 from factmem.memory.errands import STREAM, Errand, Trigger
 from factmem.memory.generating import MemoryGenerating, StoredSession
-from factmem.memory.handover import Handover, UnitReader
+from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, errand_id, in_order
-from factmem.memory.outcomes import Remembered
-from factmem.memory.remembering import About, Order
+from factmem.memory.remembering import About, Handed, Order
 from factmem.names import checked_name
 from factmem.records import AssertionState, Place, Recorded
 from factmem.scopes import MemoryScope
@@ -72,6 +71,11 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         are read in the order of their times, not of their arrival. Until they are read they can be
         recalled as they were said. A restart continues where the last process left off.
 
+        What is handed in twice at the same moment is kept once, too: in one process, because a stream takes
+        in one call at a time, and by two processes, if the event tells its time. Without a time, each of two
+        processes gives it one, and both are kept until they are read; then the first one counts, and what is
+        found in it is there once.
+
         Without a model, events are kept as they are and nothing is waited for.
 
         Args:
@@ -99,21 +103,21 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
             About(subject=subject, scope=scope, source=source, private=private, looking_for=looking_for)
         )
         errand = self._stream_errand(stream, order, trigger or Trigger())
-        before = [*await self._events_of(_stream_id(stream, order)), *await self._kept_events(stream, order)]
-        fresh = _fresh(stream, events, before, self._reading.clock())
-        words = [await self._words(fresh)] if fresh.messages else []
-        handed = await self._journalled([self._in_time(found) for found in words], [errand] * len(words), order)
-        if errand is None:
-            return await self._submitted(handed)
-        return await self._awaited(errand.id, flush=flush)
+        async with self._worker.alone(_stream_id(stream, order)):
+            handed = await self._taken_in(stream, events, errand, order)
+            if errand is not None:
+                return await self._awaited(errand.id, flush=flush)
+        return await self._submitted(handed)
 
     async def flush(self) -> None:
         """Read all events that wait in this viewer's streams, whatever their triggers say, and wait for it."""
         self._worker.check_running()
-        for id in sorted({unit.errand.id for unit in await self._streams()}):
+        ids = {unit.errand.id for unit in await self._streams()}
+        for id in ids:
             for handover in self._worker.reading(id):
                 await handover.wait()
-            await (await self._awaited(id, flush=True)).wait()
+        for handover in (await self._read_streams(ids, flush=True)).values():
+            await handover.wait()
 
     async def resume(self) -> Handover:
         """Read in the background what an earlier process, of any owner, left unread. Done by itself at opening.
@@ -130,23 +134,38 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         held = self._worker.held  # looked at before and after: what ends meanwhile does not wait any more
         units = await self._waiting(AssertionState.PENDING)
         held |= self._worker.held
-        for unit in units:
-            if unit.errand.streamed:
-                await self.as_viewer(unit.given.owner)._awaited(unit.errand.id, flush=False)
         others = [unit for unit in units if not unit.errand.streamed and not unit.ids <= held]
         handover = Handover([unit.errand.id for unit in others])
         for owner in dict.fromkeys(unit.given.owner for unit in others):
             mine = [unit for unit in others if unit.given.owner == owner]
             self._worker.submit(self.as_viewer(owner)._unit_reader, mine, handover)
+        streams = [unit for unit in units if unit.errand.streamed]
+        for owner in dict.fromkeys(unit.given.owner for unit in streams):
+            ids = {unit.errand.id for unit in streams if unit.given.owner == owner}
+            await self.as_viewer(owner)._read_streams(ids, flush=False)
         return handover
+
+    async def _taken_in(
+        self, stream: str, events: Sequence[Message], errand: Errand | None, order: Order
+    ) -> list[Handed]:
+        """Put the events into the store that are new."""
+        id = _stream_id(stream, order)
+        before = [*(await self._events([id]))[id], *await self._kept_events(stream, order)]
+        fresh = _fresh(stream, events, before, self._reading.clock())
+        words = [await self._words(fresh)] if fresh.messages else []
+        return await self._journalled([self._in_time(found) for found in words], [errand] * len(words), order)
 
     def _stream_errand(self, stream: str, order: Order, trigger: Trigger) -> Errand | None:
         errand = self._errand(Conversation(messages=()), order)
         return None if errand is None else attrs.evolve(errand, id=_stream_id(stream, order), trigger=trigger)
 
-    async def _events_of(self, id: str) -> list[Recorded]:
-        """Every event that was ever handed in to a stream, in order."""
-        return list(in_order(entry for entry in await self._visible_log() if errand_id(entry) == id))
+    async def _events(self, ids: Collection[str]) -> dict[str, tuple[Recorded, ...]]:
+        """Every event that was ever handed in to streams, in order, by the streams' ids."""
+        events: dict[str, list[Recorded]] = {id: [] for id in ids}
+        for entry in await self._visible_log():
+            if (id := errand_id(entry)) in ids and id is not None:
+                events[id].append(entry)
+        return {id: in_order(entries) for id, entries in events.items()}
 
     async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
         """Every event of a stream that was kept as it is, for want of a model."""
@@ -159,65 +178,61 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         waiting = await self._waiting(AssertionState.PENDING)
         return [unit for unit in waiting if unit.errand.streamed and unit.given.owner in visible]
 
-    async def _unread(self, id: str) -> Unit | None:
-        """The words of a stream that wait and are not being read yet, if there are any."""
+    async def _unread(self, ids: Collection[str]) -> list[Unit]:
+        """The words of streams that wait and are not being read yet, with those that are read along."""
         busy = self._worker.busy  # looked at before and after: what ends meanwhile does not wait any more
-        unit = next((unit for unit in await self._streams() if unit.errand.id == id), None)
+        units = [unit for unit in await self._streams() if unit.errand.id in ids]
+        events = await self._events(ids) if any(_overlap(unit) for unit in units) else {}
         busy |= self._worker.busy
-        words = tuple(recorded for recorded in unit.words if recorded.id not in busy) if unit else ()
-        return attrs.evolve(unit, words=words) if unit and words else None
+        unread = []
+        for unit in units:
+            if words := tuple(recorded for recorded in unit.words if recorded.id not in busy):
+                left = attrs.evolve(unit, words=words)
+                before = [event for event in events.get(unit.errand.id, ()) if event.id not in left.ids]
+                context = tuple(before[-_overlap(unit) :]) if _overlap(unit) else ()
+                unread.append(attrs.evolve(left, context=context))
+        return unread
 
     async def _awaited(self, id: str, *, flush: bool) -> Handover:
-        """Read a stream if it is due, else watch it until it is."""
-        handover = self._worker.stream(id)
-        unit = await self._unread(id)
-        if unit is None:
-            self._worker.end_stream(id)
-            handover.end()
-            return next(reversed(self._worker.reading(id)), handover)
+        """Read a stream if it is due, else watch it until it is. Whoever asks must be `Worker.alone` with it."""
+        found = await self._read_streams([id], flush=flush)
+        return found[id] if id in found else self._worker.end_stream(id)
+
+    async def _read_streams(self, ids: Collection[str], *, flush: bool) -> dict[str, Handover]:
+        """Read the streams that are due, all of them together, and watch the others; return what is unread by id."""
+        unread = await self._unread(ids)
+        handovers = {unit.errand.id: self._worker.stream(unit.errand.id) for unit in unread}
         now = self._reading.clock()
-        if flush or due_at(unit, unit.errand.trigger or Trigger(), now) <= now:
-            self._worker.end_stream(id)
-            reader = UnitReader(self._read_events, self._give_up)
-            self._worker.submit(reader, [await self._with_context(unit)], handover)
-        else:
+        due = [unit for unit in unread if flush or _due_at(unit, now) <= now]
+        for owner in dict.fromkeys(unit.given.owner for unit in due):
+            mine = [unit for unit in due if unit.given.owner == owner]
+            self._worker.submit_streams(self._unit_reader, mine)
+        for id in handovers.keys() - {unit.errand.id for unit in due}:
             self._worker.watch(id, self._watch)
-        return handover
-
-    async def _read_events(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
-        """Read events. Where another process has read some of them meanwhile, the others are read by themselves."""
-        return [await self._read_left(unit) for unit in units]
-
-    async def _read_left(self, unit: Unit) -> Remembered | FactMemError:
-        left = unit
-        while True:
-            (result,) = await self._process([left])
-            waiting = {recorded.id for other in await self._streams() for recorded in other.words}
-            words = tuple(recorded for recorded in left.words if recorded.id in waiting)
-            if isinstance(result, FactMemError) or not words or words == left.words:
-                break
-            left = attrs.evolve(left, words=words)
-        if left is unit or isinstance(result, FactMemError):
-            return result
-        return attrs.evolve(result, records=(await self._standing(unit.words)).records)
-
-    async def _with_context(self, unit: Unit) -> Unit:
-        """Let events that were read before be read along."""
-        overlap = unit.errand.trigger.overlap if unit.errand.trigger else 0
-        read = [event for event in await self._events_of(unit.errand.id) if event.id not in unit.ids]
-        return attrs.evolve(unit, context=tuple(read[-overlap:]) if overlap else ())
+        return handovers
 
     async def _watch(self, id: str, over: anyio.Event) -> None:
         """Wait until a stream is due, and read it; unless the watch is over before that."""
         while not over.is_set():
-            unit = await self._unread(id)
+            unread = await self._unread([id])
             now = self._reading.clock()
-            due = now if unit is None else due_at(unit, unit.errand.trigger or Trigger(), now)
+            due = max((_due_at(unit, now) for unit in unread), default=now)
             if due > now:
                 with anyio.move_on_after((due - now).total_seconds()):
                     await over.wait()
-            elif not over.is_set():
-                await self._awaited(id, flush=False)
+                continue
+            async with self._worker.alone(id):
+                if not over.is_set():
+                    await self._awaited(id, flush=False)
+
+
+def _due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
+    return due_at(unit, unit.errand.trigger or Trigger(), now)
+
+
+def _overlap(unit: Unit) -> int:
+    """How many events that were read before are read along."""
+    return unit.errand.trigger.overlap if unit.errand.trigger else 0
 
 
 def _fresh(stream: str, events: Sequence[Message], before: Sequence[Recorded], now: dt.datetime) -> Conversation:

@@ -1,0 +1,125 @@
+"""Events that are handed in at once, by one process or by two, and many streams that are read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+import anyio
+import pytest
+
+from factmem import AgentMemoryProvider, AssertionState, InMemoryProvider, Message, Trigger
+from factmem.abc import KeepsHistory, Receipt, Statement
+from factmem.memory import Background
+from factmem.memory.streams import ABANDONED_AFTER
+from factmem.records import Recorded
+from factmem.testing import FakeClock, ScriptedModel
+from tests.memory.telling import USER, Gated, log_of, opened, said, until, well
+from tests.memory.test_event_streams import CAT, LATER, MINUTE, event, told
+
+NOW = event("I have a cat.", timestamp=None)
+NAMELESS = event("I have a cat.", id=None, timestamp=None)
+
+
+def counting(provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many statements are in each transaction from now on."""
+    assert isinstance(provider, KeepsHistory)
+    written, append = list[int](), provider.append
+
+    async def counted(statements: Sequence[Statement]) -> Sequence[Receipt]:
+        written.append(len(statements))
+        return await append(statements)
+
+    monkeypatch.setattr(provider, "append", counted)
+    return written
+
+
+@pytest.mark.parametrize("message", [NOW, NAMELESS, CAT], ids=["an id", "nothing", "an id and a time"])
+async def test_an_event_that_comes_twice_at_once_is_kept_once(provider: AgentMemoryProvider, message: Message) -> None:
+    """Whether it tells its time or not, and whoever's view of the memory it is handed in to."""
+    model = ScriptedModel(well)
+    async with opened(provider, model) as memory:
+        async with anyio.create_task_group() as tasks:
+            for viewer in ("alice", "bob", "alice", None):
+                tasks.start_soon(partial(told, memory.as_viewer(viewer), message, trigger=LATER))
+        assert (await log_of(provider))[1] == {AssertionState.PENDING: 1}
+        await memory.flush()
+        assert said(await memory.list_records()) == ["cat"]
+    assert len(model.prompts) == 1
+
+
+async def test_two_processes_that_take_in_an_event_at_once_read_it_once(
+    provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each dates an event that tells no time; the model is shown it once, and what it finds is there once."""
+    model = ScriptedModel(well)
+
+    async def looked_before(ids: Collection[str]) -> dict[str, tuple[Recorded, ...]]:
+        return dict.fromkeys(ids, ())
+
+    async with opened(provider, model) as memory, opened(provider, model) as other:
+        monkeypatch.setattr(other, "_events", looked_before)
+        for each in (memory, other):
+            await told(each, NOW, trigger=LATER)
+        assert (await log_of(provider))[1] == {AssertionState.PENDING: 2}
+        await memory.flush()
+        (record,) = await memory.list_records()
+        assert (record.value, len(record.evidence)) == ("cat", 1)
+        assert [prompt.content.count("I have a cat.") for prompt in model.prompts] == [1]
+    assert AssertionState.PENDING not in (await log_of(provider))[1]
+
+
+async def test_a_flush_reads_all_streams_together(
+    provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many questions at a time as are allowed, and one transaction for all that was found."""
+    model = Gated()
+    async with opened(provider, model, background=Background(concurrency=4)) as memory:
+        handovers = [
+            await memory.ingest_events(f"chat{number}", [event(f"I have a cat{number}.")], trigger=LATER, subject=USER)
+            for number in range(12)
+        ]
+        written = counting(provider, monkeypatch)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(memory.flush)
+            await until(lambda: model.under_way == 4)
+            model.gate.set()
+        assert written == [24]
+        assert [said((await handover.wait())[0].records) for handover in handovers] == [
+            [f"cat{number}"] for number in range(12)
+        ]
+
+
+async def test_a_restart_reads_all_streams_together_that_are_due(
+    provider: AgentMemoryProvider, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of each owner by what that owner sees."""
+    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
+        for viewer in ("alice", "bob"):
+            for minute in range(3):
+                mine = memory.as_viewer(viewer)
+                await mine.ingest_events(f"chat{minute}", [event("I have a cat.", minute)], trigger=LATER, private=True)
+    assert (await log_of(provider))[1] == {AssertionState.PENDING: 6}
+    clock.advance(ABANDONED_AFTER)
+    written = counting(provider, monkeypatch)
+    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
+        await until(lambda: len(written) == 2)
+        assert said(await memory.list_records()) == ["cat"]
+    assert AssertionState.PENDING not in (await log_of(provider))[1]
+
+
+async def test_who_waits_for_a_stream_is_not_sent_away_by_who_finds_nothing_new() -> None:
+    """Two hand in the same event while a third one waits for it to be read."""
+    model = Gated()
+    async with opened(InMemoryProvider(), model) as memory:
+        first = await told(memory, CAT, trigger=Trigger(count=1))
+        await until(lambda: model.under_way == 1)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(partial(told, memory, CAT, trigger=Trigger(count=1)))
+        model.gate.set()
+        (outcome,) = await first.wait()
+        assert said(outcome.records) == ["cat"]
+        assert first.pending == 0
+        second = await told(memory, event("I have a dog.", 1), trigger=Trigger(idle=MINUTE))
+        assert second.pending == 1
