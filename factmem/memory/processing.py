@@ -6,7 +6,7 @@ import abc
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import anyio
 import attrs
@@ -67,11 +67,19 @@ _DEEPEST_PROPOSAL: Final = 32
 class MemoryProcessor(MemoryWriter, abc.ABC):
     """Reads words that wait. Each batch is applied in one transaction; what fails is kept as it was said."""
 
+    @abc.abstractmethod
+    def as_viewer(self, viewer: str | None) -> Self:
+        """Return this memory as another viewer sees it."""
+
     async def _process(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         """Read words that wait, all of one owner; return what became of each, or why it could not be read.
 
-        Nothing is written for a unit that could not be read: it waits on.
+        They are read as their owner sees the store: neither a question nor an answer about public words knows of
+        anything private. Nothing is written for a unit that could not be read: it waits on.
         """
+        owner = units[0].given.owner
+        if owner != self._reading.viewer:
+            return await self.as_viewer(owner)._process(units)
         found = await self._found(units)
         readable = [item for item in found if isinstance(item, Finding)]
         results: dict[str, Remembered | FactMemError] = {}

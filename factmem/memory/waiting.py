@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from typing import Self
 
 from factmem.abc import StateRequest
 from factmem.fold import never_let_in, states_of
@@ -22,10 +21,6 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
     """Looks after words that are not facts yet."""
 
     _worker: Worker
-
-    @abc.abstractmethod
-    def as_viewer(self, viewer: str | None) -> Self:
-        """Return this memory as another viewer sees it."""
 
     @property
     def quarantine(self) -> Quarantine:
