@@ -41,9 +41,12 @@ StateT = TypeVar("StateT")
 
 
 class Node(Protocol):
-    """A node: it is called with a state, by LangGraph also with its config, and returns what the graph goes on with."""
+    """A node: it is called with a state, by LangGraph also with its config, and returns what the graph goes on with.
 
-    async def __call__(self, state: Any, config: Any = None) -> Any:
+    Each library has its own name for the state, so that this has none: a type checker lets it into all of them.
+    """
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Load or save, and pass on."""
         ...
 
@@ -67,7 +70,9 @@ class StateAccess(Generic[StateT]):
     Attributes:
         messages: returns the history in a state; by default its ``messages``.
         update: returns the update that a LangGraph node makes of a history; by default
-            ``{"messages": history}``, which both a plain field and LangGraph's ``add_messages`` understand.
+            ``{"messages": history}``, for a plain field. LangGraph's ``add_messages`` takes it too, but puts what
+            is new at the end and leaves in what is not known any more: where messages are reduced so, use
+            `factmem.integrations.langgraph.ADDED_MESSAGES`.
         identity: says by its state whom a run works for; goes before what the graph's config or deps say.
     """
 

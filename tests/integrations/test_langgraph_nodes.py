@@ -1,0 +1,198 @@
+"""The nodes of `factmem.agent` in real graphs of LangGraph."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+from factmem import InMemoryProvider, Memory, SingleFact
+from factmem.agent import (
+    USER,
+    AgentMemory,
+    AgentMemoryConfig,
+    Node,
+    RunIdentity,
+    StateAccess,
+    install,
+    load_all_facts_from_memory,
+    load_from_memory,
+    save_to_memory,
+    save_to_memory_auto_detect_facts,
+)
+from factmem.errors import CapabilityError
+from factmem.integrations.langgraph import ADDED_MESSAGES
+from factmem.testing import HashEmbedder, ScriptedModel
+from tests.memory.telling import CITY, SEATS, well
+
+ALICE: Any = {"configurable": {"user_id": "alice", "thread_id": "monday"}}
+WHERE: Any = {"messages": [HumanMessage("Where do I live?")]}
+
+
+class Plain(TypedDict):
+    messages: list[AnyMessage]
+
+
+class Dicts(TypedDict):
+    messages: list[dict[str, Any]]
+
+
+@dataclasses.dataclass
+class Record:
+    messages: list[AnyMessage]
+    other: str = "kept"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """LangGraph needs asyncio."""
+    return "asyncio"
+
+
+def opened() -> Memory:
+    return Memory(InMemoryProvider(), embedder=HashEmbedder(), model=ScriptedModel(well))
+
+
+def over(memory: Memory) -> AgentMemory:
+    return AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", concepts=(CITY, SEATS)))
+
+
+async def know(memory: Memory, city: str, user: str = "alice") -> None:
+    await memory.save(SingleFact(CITY, city), subject=USER.individual(user), scope="/agent/clerk")
+
+
+async def ask(state: Any) -> dict[str, Any]:
+    """A model that repeats what it was shown of the user's and of memory's."""
+    messages = state["messages"] if isinstance(state, dict) else state.messages
+    return {"messages": [AIMessage(" | ".join(str(one.text) for one in messages if one.type == "human"))]}
+
+
+def graph_of(schema: Any, *nodes: Node | Any, **settings: Any) -> Any:
+    """A graph of nodes one after the other."""
+    builder = StateGraph(schema)
+    names = [f"node{place}" for place in range(len(nodes))]
+    for name, node in zip(names, nodes, strict=True):
+        builder.add_node(name, node)
+    for before, after in zip([START, *names], [*names, END], strict=True):
+        builder.add_edge(before, after)
+    return builder.compile(**settings)
+
+
+def told(messages: Sequence[BaseMessage]) -> list[int]:
+    """The places where memory speaks."""
+    return [place for place, message in enumerate(messages) if "<memory>" in message.text]
+
+
+@pytest.mark.parametrize("schema", [MessagesState, Plain, Record, Dicts], ids=lambda schema: schema.__name__)
+async def test_a_node_fits_every_kind_of_state(schema: Any) -> None:
+    state = ADDED_MESSAGES if schema is MessagesState else StateAccess[Any]()
+    async with opened() as memory:
+        await know(memory, "Oslo")
+        await know(memory, "Bern", "bob")
+        graph = graph_of(schema, load_all_facts_from_memory(over(memory), state=state))
+        given = {"messages": [{"role": "user", "content": "Where?"}]} if schema is Dicts else WHERE
+        result = await graph.ainvoke(given, ALICE)
+    known, asked = result["messages"]
+    text = known["content"] if schema is Dicts else known.text
+    assert ("Oslo" in text, "Bern" in text) == (True, False)
+    assert asked == given["messages"][-1]
+    assert result.get("other", "kept") == "kept"
+
+
+@pytest.mark.parametrize("schema", [MessagesState, Plain], ids=lambda schema: schema.__name__)
+async def test_loading_twice_tells_once_also_after_a_checkpoint(schema: Any) -> None:
+    """The second turn of a thread is told what is known then, in one place: before the question."""
+    state = ADDED_MESSAGES if schema is MessagesState else StateAccess[Any]()
+    async with opened() as memory:
+        load = load_all_facts_from_memory(over(memory), state=state)
+        graph = graph_of(schema, load, load, checkpointer=InMemorySaver())
+        for city in ("Oslo", "Rome"):
+            await know(memory, city)
+            before = (await graph.aget_state(ALICE)).values.get("messages", [])
+            new = [HumanMessage(f"Is it {city}?")]
+            result = await graph.ainvoke({"messages": new if schema is MessagesState else [*before, *new]}, ALICE)
+            assert told(result["messages"]) == [len(result["messages"]) - 2]
+            assert city in result["messages"][-2].text
+        assert [message.text for message in result["messages"] if "<memory>" not in message.text] == [
+            "Is it Oslo?",
+            "Is it Rome?",
+        ]
+        await memory.forget(scope="/agent/clerk")
+        again = {"messages": [] if schema is MessagesState else result["messages"]}
+        assert told((await graph.ainvoke(again, ALICE))["messages"]) == []
+
+
+async def test_messages_that_are_added_are_told_once_even_where_nobody_said_how_they_are_kept() -> None:
+    async with opened() as memory:
+        await know(memory, "Oslo")
+        load = load_all_facts_from_memory(over(memory))
+        graph = graph_of(MessagesState, load, ask, load, checkpointer=InMemorySaver())
+        for _ in range(2):
+            result = await graph.ainvoke(WHERE, ALICE)
+            assert len(told([one for one in result["messages"] if one.type == "human"])) == 1
+
+
+async def test_what_is_said_is_learnt_and_told_to_another_graph() -> None:
+    async with opened() as memory:
+        agent = over(memory)
+        saving = graph_of(
+            MessagesState,
+            load_from_memory(agent, [SEATS], state=ADDED_MESSAGES),
+            ask,
+            save_to_memory(agent, [CITY]),
+            checkpointer=InMemorySaver(),
+        )
+        await saving.ainvoke({"messages": [HumanMessage("I live in Oslo. We booked 12 seats.")]}, ALICE)
+        await memory.flush()
+        alice = USER.individual("alice")
+        found = await memory.list_records(subject=alice, concepts=(CITY, SEATS))
+        assert [record.value for record in found] == ["Oslo"]
+        automatic = graph_of(MessagesState, save_to_memory_auto_detect_facts(agent))
+        await automatic.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, ALICE)
+        await memory.flush()
+        loading = graph_of(MessagesState, load_from_memory(agent, [SEATS, CITY], state=ADDED_MESSAGES), ask)
+        result = await loading.ainvoke(WHERE, {"configurable": {"user_id": "alice", "thread_id": "tuesday"}})
+        assert "Oslo" in result["messages"][-1].text
+        assert "12" in result["messages"][-1].text
+
+
+async def test_who_it_is_may_be_in_the_state() -> None:
+    class Whose(TypedDict):
+        talk: list[AnyMessage]
+        who: str
+
+    access = StateAccess[Whose](
+        messages=lambda state: state["talk"],
+        update=lambda history: {"talk": history},
+        identity=lambda state: RunIdentity(user_id=state["who"]),
+    )
+    async with opened() as memory:
+        await know(memory, "Oslo")
+        await know(memory, "Bern", "bob")
+        graph = graph_of(Whose, load_all_facts_from_memory(over(memory), state=access))
+        result = await graph.ainvoke({"talk": [HumanMessage("Where?")], "who": "bob"}, ALICE)
+    assert ("Bern" in result["talk"][0].text, "Oslo" in result["talk"][0].text) == (True, False)
+
+
+async def test_a_graph_that_streams_goes_on_as_before() -> None:
+    async with opened() as memory:
+        await know(memory, "Oslo")
+        agent = over(memory)
+        graph = graph_of(MessagesState, load_all_facts_from_memory(agent, state=ADDED_MESSAGES), ask)
+        updates = [part async for part in graph.astream(WHERE, ALICE, stream_mode="updates")]
+        assert [list(part) for part in updates] == [["node0"], ["node1"]]
+        assert "Oslo" in updates[1]["node1"]["messages"][0].text
+        values = [part async for part in graph.astream(WHERE, ALICE, stream_mode="values")]
+        assert [told(part["messages"][:2]) for part in values] == [[], [0], [0]]
+
+
+async def test_a_graph_has_no_place_of_its_own_for_memory() -> None:
+    async with opened() as memory:
+        for graph in (StateGraph(MessagesState), graph_of(MessagesState, ask)):
+            with pytest.raises(CapabilityError, match=r"load_all_facts_from_memory\(memory\)"):
+                install(over(memory), into=graph)
