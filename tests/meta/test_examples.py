@@ -19,6 +19,8 @@ TELLING = {
     "10_in_the_background": "updated: 40 -> 60",
     "11_profile": "Maya comes on a Saturday",
     "12_own_model_and_detector": "orders: AB-1234 BC-2345",
+    "20_langgraph": "drink {'likes': 'green tea'}",
+    "21_langchain": "I see: <memory>",
     "24_google_adk": 'said="',
 }
 """What an example says only if its model was understood: one that fails is told of, and ends nothing."""
