@@ -228,9 +228,14 @@ def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> lis
             value = check_value(read_value(data, concept.value_type), concept.value_type)
         except InvalidDataError:
             continue
-        if concept.value_type is not str or not says_nothing(value, quote):
+        if concept.value_type is not str or not (says_nothing(value, quote) or _is_debris(value, quote)):
             values.append(value)
     return values
+
+
+def _is_debris(text: str, quote: str) -> bool:
+    """Whether a text is brackets and the like, which small models write in place of a value and nobody said."""
+    return not any(char.isalnum() for char in text) and text.strip() not in quote
 
 
 def _located(window: Window, finding: Finding) -> tuple[Excerpt, Evidence]:

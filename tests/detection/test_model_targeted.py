@@ -115,6 +115,7 @@ async def test_an_answer_of_another_type_is_no_answer(read: Callable[..., Any], 
         (str, "N/A"),
         (str, "None mentioned."),
         (str, "No facts extracted"),
+        (str, "}]}, "),
         (str, "[redacted: password]"),
     ],
 )
@@ -133,6 +134,13 @@ async def test_what_the_user_says_in_the_words_of_a_placeholder_is_a_value(read:
     item = {"quote": "The cause is unknown", "message": 1, "value": "unknown"}
     reading = await read(["The cause is unknown."], asked(cause), found(item, field="cause"))
     assert values(reading.detection.candidates) == [("cause", "unknown")]
+
+
+async def test_signs_that_the_user_wrote_are_a_value(read: Callable[..., Any]) -> None:
+    mood = Concept.single("mood", "The mood, as a sign")
+    item = {"quote": "today is :-)", "message": 1, "value": ":-)"}
+    reading = await read(["For me today is :-)"], asked(mood), found(item, field="mood"))
+    assert values(reading.detection.candidates) == [("mood", ":-)")]
 
 
 async def test_a_multiple_gives_its_values_once(read: Callable[..., Any]) -> None:
