@@ -80,9 +80,9 @@ def decode_value(data: Json, value_type: type[T]) -> T:
     Raises:
         InvalidDataError: the data is not of the type; the path says where.
     """
-    if value_type in (object, Any):
-        return typing.cast("T", _plain(data))  # a copy: whoever gets it may write into it
     try:
+        if value_type in (object, Any):
+            return typing.cast("T", _plain(data))  # a copy: whoever gets it may write into it
         return _converter().structure(data, value_type)
     except RecursionError:
         raise InvalidDataError("the value is nested too deeply") from None

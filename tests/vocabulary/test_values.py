@@ -158,6 +158,11 @@ def test_lone_surrogates_are_refused(value: Any) -> None:
         check_value(value, object)
 
 
+def test_json_too_deep_to_be_read_is_refused() -> None:
+    with pytest.raises(InvalidDataError, match="nested"):
+        decode_value(nested(50_000), object)
+
+
 @pytest.mark.parametrize("make", [lambda: nested(MAX_VALUE_DEPTH + 1), lambda: nested(50_000)], ids=["a bit", "bomb"])
 def test_too_deep_a_value_is_refused(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidDataError, match="nested"):
