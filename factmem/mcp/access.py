@@ -136,18 +136,14 @@ class Access:
             RecordNotFoundError: one of them is not there, or not for these clients; the two are not told apart.
         """
         records = [await view.get(id) for id in ids]
-        self.check_subjects(records)
+        if len(self.served(records)) < len(records):
+            raise RecordNotFoundError("no record that is current and visible has this id")
         return records
 
-    def check_subjects(self, records: Iterable[FactRecord[Any]]) -> None:
-        """Refuse records that are about somebody else.
-
-        Raises:
-            RecordNotFoundError: one of them is.
-        """
+    def served(self, records: Iterable[FactRecord[Any]]) -> list[FactRecord[Any]]:
+        """Return those of some records that are about somebody whom the clients may read about."""
         keys = {subject.key for subject in self.subjects}
-        if keys and not all(record.subject.key in keys for record in records):
-            raise RecordNotFoundError("no record that is current and visible has this id")
+        return [record for record in records if not keys or record.subject.key in keys]
 
     def _view(self, memory: Memory) -> Memory:
         if self._run is not None:

@@ -168,8 +168,7 @@ class WritingTools:
         """Erase records for good, with all their history. There is no way back: retract is nearly always better."""
 
         async def work(view: Memory) -> tuple[list[FactRecord[Any]], EraseReceipt]:
-            doomed = await view.would_forget(*ids)
-            self._access.check_subjects(doomed)
+            doomed = self._access.served(await view.would_forget(*ids))
             if {record.id for record in doomed} != set(ids):
                 raise RecordNotFoundError("one of the ids names no visible record: nothing was erased")
             return doomed, await view.forget(*ids)

@@ -1,0 +1,207 @@
+"""Confinement: nothing that a client asks for leads out of the scopes, subjects and eyes of its server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from mcp import Client
+
+from factmem import InMemoryProvider, SingleFact
+from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.mcp import make_server
+from factmem.memory import Memory
+from factmem.testing import HashEmbedder
+from tests.mcp.clients import (
+    CITY,
+    HIDDEN_VALUES,
+    MAYA,
+    NOAH,
+    Walled,
+    answer,
+    connected,
+    opened,
+    prompted,
+    refusal,
+    text_of,
+    unreadable,
+    walled,
+)
+
+OUTSIDE = ("/product/alphabet", "/product/alpha/../alphabet", "/cross-product", "/product", "/agent/x", "product/beta")
+OF_OTHERS = ("user:noah", "user", "everything")
+
+
+@attrs.frozen
+class Confined:
+    """A client of a server that is confined to ``/product/alpha`` and maya."""
+
+    client: Client
+    store: Walled
+
+
+@pytest.fixture
+async def confined() -> AsyncIterator[Confined]:
+    async with walled() as store:
+        options = {"scopes": ["/product/alpha"], "subjects": [MAYA], "trust": True, "allow_erase": True}
+        async with connected(store.memory, **options) as client:
+            yield Confined(client, store)
+
+
+async def everything(memory: Memory) -> list[Any]:
+    """What a store holds, whoever looks."""
+    seen = [await memory.as_viewer(name).list_records() for name in (None, "maya", "noah")]
+    return sorted({str(record.value) for records in seen for record in records})
+
+
+async def test_reading_shows_nothing_from_outside(confined: Confined) -> None:
+    client = confined.client
+    counted = await answer(client, "info")
+    shown = [
+        counted,
+        await answer(client, "recall", query="Hiddenburg Othertown Privatheim Allover city", limit=100),
+        await answer(client, "load", keyword="city"),
+        await answer(client, "list", limit=100),
+        await answer(client, "history", keyword="city"),
+        [await text_of(client, f"factmem://{name}") for name in ("facts", "tree", "info", "facts/product/alpha")],
+        await prompted(client, "recall_context", question="Hiddenburg Othertown Privatheim Allover city"),
+        [str(resource) for resource in (await client.list_resources()).resources],
+    ]
+    text = json.dumps(shown).replace("Hiddenburg Othertown Privatheim Allover city", "")
+    assert "Oslo" in text
+    assert [word for word in (*HIDDEN_VALUES, "alphabet", "noah") if word in text] == []
+    assert counted["records"] == 1
+    assert json.loads(await text_of(client, "factmem://tree"))["records"] == 1
+
+
+@pytest.mark.parametrize("scope", OUTSIDE)
+async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
+    client, before = confined.client, await everything(confined.store.memory)
+    for tool, arguments in (
+        ("recall", {"query": "city"}),
+        ("load", {"keyword": "city"}),
+        ("list", {}),
+        ("history", {"keyword": "city"}),
+        ("info", {}),
+        ("remember", {"text": "Maya lives in Rome."}),
+        ("save_fact", {"keyword": "city", "value": "Rome"}),
+    ):
+        told = await refusal(client, tool, scope=scope, **arguments)
+        assert (
+            ("lies outside of what this server shows" in told) or ("cannot climb" in told) or ("needs a name" in told)
+        )
+    assert await unreadable(client, f"factmem://facts{scope if scope.startswith('/') else '/' + scope}")
+    assert await everything(confined.store.memory) == before
+
+
+@pytest.mark.parametrize("subject", OF_OTHERS)
+async def test_no_subject_leads_out(confined: Confined, subject: str) -> None:
+    client, before = confined.client, await everything(confined.store.memory)
+    for tool, arguments in (
+        ("recall", {"query": "city"}),
+        ("load", {"keyword": "city"}),
+        ("list", {}),
+        ("history", {"keyword": "city"}),
+        ("remember", {"text": "Noah lives in Rome."}),
+        ("save_fact", {"keyword": "city", "value": "Rome"}),
+    ):
+        told = await refusal(client, tool, subject=subject, **arguments)
+        assert told == "this server has nothing to do with that subject: name user:maya, or none"
+    assert await everything(confined.store.memory) == before
+
+
+@pytest.mark.parametrize("value", HIDDEN_VALUES)
+async def test_no_id_leads_out_and_one_that_is_hidden_is_like_one_that_is_not_there(
+    confined: Confined, value: str
+) -> None:
+    client, before = confined.client, await everything(confined.store.memory)
+    hidden = confined.store.hidden[value]
+    for tool, given in (
+        ("update", {"importance": 1}),
+        ("update", {"value": "Rome"}),
+        ("retract", {}),
+        ("forget", {}),
+    ):
+        key, named, nobody = ("id", hidden, "nope") if given else ("ids", [hidden], ["nope"])
+        assert await refusal(client, tool, **{key: named}, **given) == await refusal(
+            client, tool, **{key: nobody}, **given
+        )
+    told = await unreadable(client, f"factmem://record/{hidden}")
+    assert told == await unreadable(client, "factmem://record/nope")
+    assert await refusal(client, "retract", ids=[confined.store.seen, hidden])
+    assert await refusal(client, "forget", ids=[confined.store.seen, hidden])
+    assert await everything(confined.store.memory) == before
+
+
+async def test_what_a_client_writes_stays_in_the_view(confined: Confined) -> None:
+    client = confined.client
+    (fact,) = (await answer(client, "save_fact", keyword="pet", value="cat"))["facts"]
+    (told,) = (await answer(client, "remember", text="Maya has a dog."))["facts"]
+    assert {(item["scope"], item["subject"]) for item in (fact, told)} == {("/product/alpha", "user:maya")}
+
+
+async def test_a_private_fact_gives_no_type_away(confined: Confined) -> None:
+    """Noah's own keyword may be of any other type for maya."""
+    async with opened() as memory, connected(memory, trust=True) as client:
+        await memory.as_viewer("noah").save(SingleFact(CITY, "Privatheim"), private=True)
+        (fact,) = (await answer(client, "save_fact", keyword="city", value=5))["facts"]
+        assert fact["value"] == 5
+        assert (await answer(client, "info"))["records"] == 1
+
+
+async def test_several_scopes_are_served_and_say_which_one_to_write_to() -> None:
+    async with opened() as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), scope="/product/gamma")
+        async with connected(memory, scopes=["/product/alpha", "/product/beta"], trust=True) as client:
+            told = await refusal(client, "save_fact", keyword="city", value="Rome")
+            assert told == "the scope lies outside of what this server shows, or is not said: `info` lists the scopes"
+            await answer(client, "save_fact", keyword="city", value="Rome", scope="/product/beta")
+            info = await answer(client, "info")
+            assert (info["scopes"], info["server"]["scopes"]) == (
+                ["/product/beta"],
+                ["/product/alpha", "/product/beta"],
+            )
+
+
+async def test_a_view_confines_a_server_that_is_given_it() -> None:
+    async with walled() as store, connected(store.memory.scope("/product/alpha")) as client:
+        assert {fact["value"] for fact in (await answer(client, "list"))["facts"]} == {"Oslo", "Othertown"}
+        assert await refusal(client, "list", scope="/product/alphabet")
+
+
+async def test_an_agents_memory_serves_its_user_and_scopes() -> None:
+    provider = InMemoryProvider()
+    async with opened(provider, None) as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=MAYA, scope="/product/alpha")
+        await memory.save(SingleFact(CITY, "Bern"), subject=NOAH, scope="/product/alpha")
+        await memory.save(SingleFact(CITY, "Rome"), subject=MAYA, scope="/product/beta")
+        config = AgentMemoryConfig(store=provider, product_name="alpha", embedder=HashEmbedder())
+        async with AgentMemory(config) as agents:
+            async with connected(agents, user_id="maya", trust=True) as client:
+                assert [fact["value"] for fact in (await answer(client, "list"))["facts"]] == ["Oslo"]
+                (fact,) = (await answer(client, "save_fact", keyword="pet", value="cat", subject="user"))["facts"]
+                assert (fact["subject"], fact["scope"]) == ("user:maya", "/product/alpha")
+                assert await refusal(client, "list", subject="user:noah")
+            async with connected(agents, user_id="noah") as client:
+                assert [fact["value"] for fact in (await answer(client, "list"))["facts"]] == ["Bern"]
+
+
+async def test_a_memory_that_is_made_for_clients_is_open_while_there_are_some(tmp_path: Path) -> None:
+    made: list[Memory] = []
+
+    def make() -> Memory:
+        made.append(Memory(f"sqlite-vec:{tmp_path}/facts.db", embedder=HashEmbedder()))
+        return made[-1]
+
+    server = make_server(make, trust=True)
+    async with Client(server) as first, Client(server) as second:
+        await answer(first, "save_fact", keyword="city", value="Oslo")
+        assert (await answer(second, "load", keyword="city"))["facts"]
+        assert len(made) == 1
+    async with Client(server) as again:
+        assert (await answer(again, "load", keyword="city"))["facts"][0]["value"] == "Oslo"
+    assert len(made) == 2

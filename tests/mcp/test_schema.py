@@ -1,0 +1,105 @@
+"""What clients are told of the server: names, schemas, hints. A change here is one that every client sees."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from mcp_types import Tool
+
+from factmem.mcp import READING_TOOLS, WRITING_TOOLS
+from tests.mcp.clients import connected, opened
+
+ARGUMENTS = {
+    "recall": "query limit scope exact subject concepts categories sources since until as_of",
+    "load": "keyword scope subject as_of",
+    "list": "limit page scope exact subject concepts categories sources since until",
+    "history": "keyword scope subject",
+    "info": "scope",
+    "remember": "text scope subject importance categories private",
+    "save_fact": ("keyword value type multiple description scope subject said importance categories private"),
+    "update": "id value importance categories reason",
+    "retract": "ids reason",
+    "forget": "ids",
+}
+ANSWERS = {
+    "recall": "matches",
+    "load": "keyword facts similar_keywords",
+    "list": "facts next_page",
+    "history": "facts",
+    "info": "scope records keywords subjects categories scopes oldest newest server",
+    "remember": "facts kept_apart note",
+    "save_fact": "facts kept_apart note",
+    "update": "facts kept_apart note",
+    "retract": "facts kept_apart note",
+    "forget": "records revisions note",
+}
+REQUIRED = {
+    "recall": ["query"],
+    "load": ["keyword"],
+    "history": ["keyword"],
+    "remember": ["text"],
+    "save_fact": ["keyword", "value"],
+    "update": ["id"],
+    "retract": ["ids"],
+    "forget": ["ids"],
+}
+FACT = (
+    "id keyword value multiple subject scope said valid_from valid_to importance categories topics source origin "
+    "private expires_at state evidence"
+)
+
+
+async def offered() -> dict[str, Tool]:
+    async with opened() as memory, connected(memory, allow_erase=True) as client:
+        return {tool.name: tool for tool in (await client.list_tools()).tools}
+
+
+async def test_the_tools_take_and_answer_what_they_did() -> None:
+    tools = await offered()
+    assert {name: " ".join(tool.input_schema["properties"]) for name, tool in tools.items()} == ARGUMENTS
+    assert {name: tool.input_schema["required"] for name, tool in tools.items() if "required" in tool.input_schema} == (
+        REQUIRED
+    )
+    answers: dict[str, Any] = {name: tool.output_schema for name, tool in tools.items()}
+    assert {name: " ".join(schema["properties"]) for name, schema in answers.items()} == ANSWERS
+    assert " ".join(answers["load"]["$defs"]["FactAnswer"]["properties"]) == FACT
+
+
+async def test_every_argument_is_described_and_no_other_is_taken() -> None:
+    for name, tool in (await offered()).items():
+        assert tool.input_schema["additionalProperties"] is False
+        assert [key for key, schema in tool.input_schema["properties"].items() if not schema.get("description")] == []
+        assert tool.title, name
+        assert tool.description
+        assert len(tool.description) < 400
+
+
+async def test_hints_say_which_tools_change_and_destroy() -> None:
+    hints = {name: tool.annotations for name, tool in (await offered()).items() if tool.annotations is not None}
+    assert [*hints] == [*READING_TOOLS, *WRITING_TOOLS]
+    assert [name for name, hint in hints.items() if hint.read_only_hint] == [*READING_TOOLS]
+    assert [name for name, hint in hints.items() if hint.destructive_hint] == ["update", "retract", "forget"]
+    assert [name for name, hint in hints.items() if hint.idempotent_hint] == [*READING_TOOLS, "retract", "forget"]
+    assert not any(hint.open_world_hint for hint in hints.values())
+
+
+async def test_the_server_introduces_itself() -> None:
+    async with opened() as memory, connected(memory) as client:
+        assert client.server_info is not None
+        assert (client.server_info.name, client.server_info.version[:1].isdigit()) == ("factmem", True)
+        assert client.instructions is not None
+        assert "kept apart until a person confirms it" in client.instructions
+        assert [template.uri_template for template in (await client.list_resource_templates()).resource_templates] == [
+            "factmem://facts/{+scope}",
+            "factmem://record/{id}",
+        ]
+
+
+@pytest.mark.parametrize("hidden", ["mcp", "mcp_types"])
+def test_a_missing_package_is_told_of_with_the_command_to_install_it(hidden: str) -> None:
+    code = f"import sys; sys.modules[{hidden!r}] = None\ntry:\n import factmem.mcp\nexcept ImportError as e:\n print(e)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "mcp>=2 is not installed: run  pip install 'factmem[mcp]'\n"

@@ -1,0 +1,256 @@
+"""What the tools do for a client that is trusted."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from factmem import AssertionState, InMemoryProvider, MultipleFacts, SingleFact
+from factmem.facts import Concept
+from factmem.mcp import make_server
+from factmem.testing import ScriptedModel
+from tests.mcp.clients import CITY, MAYA, SEATS, answer, connected, opened, refusal
+
+MONDAY = dt.datetime(2026, 5, 4, 9, tzinfo=dt.UTC)
+PETS = Concept.multiple("pets", "Animals that somebody keeps")
+
+
+async def test_a_saved_fact_is_recalled_loaded_listed_and_counted() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        saved = await answer(
+            client, "save_fact", keyword="seats", value=120, description="How many fit in", subject="user:maya"
+        )
+        (fact,) = saved["facts"]
+        assert (fact["value"], fact["subject"], fact["origin"], fact["state"]) == (120, "user:maya", "user", "active")
+        assert (saved["kept_apart"], saved["note"]) == (False, "Kept.")
+        (match,) = (await answer(client, "recall", query="how many seats"))["matches"]
+        assert match["fact"] == fact
+        assert (await answer(client, "load", keyword="seats"))["facts"] == [fact]
+        assert (await answer(client, "list"))["facts"] == [fact]
+        info = await answer(client, "info")
+        assert (info["records"], info["keywords"], info["subjects"]) == (1, ["seats"], ["user:maya"])
+        assert await memory.load(SEATS, subject=MAYA)
+
+
+async def test_a_statement_is_remembered_with_its_words() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        told = await answer(
+            client, "remember", text="The launch is in May.", importance=0.9, categories=["plans"], private=True
+        )
+        (fact,) = told["facts"]
+        assert (fact["value"], fact["importance"], fact["categories"]) == ("The launch is in May.", 0.9, ["plans"])
+        assert (fact["private"], fact["source"]) == (True, "mcp")
+        assert fact["evidence"][0]["quote"] == "The launch is in May."
+        assert await memory.as_viewer(None).list_records() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "type", "kept"),
+    [
+        ("5", None, "5"),
+        ('{"a": 1}', None, '{"a": 1}'),
+        ("null", None, "null"),
+        (5, None, 5),
+        (5, "float", 5.0),
+        (True, None, True),
+        (2.5, None, 2.5),
+        ([1, "b", None], None, [1, "b", None]),
+        ({"a": {"b": []}}, None, {"a": {"b": []}}),
+        (None, None, None),
+        ("2026-05-01", "date", "2026-05-01"),
+        ("x", "json", "x"),
+    ],
+)
+async def test_a_value_is_kept_as_the_json_that_it_is(given: Any, type: str | None, kept: Any) -> None:
+    """Also a text that looks like JSON stays a text."""
+    async with opened() as memory, connected(memory, trust=True) as client:
+        (fact,) = (await answer(client, "save_fact", keyword="k", value=given, type=type))["facts"]
+        assert fact["value"] == kept
+        (loaded,) = (await answer(client, "load", keyword="k"))["facts"]
+        assert (loaded["value"], builtin(loaded["value"])) == (kept, builtin(kept))
+
+
+def builtin(value: object) -> str:
+    return value.__class__.__name__
+
+
+async def test_a_known_concept_says_which_values_are_right() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        await memory.save(SingleFact(SEATS, 5, timestamp=MONDAY))
+        assert await refusal(client, "save_fact", keyword="seats", value="many") == (
+            "the value is no int: expected int, found str"
+        )
+        await answer(client, "save_fact", keyword="seats", value=6)
+        fact = await memory.load(SEATS)
+        assert fact is not None
+        assert (fact.value, fact.concept.description) == (6, SEATS.description)
+
+
+async def test_another_type_for_a_known_concept_is_refused() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        await memory.save(SingleFact(SEATS, 5))
+        told = await refusal(client, "save_fact", keyword="seats", value="many", type="str")
+        assert "seats" in told
+        assert "many" not in told
+
+
+async def test_several_values_stand_beside_each_other() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        await answer(client, "save_fact", keyword="pets", value="cat", multiple=True)
+        await answer(client, "save_fact", keyword="pets", value="dog")
+        assert [fact["value"] for fact in (await answer(client, "load", keyword="pets"))["facts"]] == ["cat", "dog"]
+        assert all(fact["multiple"] for fact in (await answer(client, "list"))["facts"])
+
+
+async def test_a_concept_that_is_not_known_brings_up_similar_ones() -> None:
+    async with opened() as memory, connected(memory) as client:
+        await memory.save(SingleFact(CITY, "Oslo"))
+        loaded = await answer(client, "load", keyword="home_city")
+        assert (loaded["facts"], loaded["similar_keywords"]) == ([], ["city"])
+
+
+async def test_history_shows_what_became_of_each_value_and_as_of_looks_back() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        await answer(client, "save_fact", keyword="city", value="Oslo", said="2026-05-01")
+        await answer(client, "save_fact", keyword="city", value="Rome", said="2026-05-03T10:00:00+02:00")
+        told = (await answer(client, "history", keyword="city"))["facts"]
+        assert [(fact["value"], fact["state"], fact["said"]) for fact in told] == [
+            ("Oslo", "superseded", "2026-05-01T00:00:00Z"),
+            ("Rome", "active", "2026-05-03T08:00:00Z"),
+        ]
+        (fact,) = (await answer(client, "load", keyword="city", as_of="2026-05-02"))["facts"]
+        assert fact["value"] == "Oslo"
+        (match,) = (await answer(client, "recall", query="city", as_of="2026-05-02"))["matches"]
+        assert match["fact"]["value"] == "Oslo"
+
+
+async def test_an_update_changes_a_record_and_its_history_keeps_what_it_was() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        (record,) = await memory.save(SingleFact(SEATS, 5, timestamp=MONDAY))
+        (fact,) = (await answer(client, "update", id=record.id, value=6, importance=0.8, reason="he said so"))["facts"]
+        assert (fact["id"], fact["value"], fact["importance"]) == (record.id, 6, 0.8)
+        assert [item.value for item in await memory.history(SEATS)] == [5, 6]
+        assert await refusal(client, "update", id=record.id) == (
+            "say what to change: a value, an importance or categories"
+        )
+        assert await refusal(client, "update", id=record.id, value="x") == (
+            "the value is no int: expected int, found str"
+        )
+
+
+async def test_what_is_retracted_can_be_restored() -> None:
+    async with opened() as memory, connected(memory) as client:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo"))
+        told = await answer(client, "retract", ids=[record.id], reason="wrong")
+        assert told["note"] == "Taken back; a person can bring it back with `factmem restore ID`."
+        assert await memory.list_records() == []
+        await memory.restore(record.id)
+        assert [item.value for item in await memory.list_records()] == ["Oslo"]
+
+
+async def test_of_several_ids_all_are_retracted_or_none() -> None:
+    async with opened() as memory, connected(memory) as client:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo"))
+        assert await refusal(client, "retract", ids=[record.id, "nope"])
+        assert len(await memory.list_records()) == 1
+
+
+async def test_what_is_forgotten_is_gone_for_good() -> None:
+    async with opened() as memory, connected(memory, allow_erase=True) as client:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=MONDAY))
+        await memory.update(record.id, value="Rome")
+        assert await refusal(client, "forget", ids=[record.id, "nope"]) == (
+            "one of the ids names no visible record: nothing was erased"
+        )
+        erased = await answer(client, "forget", ids=[record.id])
+        assert (erased["records"], erased["revisions"]) == (1, 2)
+        assert await memory.history(CITY) == []
+
+
+async def test_a_listing_goes_page_by_page() -> None:
+    async with opened() as memory, connected(memory) as client:
+        await memory.save(MultipleFacts(PETS, ("cat", "cow", "dog"), timestamp=MONDAY))
+        first = await answer(client, "list", limit=2, concepts=["pets"])
+        second = await answer(client, "list", limit=2, concepts=["pets"], page=first["next_page"])
+        assert [fact["value"] for fact in first["facts"] + second["facts"]] == ["dog", "cow", "cat"]
+        assert second["next_page"] is None
+
+
+async def test_filters_narrow_what_is_recalled_and_listed() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        for scope, city in (("/product/alpha", "Oslo"), ("/product/alpha/plan", "Rome"), ("/product/beta", "Bern")):
+            await answer(client, "save_fact", keyword="city", value=city, scope=scope, said="2026-05-01")
+        await answer(client, "save_fact", keyword="seats", value=5, categories=["room"], scope="/product/alpha")
+
+        async def listed(**filters: Any) -> list[Any]:
+            found = [fact["value"] for fact in (await answer(client, "list", **filters))["facts"]]
+            matched = (await answer(client, "recall", query="anything", **filters))["matches"]
+            assert sorted(map(str, found)) == sorted(str(match["fact"]["value"]) for match in matched)
+            return sorted(map(str, found))
+
+        assert await listed(scope="/product/alpha") == ["5", "Oslo", "Rome"]
+        assert await listed(scope="/product/alpha", exact=True) == ["5", "Oslo"]
+        assert await listed(categories=["room"]) == ["5"]
+        assert await listed(concepts=["city"], scope="/product/beta") == ["Bern"]
+        assert await listed(until="2026-05-02") == ["Bern", "Oslo", "Rome"]
+        assert await listed(since="2026-05-02") == ["5"]
+        assert await listed(sources=["other"]) == []
+
+
+async def test_a_model_that_fails_is_told_of_and_the_words_are_kept() -> None:
+    def broken(*_: Any) -> Any:
+        raise ValueError
+
+    async with opened(model=ScriptedModel(broken)) as memory, connected(memory, trust=True) as client:
+        told = await answer(client, "remember", text="The launch is in May.")
+        assert told["note"].startswith("Kept as it was said: the model that reads for this memory failed (Model")
+        assert [fact["value"] for fact in told["facts"]] == ["The launch is in May."]
+
+
+async def test_many_calls_at_once_are_all_answered() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+
+        async def save(number: int) -> None:
+            await answer(client, "save_fact", keyword="numbers", value=number, multiple=True)
+            await answer(client, "recall", query="numbers")
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(save, number)
+        assert sorted(record.value for record in await memory.list_records()) == list(range(20))
+
+
+async def test_two_servers_of_one_store_see_what_either_saves() -> None:
+    provider = InMemoryProvider()
+    async with (
+        opened(provider) as one,
+        opened(provider) as two,
+        connected(one, trust=True) as first,
+        connected(two) as second,
+    ):
+        await answer(first, "save_fact", keyword="city", value="Oslo")
+        (fact,) = (await answer(second, "load", keyword="city"))["facts"]
+        assert fact["value"] == "Oslo"
+
+
+async def test_a_cancelled_call_leaves_the_store_as_it_was_or_should_be() -> None:
+    """What is cancelled was kept whole or not at all, and the server serves on."""
+    async with opened() as memory, connected(memory, trust=True) as client:
+        for number in range(8):
+            with anyio.move_on_after(0.002 * number):
+                await client.call_tool("save_fact", {"keyword": f"k{number}", "value": number})
+        kept = await memory.list_records()
+        assert {record.state for record in kept} <= {AssertionState.ACTIVE}
+        assert [record.concept.keyword for record in kept] == [f"k{record.value}" for record in kept]
+        await answer(client, "save_fact", keyword="after", value="all")
+        assert (await answer(client, "load", keyword="after"))["facts"]
+
+
+async def test_a_client_of_the_older_protocol_is_served_as_well() -> None:
+    async with opened() as memory, Client(make_server(memory, trust=True), mode="legacy") as client:
+        await answer(client, "save_fact", keyword="city", value="Oslo")
+        assert (await answer(client, "load", keyword="city"))["facts"][0]["value"] == "Oslo"
