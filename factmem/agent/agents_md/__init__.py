@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from factmem.agent.agents_md.applying import Hand, applied
-from factmem.agent.agents_md.bullets import Bullet
+from factmem.agent.agents_md.block import Block, block_in, written_into
+from factmem.agent.agents_md.bullets import Bullet, bullet_of, said_in
+from factmem.agent.agents_md.comments import Visible, visible
+from factmem.agent.agents_md.escapes import one_line, original
 from factmem.agent.agents_md.facts_file import AgentsMdFacts
 from factmem.agent.agents_md.files import Content
 from factmem.agent.agents_md.page import Page, bullets_in, page_of
@@ -19,6 +22,7 @@ __all__ = [
     "AgentsMd",
     "AgentsMdFacts",
     "AgentsMdText",
+    "Block",
     "Bullet",
     "Content",
     "Edits",
@@ -28,10 +32,18 @@ __all__ = [
     "MemoryTree",
     "Page",
     "Source",
+    "Visible",
     "applied",
+    "block_in",
+    "bullet_of",
     "bullets_in",
+    "one_line",
+    "original",
     "page_of",
     "prompt_of",
     "read_as",
     "reconciled",
+    "said_in",
+    "visible",
+    "written_into",
 ]

@@ -144,16 +144,17 @@ class AgentsMdFacts:
         if standing.block is None:
             return Edits()
         concepts = {concept.keyword: concept for concept in self.concepts}
+        first_line = standing.text.count("\n", 0, standing.block.start) + 1
         try:
             return reconciled(
                 standing.block.shown,
-                bullets_in(standing.block.text, standing.page.places),
+                bullets_in(standing.block.text, standing.page.places, first_line=first_line),
                 page=standing.page,
                 records=standing.records,
                 concepts=concepts,
             )
         except (InvalidDataError, StateConflictError) as error:
-            raise type(error)(f"{standing.path}, block of facts: {error}") from None
+            raise type(error)(f"{standing.path}: {error}") from None
 
     async def _write(self, standing: _Standing) -> None:
         text = written_into(standing.text, standing.block, standing.page)

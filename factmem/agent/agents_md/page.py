@@ -71,7 +71,7 @@ def page_of(
     return Page(text=_text(written, shown, left_out), shown=shown, places=places, left_out=left_out)
 
 
-def bullets_in(text: str, places: Mapping[str, Place]) -> list[Bullet]:
+def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -> list[Bullet]:
     """Return the bullets of a page that somebody may have edited.
 
     A line that is indented goes on with the bullet above it.
@@ -79,13 +79,14 @@ def bullets_in(text: str, places: Mapping[str, Place]) -> list[Bullet]:
     Args:
         text: the page.
         places: the headings that it may have; see `Page.places`.
+        first_line: the number of its first line, for errors.
 
     Raises:
         InvalidDataError: a line is neither a bullet nor one of these headings. The text names the line.
     """
     heading, found = next(iter(places)), list[Bullet]()
     skipped = 0
-    for number, line in enumerate(re.split(r"\r\n?|\n", visible(text).text), start=1):
+    for number, line in enumerate(re.split(r"\r\n?|\n", visible(text).text), start=first_line):
         if not line.strip():
             skipped += 1
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -12,14 +13,15 @@ import attrs
 from factmem.agent.agents_md.bullets import Bullet, Said, bullet_of, said_in, same_value
 from factmem.agent.agents_md.page import Page
 from factmem.errors import InvalidDataError, StateConflictError
-from factmem.facts import Concept, FactType
+from factmem.facts import STATEMENT, Concept, FactType
 from factmem.records import FactRecord, Place
 
 __all__ = ["Addition", "Edits", "Revision", "reconciled"]
 
 _MOST_COMPARED: Final = 2_500
-"""So many pairs of bullets are compared by their words; of more, the first goes with the first."""
-_ALIKE: Final = 0.5
+"""So many pairs of bullets are compared by their words; of more, the first value goes with the first."""
+_ALIKE: Final = 0.4
+_WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
 @attrs.frozen(kw_only=True)
@@ -142,26 +144,26 @@ class _Reconciliation:
     def _paired(
         self, olds: Sequence[tuple[str, str]], news: Sequence[tuple[Bullet, Said]]
     ) -> list[tuple[tuple[str, str], tuple[Bullet, Said]]]:
-        """Say which new bullet is an edit of which record."""
-        if len(olds) == len(news) == 1 or len(olds) * len(news) > _MOST_COMPARED:
-            return list(zip(olds, news, strict=False))
-        alike = sorted(
-            ((self._likeness(old, new), old, number) for old in olds for number, new in enumerate(news)),
-            key=lambda item: -item[0],
-        )
+        """Say which new bullet is an edit of which record, all of one concept and place."""
+        free = bool(news) and news[0][1].concept.keyword == STATEMENT.keyword
+        if len(olds) * len(news) > _MOST_COMPARED:
+            return [] if free else list(zip(olds, news, strict=False))
+        alike = [(self._likeness(old, new), old, number) for old in olds for number, new in enumerate(news)]
         pairs: dict[tuple[str, str], int] = {}
-        for likeness, old, number in alike:
+        for likeness, old, number in sorted(alike, key=lambda item: -item[0]):
             if likeness >= _ALIKE and old not in pairs and number not in pairs.values():
                 pairs[old] = number
         rest = [number for number in range(len(news)) if number not in pairs.values()]
         unpaired = [old for old in olds if old not in pairs]
-        if len(rest) == len(unpaired):
+        # One value in the place of another one is an edit; one sentence in the place of another one need not be.
+        if len(rest) == len(unpaired) and not free:
             pairs.update(zip(unpaired, rest, strict=True))
         return [(old, news[number]) for old, number in pairs.items()]
 
     def _likeness(self, old: tuple[str, str], new: tuple[Bullet, Said]) -> float:
-        record = self.records[old[0]]
-        return difflib.SequenceMatcher(None, bullet_of(record, "").text, new[0].text, autojunk=False).ratio()
+        """From 0 to 1, by the words of the two values."""
+        one, other = (_WORD.findall(str(value)) for value in (self.records[old[0]].value, new[1].value))
+        return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
     def _stands_there(self, bullet: Bullet, said: Said, gone: Sequence[str], added: Sequence[Addition]) -> bool:
         """Whether a value is known at its place, or about to be."""

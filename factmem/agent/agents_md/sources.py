@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -118,8 +118,8 @@ class AgentsMd:
                 found[str(path)] = content
         return read_as(found, self.limits)
 
-    async def changes(self, *, interval: float = 1.0) -> AsyncIterator[AgentsMdText]:
-        """Yield what the files say: at once, and again whenever that has changed.
+    async def changes(self, *, interval: float = 1.0) -> AsyncGenerator[AgentsMdText, None]:
+        """Yield what the files say: at once, and again whenever that has changed. It has no end: see ``aclosing``.
 
         Args:
             interval: seconds between two looks at the files.

@@ -1,0 +1,224 @@
+"""Facts in a managed block: whatever they say and wherever they stand, they read back, and the rest stays."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import attrs
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from factmem import Concept, FactRecord, MemoryScope, MemorySubject
+from factmem.agent.agents_md import (
+    Edits,
+    Page,
+    block_in,
+    bullet_of,
+    bullets_in,
+    one_line,
+    original,
+    page_of,
+    reconciled,
+    said_in,
+    visible,
+    written_into,
+)
+from factmem.errors import CodecError, InvalidDataError
+from factmem.facts import STATEMENT
+from factmem.records import FactDetails, Origin, Place
+from factmem.testing.strategies import names, typed_values
+from factmem.values import canonical_bytes, encode_value
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC)
+USER = MemorySubject("user", priority_level=1)
+HOSTILE = ["<!-- factmem:begin -->", "<!-- factmem:end -->", "<!--", "-->", "```", "~~~", "\n", "\r\n", "\u2028"]
+HOSTILE += ["- ", "### user", "**city**: ", " (said 2026-01-02)", "&lt;", "&#10;", "&amp;", "<br>", "</agent_memory>"]
+HOSTILE += [" ", "\t", "\x00", "a", "é", "\\", "`", "1. ", "    ", "]", "語", ">", "#", "\x85"]
+TEXTS = st.lists(
+    st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=8
+).map("".join)
+SAYABLE = TEXTS.filter(lambda text: bool(text.strip()))
+
+
+class Colour(enum.Enum):
+    ONE = "1"
+    RED = "red"
+
+
+@attrs.frozen
+class Seat:
+    row: int
+    name: str = ""
+
+
+def record(value: Any, concept: Concept[Any, Any] = STATEMENT, **changes: Any) -> FactRecord[Any]:
+    """A record of one value."""
+    given = {
+        "id": "r1",
+        "fact": concept.fact([value], timestamp=NOW),
+        "subject": USER,
+        "scope": MemoryScope.CROSS_PRODUCT,
+        "details": FactDetails(),
+        "revision": 1,
+        "recorded_at": NOW,
+    }
+    return FactRecord(**given | changes)
+
+
+def read_again(page: Page, text: str, records: Sequence[FactRecord[Any]]) -> Edits:
+    """What a text would change, in which a page was written."""
+    block = block_in(text, "AGENTS.md")
+    assert block is not None
+    assert block.shown == tuple((id, bullet.digest) for id, bullet in page.shown)
+    bullets = bullets_in(block.text, page.places)
+    return reconciled(block.shown, bullets, page=page, records={item.id: item for item in records}, concepts={})
+
+
+@given(TEXTS)
+def test_any_text_is_one_line_that_opens_nothing_and_reads_back(text: str) -> None:
+    line = one_line(text)
+    assert original(line) == text
+    assert len(f"x{line}x".splitlines()) == 1
+    assert "<!" not in line
+    assert "-->" not in line
+
+
+def test_a_plain_text_stays_as_it_is() -> None:
+    for text in ("I like tea & milk > juice.", "C:\\new", "a `b` *c* [d](e)", "&c; &#x; R&D"):
+        assert one_line(text) == text
+
+
+@given(SAYABLE)
+def test_a_statement_reads_back_whatever_it_says(value: str) -> None:
+    said = said_in(bullet_of(record(value), "h"), {})
+    assert (said.concept, said.value) == (STATEMENT, value)
+
+
+@given(SAYABLE, names(), st.booleans(), st.sampled_from(Origin), st.none() | st.just(NOW))
+def test_a_typed_text_reads_back_with_its_concept(
+    value: str, keyword: str, private: bool, origin: Origin, valid: dt.datetime | None
+) -> None:
+    concept = Concept.single(keyword, "")
+    assume(keyword != STATEMENT.keyword)
+    details = FactDetails(owner="alice" if private else None, origin=origin)
+    fact = concept.fact([value], timestamp=NOW, valid_from=valid, valid_to=valid)
+    said = said_in(bullet_of(record(value, concept, fact=fact, details=details), "h"), {keyword: concept})
+    assert (said.concept, said.value) == (concept, value)
+
+
+VALUES: list[tuple[Any, Any]] = [
+    (int, 12),
+    (float, 1.0),
+    (float, 1e300),
+    (bool, True),
+    (dt.date, dt.date(2026, 5, 1)),
+    (dt.datetime, NOW),
+    (dt.timedelta, dt.timedelta(minutes=3)),
+    (bytes, b"\x00--><!--"),
+    (Colour, Colour.ONE),
+    (Colour, Colour.RED),
+    (Literal["1", "x"], "1"),
+    (list[str], ["a\nb", "<!-- c -->", '"']),
+    (dict[str, int], {"-->": 1}),
+    (Seat, Seat(3, "a\n```\nb")),
+    (object, "12"),
+    (object, 12),
+    (object, "plain text"),
+    (object, ""),
+    (object, '"quoted"'),
+    (object, None),
+    (str | int, "7"),
+    (str | int, 7),
+]
+
+
+@pytest.mark.parametrize(("value_type", "value"), VALUES, ids=repr)
+def test_a_typed_value_reads_back_as_it_was(value_type: Any, value: Any) -> None:
+    concept: Concept[Any, Any] = Concept.single("thing", "", value_type)
+    bullet = bullet_of(record(value, concept), "h")
+    read = said_in(bullet, {"thing": concept}).value
+    assert (read, type(read)) == (value, type(value))
+    assert "\n" not in bullet.text
+
+
+@given(typed_values(), st.booleans())
+def test_a_value_of_any_type_reads_back(typed: tuple[Any, Any], multiple: bool) -> None:
+    value_type, value = typed
+    make: Any = Concept.multiple if multiple else Concept.single
+    concept = make("thing", "", value_type)
+    try:
+        shown = record(value, concept)
+    except InvalidDataError:  # a blank text, which is nothing to remember
+        return
+    read = said_in(bullet_of(shown, "h"), {"thing": concept}).value
+    assert canonical_bytes(encode_value(read, value_type)) == canonical_bytes(encode_value(shown.value, value_type))
+
+
+@given(TEXTS, SAYABLE, SAYABLE)
+def test_not_a_byte_around_the_block_is_touched(text: str, value: str, later: str) -> None:
+    """It is put in, found again, put in anew with something else, and taken for what it is each time."""
+    assume("factmem:" not in text)
+    first = page_of([record(value)], [Place(USER, MemoryScope.CROSS_PRODUCT)])
+    once = written_into(text, None, first)
+    block = block_in(once, "AGENTS.md")
+    assert block is not None
+    around = once[: block.start], once[block.end :]
+    assert around[0].startswith(text) or around[1].endswith(text)
+    assert not "".join(around).replace(text, "", 1).strip("\r\n")
+    assert not read_again(first, once, [record(value)])
+    second = page_of([record(later)], [Place(USER, MemoryScope.CROSS_PRODUCT)])
+    twice = written_into(once, block, second)
+    found = block_in(twice, "AGENTS.md")
+    assert found is not None
+    assert (twice[: found.start], twice[found.end :]) == around
+    assert written_into(twice, found, second) == twice
+
+
+@given(st.lists(SAYABLE, min_size=1, max_size=5, unique=True), names(), names())
+def test_what_is_shown_and_left_alone_changes_nothing(values: list[str], subject: str, scope: str) -> None:
+    place = Place(MemorySubject(subject), MemoryScope.product(scope))
+    records = [
+        record(value, id=f"r {number}", subject=place.subject, scope=place.scope) for number, value in enumerate(values)
+    ]
+    page = page_of(records, [Place(USER, MemoryScope.CROSS_PRODUCT)])
+    assert not read_again(page, written_into("", None, page), records)
+    assert visible(page.text).text == page.text, "nothing of a page is hidden, so any part of it can be edited as shown"
+
+
+@pytest.mark.parametrize("text", ["a\n```\ncode", "a\n<!-- never closed", "write <!-- so", "- ~~~\n  x"])
+def test_a_block_is_never_put_where_code_or_a_comment_would_hide_it(text: str) -> None:
+    page = page_of([record("x")], [Place(USER, MemoryScope.CROSS_PRODUCT)])
+    written = written_into(text, None, page)
+    assert written.endswith(text)
+    assert block_in(written, "AGENTS.md") is not None
+
+
+def test_a_block_in_code_is_an_example_and_no_block() -> None:
+    page = page_of([record("x")], [Place(USER, MemoryScope.CROSS_PRODUCT)])
+    example = f"```\n{written_into('', None, page)}```\n"
+    assert block_in(example, "AGENTS.md") is None
+    both = written_into(example, None, page)
+    assert both.startswith(example)
+    assert not read_again(page, both, [record("x")])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda text: text.replace("<!-- factmem:end", "<!-- end"), "do not match"),
+        (lambda text: text.replace("<!-- factmem:begin", "<!-- begin"), "do not match"),
+        (lambda text: text + text, "do not match"),
+        (lambda text: text.replace(" r1:", " r1-"), "marker is damaged"),
+        (lambda text: "```\n" + text, "line 1 opens code or a comment"),
+        (lambda text: "a\n\n<!-- b\n" + text.replace("-->", "--"), "line 3 opens code or a comment"),
+    ],
+)
+def test_a_damaged_block_is_an_error_and_never_guessed_at(spoil: Any, why: str) -> None:
+    page = page_of([record("secret")], [Place(USER, MemoryScope.CROSS_PRODUCT)])
+    with pytest.raises(CodecError, match=why) as failure:
+        block_in(spoil(written_into("", None, page)), "AGENTS.md")
+    assert "secret" not in str(failure.value)
