@@ -8,6 +8,14 @@ from pathlib import Path
 
 import pytest
 
+QUIET = {
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_TESTING": "true",
+    "CREWAI_TRACING_ENABLED": "false",
+    "OTEL_SDK_DISABLED": "true",
+}
+"""What keeps frameworks from telling anybody that they run, for the environment of a test's process."""
+
 
 def need_packages_of(path: Path) -> None:
     """Skip the running test, and say why, if a file imports at its top what is not installed here."""
@@ -26,7 +34,9 @@ def _imported(path: Path) -> set[str]:
 
 
 def _missing(name: str) -> bool:
-    try:
-        return find_spec(name) is None
-    except ModuleNotFoundError:
-        return True
+    """Whether a package is missing, found out without importing it; of a namespace, whether the part is."""
+    top, _, rest = name.partition(".")
+    spec = find_spec(top)
+    if spec is None or spec.origin is not None or not rest:
+        return spec is None
+    return find_spec(f"{top}.{rest.partition('.')[0]}") is None

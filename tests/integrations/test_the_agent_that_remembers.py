@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from factmem import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.remembering import LIE
-from tests.packages import need_packages_of
+from tests.packages import QUIET, need_packages_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "hosts"
@@ -22,7 +23,8 @@ HOSTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init
 def played(host: str, store: str, part: str) -> list[list[str]]:
     """Play a part in a process of its own."""
     words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering", host, store, part]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    quiet = os.environ | QUIET
+    done = subprocess.run(words, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     shown: list[list[str]] = json.loads(done.stdout.splitlines()[-1])
     return shown

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packages import need_packages_of
+from tests.packages import QUIET, need_packages_of
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/[0-9]*.py"))
 TELLING = {
@@ -37,11 +37,11 @@ def test_an_example_runs_and_shows_something(example: Path, tmp_path: Path) -> N
     need_packages_of(example)
     offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     here = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
-    environment = {name: value for name, value in os.environ.items() if name != "FACTMEM_MODEL"} | offline | here
+    environment = {name: value for name, value in os.environ.items() if name != "FACTMEM_MODEL"}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         cwd=tmp_path,
-        env=environment,
+        env=environment | offline | here | QUIET,
         capture_output=True,
         text=True,
         timeout=120,
