@@ -212,9 +212,16 @@ def _is_step(state: Any) -> bool:
 def _identity(state: Any, config: Any) -> RunIdentity:
     if _is_step(state):
         deps = state.deps
-        return RunIdentity(user_id=getattr(deps, "user_id", None), session_id=getattr(deps, "session_id", None))
+        return _identified(getattr(deps, "user_id", None), getattr(deps, "session_id", None))
     said = config.get("configurable") or {} if isinstance(config, Mapping) else {}
-    return RunIdentity(user_id=said.get("user_id"), session_id=said.get("session_id", said.get("thread_id")))
+    return _identified(said.get("user_id"), said.get("session_id", said.get("thread_id")))
+
+
+def _identified(user_id: object, session_id: object) -> RunIdentity:
+    """Ids are texts, whatever a program counts its users and threads with."""
+    return RunIdentity(
+        user_id=None if user_id is None else str(user_id), session_id=None if session_id is None else str(session_id)
+    )
 
 
 def _replace(state: Any, update: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, NotRequired, TypeVar, cast
 
 import attrs
@@ -40,13 +40,13 @@ from factmem.agent import (
     MemoryBlock,
     MemoryRun,
     MemoryTools,
-    RunIdentity,
     SavingTime,
     spoken,
     told,
 )
 from factmem.agent.holding import HeldOpen
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
+from factmem.integrations.langgraph import identity_here, identity_of
 from factmem.memory import Memory
 
 try:
@@ -67,13 +67,12 @@ try:
         RemoveMessage,
         ToolMessage,
     )
-    from langchain_core.runnables import ensure_config
     from langchain_core.tools import BaseTool, StructuredTool
     from langchain_core.tools.base import create_schema_from_function
     from langgraph.channels import UntrackedValue
-    from langgraph.runtime import Runtime, get_runtime
-except ModuleNotFoundError as error:
-    raise MissingPackageError("langchain", extra="langchain") from error
+    from langgraph.runtime import Runtime
+except ModuleNotFoundError as _error:
+    raise MissingPackageError("langchain", extra="langchain") from _error
 
 __all__ = [
     "FactMemMiddleware",
@@ -141,29 +140,6 @@ def _role(native: BaseMessage) -> str:
 
 
 _FORMAT: Final = LangChainFormat()
-
-
-def identity_of(context: object, config: Mapping[str, Any] | None = None) -> RunIdentity:
-    """Return whom a run of LangGraph or LangChain works for.
-
-    Args:
-        context: the run's context: a mapping, an object, or None.
-        config: the run's config; that of the runnable at hand if None.
-
-    Raises:
-        InvalidNameError: an id is not legal.
-    """
-    configurable = (ensure_config() if config is None else config).get("configurable") or {}
-
-    def said(*names: str) -> str | None:
-        found = (_of(source, name) for source in (context, configurable) for name in names)
-        return next((str(value) for value in found if value is not None), None)
-
-    return RunIdentity(user_id=said("user_id"), session_id=said("session_id", "thread_id"))
-
-
-def _of(source: object, name: str) -> object:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
 class _Told:
@@ -283,15 +259,6 @@ def _tool(memory: AgentMemory, name: str) -> BaseTool:
     return StructuredTool(
         name=name, description=schema.__doc__ or name, args_schema=schema, func=call_blocking, coroutine=call
     )
-
-
-def identity_here() -> RunIdentity:
-    """Whom the run at hand works for, if there is one."""
-    try:
-        runtime: Runtime[Any] | None = get_runtime()
-    except RuntimeError:
-        runtime = None
-    return identity_of(None if runtime is None else runtime.context)
 
 
 def install_into_factory(

@@ -5,7 +5,11 @@ A graph's own nodes decide what happens when, so memory is not installed into on
 - the nodes `load_from_memory`, `load_all_facts_from_memory`, `save_to_memory` and
   `save_to_memory_auto_detect_facts` of `factmem.agent` are added to a ``StateGraph`` as they are. Whom they
   work for is read from ``user_id`` and ``thread_id`` (or ``session_id``) in ``configurable``. Where messages
-  are reduced by ``add_messages``, as in ``MessagesState``, give them ``state=ADDED_MESSAGES``;
+  are reduced by ``add_messages``, as in ``MessagesState``, give them ``state=ADDED_MESSAGES``, which reads
+  the run's context as well::
+
+    builder.add_node("load", load_all_facts_from_memory(memory, state=ADDED_MESSAGES))
+
 - `FactMemStore` is a store for ``compile(store=...)``, ``create_agent(store=...)`` and the tools of langmem::
 
     with FactMemStore("sqlite-vec:facts.db") as store:
@@ -17,351 +21,69 @@ An agent of ``create_agent`` is given a memory by `factmem.integrations.langchai
 
 from __future__ import annotations
 
-import datetime as dt
-import operator
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
 
-import anyio
-
-from factmem.abc import Clock, system_clock
-from factmem.agent import AgentMemory, AgentMemoryConfig, HostIntegration, StateAccess, Store
-from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError, RecordNotFoundError
-from factmem.facts import Concept, SingleConcept, SingleFact
-from factmem.memory import Filters, Memory
-from factmem.recall import MetadataCondition, RecallSettings
-from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
+from factmem.agent import AgentMemory, HostIntegration, RunIdentity, StateAccess
+from factmem.errors import CapabilityError, MissingPackageError
+from factmem.integrations.langgraph_store import FactMemStore
 
 try:
     from langchain_core.messages import RemoveMessage
+    from langchain_core.runnables import ensure_config
     from langgraph.graph.message import REMOVE_ALL_MESSAGES
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        Item,
-        ListNamespacesOp,
-        MatchCondition,
-        Op,
-        PutOp,
-        Result,
-        SearchItem,
-        SearchOp,
-        TTLConfig,
-    )
-except ModuleNotFoundError as error:
-    raise MissingPackageError("langgraph", extra="langgraph") from error
+    from langgraph.runtime import Runtime, get_runtime
+except ModuleNotFoundError as _error:
+    raise MissingPackageError("langgraph", extra="langgraph") from _error
 
-__all__ = ["ADDED_MESSAGES", "FactMemStore", "integration"]
+__all__ = ["ADDED_MESSAGES", "FactMemStore", "identity_here", "identity_of", "integration"]
+
+
+def identity_of(context: object, config: Mapping[str, Any] | None = None) -> RunIdentity:
+    """Return whom a run of LangGraph or LangChain works for.
+
+    Args:
+        context: the run's context: a mapping, an object, or None.
+        config: the run's config; that of the runnable at hand if None.
+
+    Raises:
+        InvalidNameError: an id is not legal.
+    """
+    configurable = (ensure_config() if config is None else config).get("configurable") or {}
+
+    def said(*names: str) -> str | None:
+        found = (_of(source, name) for source in (context, configurable) for name in names)
+        return next((str(value) for value in found if value is not None), None)
+
+    return RunIdentity(user_id=said("user_id"), session_id=said("session_id", "thread_id"))
+
+
+def _of(source: object, name: str) -> object:
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+def identity_here() -> RunIdentity:
+    """Whom the run at hand works for, if there is one."""
+    try:
+        runtime: Runtime[Any] | None = get_runtime()
+    except RuntimeError:
+        runtime = None
+    return identity_of(None if runtime is None else runtime.context)
 
 
 def _replacing(history: list[Any]) -> Mapping[str, Any]:
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *history]}
 
 
-ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing)
-"""For states whose ``messages`` are reduced by ``add_messages``, which would leave in what is not known any more."""
-
-_SOURCE: Final = "langgraph"
-_PREFIX: Final = "item:"
-_SIMILARITY: Final = RecallSettings(similarity_weight=1.0, recency_weight=0.0, importance_weight=0.0)
-_INDEXED: Final = ((MetadataCondition("indexed", True),),)
-_UNINDEXED: Final = ((MetadataCondition("indexed", False),),)
-_FRESH: Final = 0.05
-"""A time to live is started anew by a read only if more than this share of it is over, to spare a revision."""
+def _whoever_runs(state: object) -> RunIdentity:
+    return identity_here()
 
 
-class FactMemStore(BaseStore):
-    """A LangGraph store whose items are facts, with their history, recall and walls.
+ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=_whoever_runs)
+"""For states whose ``messages`` are reduced by ``add_messages``, which would leave in what is not known any more.
 
-    - A namespace is a scope below ``root``: ``("memories", "alice")`` is ``/langgraph/memories/alice``, and a
-      prefix is compared label by label. Labels are names as factmem has them, in any script.
-    - A key is a SINGLE concept there, of the keyword ``item:<key>``, and its value the fact: a dict of JSON. An
-      item that is put again keeps what it was in `Memory.history`; one that is deleted is retracted.
-    - ``search`` with a query is factmem's exact recall over whole items: ``index=False`` leaves an item to the
-      end, without a score; a list of fields narrows nothing. Filters apply before ranking. Without a query,
-      what was put last comes first.
-    - A time to live is in minutes, and counted from the last read or write, to within a twentieth of itself.
-      What has expired is never seen; `Memory.expire` erases its bytes.
-
-    ``batch`` reads before it writes, as LangGraph's own stores do. The methods without ``a`` wait for a memory
-    that has a thread of its own, which every address and provider gets; an open `Memory` has the others only.
-
-    Args:
-        store: where facts are kept, see `AgentMemoryConfig.store`; or the memory of an agent.
-        root: the scope that namespaces lie below. Under a scope of an agent, such as ``/agent/planner``, the
-            agent is told of the items as well.
-        subject: whom or what items are about.
-        ttl: times to live that hold if a call says nothing; nothing is swept by itself.
-        settings: what weighs in a search; similarity alone by default.
-        erase: whether deleting erases an item with all its history, instead of retracting it.
-        clock: the present.
-    """
-
-    supports_ttl = True
-
-    def __init__(
-        self,
-        store: AgentMemory | Store,
-        *,
-        root: MemoryScope | str = "/langgraph",
-        subject: MemorySubject = MemorySubject.EVERYTHING,
-        ttl: TTLConfig | None = None,
-        settings: RecallSettings = _SIMILARITY,
-        erase: bool = False,
-        clock: Clock = system_clock,
-    ) -> None:
-        self._owned = not isinstance(store, AgentMemory)
-        self._memory = store if isinstance(store, AgentMemory) else AgentMemory(AgentMemoryConfig(store=store))
-        self._root = MemoryScope.parse(root) if isinstance(root, str) else root
-        self._subject = subject
-        self._settings = settings
-        self._erase = erase
-        self._clock = clock
-        self._writing = anyio.Lock()
-        self._last = dt.datetime.min.replace(tzinfo=dt.UTC)
-        self.ttl_config = ttl
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do several things at once; see `BaseStore.batch`.
-
-        Raises:
-            InvalidNameError: a label or a key is not legal.
-            InvalidDataError: a value cannot be stored, or a filter has an unknown operator.
-            CapabilityError: the store is an open `Memory`.
-        """
-        return self._memory.for_run().held.use_blocking(partial(self._done, ops=list(ops)))
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do several things at once; see `batch`."""
-        return await self._memory.for_run().held.use(partial(self._done, ops=list(ops)))
-
-    def close(self) -> None:
-        """Close the memory, unless it is an agent's."""
-        if self._owned:
-            self._memory.close()
-
-    async def aclose(self) -> None:
-        """Close the memory, unless it is an agent's."""
-        if self._owned:
-            await self._memory.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def _done(self, memory: Memory, ops: Sequence[Op]) -> list[Result]:
-        results: list[Result] = []
-        puts: dict[tuple[tuple[str, ...], str], PutOp] = {}
-        for op in ops:
-            match op:
-                case GetOp():
-                    results.append(await self._got(memory, op))
-                case SearchOp():
-                    results.append(await self._searched(memory, op))
-                case ListNamespacesOp():
-                    results.append(await self._namespaces(memory, op))
-                case PutOp():
-                    puts[(op.namespace, op.key)] = op
-                    results.append(None)
-                case _:
-                    raise InvalidDataError(f"a store knows no operation {type(op).__name__}")
-        for op in puts.values():
-            async with self._writing:
-                await self._put(memory, op)
-        return results
-
-    async def _got(self, memory: Memory, op: GetOp) -> Item | None:
-        record = await self._record(memory, op.namespace, op.key)
-        if record is None:
-            return None
-        if op.refresh_ttl:
-            await self._refresh(memory, [record])
-        return Item(**self._shown(record))
-
-    async def _put(self, memory: Memory, op: PutOp) -> None:
-        present = await self._record(memory, op.namespace, op.key)
-        if op.value is None:
-            if present is not None:
-                await (memory.forget(present.id) if self._erase else memory.retract(present.id))
-            return
-        value, now = _json(op.value), self._now()
-        created = now.isoformat() if present is None else present.details.metadata["created_at"]
-        metadata = {"created_at": created, "ttl": op.ttl, "indexed": op.index is not False}
-        ttl = None if op.ttl is None else _minutes(op.ttl)
-        if present is None:
-            fact = SingleFact(_concept(op.namespace, op.key), value, timestamp=now)
-            details = FactDetails(source=_SOURCE, origin=Origin.ASSISTANT, metadata=metadata)
-            await memory.save(fact, subject=self._subject, scope=self._scope(op.namespace), details=details, ttl=ttl)
-            return
-        # An update, so that what it replaces does not come back when it expires.
-        lasting: dict[str, Any] = {"expires_at": None} if ttl is None else {"ttl": ttl}
-        await memory.update(present.id, value=value, metadata=metadata, merge=MetadataMerge.OVERWRITE, **lasting)
-
-    async def _searched(self, memory: Memory, op: SearchOp) -> list[SearchItem]:
-        within: Filters = {**self._items(op.namespace_prefix)}
-        stop = op.offset + op.limit
-        ranked: list[tuple[FactRecord[Any], float | None]] = []
-        if op.filter:
-            records = [item for item in await memory.list_records(**within) if _holds(item.value, op.filter)]
-            within["record_ids"] = {record.id for record in records}
-            if not records:
-                return []
-        if stop > 0 and op.query and op.query.strip():
-            within["where"] = _INDEXED
-            found = await memory.recall(op.query, limit=stop, settings=self._settings, **within)
-            ranked = [(match.record, match.score) for match in found]
-            within["where"] = _UNINDEXED
-        if len(ranked) < stop:
-            ranked += [(record, None) for record in await memory.list_records(**within)]
-        page = ranked[op.offset : stop]
-        if op.refresh_ttl:
-            await self._refresh(memory, [record for record, _ in page])
-        return [SearchItem(**self._shown(record), score=score) for record, score in page]
-
-    async def _namespaces(self, memory: Memory, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        found = {self._namespace(record) for record in await memory.list_records(**self._items(()))}
-        matching = {name for name in found if all(_matches(name, condition) for condition in op.match_conditions or ())}
-        return sorted({name[: op.max_depth] for name in matching})[op.offset : op.offset + op.limit]
-
-    async def _refresh(self, memory: Memory, records: Iterable[FactRecord[Any]]) -> None:
-        """Start the times to live anew of what was read."""
-        for record in records:
-            minutes, end = record.details.metadata["ttl"], record.details.expires_at
-            if minutes is None or end is None:
-                continue
-            ttl = _minutes(minutes)
-            if end - self._clock() > ttl * (1 - _FRESH):
-                continue
-            async with self._writing:
-                try:
-                    await memory.update(record.id, ttl=ttl)
-                except RecordNotFoundError:  # it was deleted, or has expired, since it was read
-                    continue
-
-    async def _record(self, memory: Memory, namespace: tuple[str, ...], key: str) -> FactRecord[Any] | None:
-        here: Filters = {**self._items(namespace), "exact": True, "concepts": (_keyword(key),)}
-        return next(iter(await memory.list_records(**here)), None)
-
-    def _items(self, namespace: tuple[str, ...]) -> Filters:
-        return {"scope": self._scope(namespace), "subject": self._subject, "sources": (_SOURCE,)}
-
-    def _scope(self, namespace: tuple[str, ...]) -> MemoryScope:
-        scope = self._root
-        for label in namespace:
-            scope /= label
-        return scope
-
-    def _namespace(self, record: FactRecord[Any]) -> tuple[str, ...]:
-        return record.scope.path[len(self._root.path) :]
-
-    def _shown(self, record: FactRecord[Any]) -> dict[str, Any]:
-        return {
-            "namespace": self._namespace(record),
-            "key": record.concept.keyword.removeprefix(_PREFIX),
-            "value": record.value,
-            "created_at": dt.datetime.fromisoformat(record.details.metadata["created_at"]),
-            "updated_at": record.timestamp,
-        }
-
-    def _now(self) -> dt.datetime:
-        """The present, later than ever before: the same value put anew is said anew."""
-        self._last = max(self._clock(), self._last + dt.timedelta(microseconds=1))
-        return self._last
-
-
-def _keyword(key: str) -> str:
-    return f"{_PREFIX}{key}"
-
-
-def _concept(namespace: tuple[str, ...], key: str) -> SingleConcept[dict[str, Any]]:
-    """The concept of an item; what it is called, ids apart, is found by a search as well."""
-    called = " ".join(label for label in (*namespace, key) if not _is_id(label))
-    return Concept.single(_keyword(key), called, dict[str, Any])
-
-
-def _is_id(label: str) -> bool:
-    try:
-        uuid.UUID(label)
-    except ValueError:
-        return False
-    return True
-
-
-def _minutes(ttl: float) -> dt.timedelta:
-    return dt.timedelta(minutes=ttl)
-
-
-def _json(value: Any) -> Any:
-    """The same as JSON reads it back."""
-    match value:
-        case Mapping():
-            return {name: _json(item) for name, item in value.items()}
-        case list() | tuple():
-            return [_json(item) for item in value]
-        case _:
-            return value
-
-
-def _holds(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(_passes(value.get(name), condition) for name, condition in wanted.items())
-
-
-def _passes(found: Any, wanted: Any) -> bool:
-    match wanted:
-        case Mapping() if any(name.startswith("$") for name in wanted):
-            return all(_compares(found, name, operand) for name, operand in wanted.items())
-        case Mapping():
-            return isinstance(found, Mapping) and _holds(found, wanted)
-        case list() | tuple():
-            return isinstance(found, list) and len(found) == len(wanted) and all(map(_passes, found, wanted))
-        case _:
-            return bool(found == wanted)
-
-
-_EQUAL: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"$eq": operator.eq, "$ne": operator.ne}
-_ORDERED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
-
-
-def _compares(found: Any, name: str, operand: Any) -> bool:
-    """Compare as numbers what can be read as numbers, texts as texts, and nothing else."""
-    if name in _EQUAL:
-        return _EQUAL[name](found, operand)
-    if name not in _ORDERED:
-        raise InvalidDataError(f"a filter knows {', '.join((*_EQUAL, *_ORDERED))}; not {name}")
-    try:
-        return _ORDERED[name](float(found), float(operand))
-    except (TypeError, ValueError):
-        return isinstance(found, str) and isinstance(operand, str) and _ORDERED[name](found, operand)
-
-
-def _matches(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
-    path = tuple(condition.path)
-    if len(namespace) < len(path):
-        return False
-    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))
+What is known stands before the user's last question. Whom the node works for is read as `identity_of` does.
+"""
 
 
 def _not_installed(memory: AgentMemory, graph: Any) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
@@ -36,6 +37,10 @@ WHERE: Any = {"messages": [HumanMessage("Where do I live?")]}
 
 class Plain(TypedDict):
     messages: list[AnyMessage]
+
+
+class Who(TypedDict):
+    user_id: int
 
 
 class Dicts(TypedDict):
@@ -159,6 +164,27 @@ async def test_what_is_said_is_learnt_and_told_to_another_graph() -> None:
         result = await loading.ainvoke(WHERE, {"configurable": {"user_id": "alice", "thread_id": "tuesday"}})
         assert "Oslo" in result["messages"][-1].text
         assert "12" in result["messages"][-1].text
+
+
+async def test_who_it_is_may_be_in_the_context_of_the_run() -> None:
+    async with opened() as memory:
+        await know(memory, "Oslo")
+        await know(memory, "Bern", "7")
+        builder = StateGraph(MessagesState, context_schema=Who)
+        builder.add_node("load", load_all_facts_from_memory(over(memory), state=ADDED_MESSAGES))
+        builder.add_edge(START, "load")
+        graph: Any = builder.compile()
+        result = await graph.ainvoke(WHERE, ALICE, context={"user_id": 7})
+        assert ("Bern" in result["messages"][0].text, "Oslo" in result["messages"][0].text) == (True, False)
+
+
+@pytest.mark.parametrize("state", [StateAccess[Any](), ADDED_MESSAGES], ids=["plain", "added"])
+async def test_ids_may_be_numbers(state: StateAccess[Any]) -> None:
+    async with opened() as memory:
+        await know(memory, "Bern", "7")
+        graph = graph_of(MessagesState, load_all_facts_from_memory(over(memory), state=state))
+        result = await graph.ainvoke(WHERE, {"configurable": {"user_id": 7, "thread_id": uuid.uuid4()}})
+        assert len(told(result["messages"])) == 1
 
 
 async def test_who_it_is_may_be_in_the_state() -> None:
