@@ -2,18 +2,19 @@
 
 ::
 
-    factmem mcp --store facts.db --viewer maya --subject user:maya
+    factmem mcp --viewer maya --subject user:maya
 
 A desktop client starts that command by itself. For Claude Desktop (``claude_desktop_config.json``) and Cursor
 (``.cursor/mcp.json``)::
 
-    {"mcpServers": {"factmem": {"command": "factmem", "args": ["mcp", "--store", "/home/maya/facts.db"]}}}
+    {"mcpServers": {"factmem": {"command": "factmem", "args": ["mcp", "--scope", "/product/alpha"]}}}
 
 and for VS Code (``.vscode/mcp.json``)::
 
-    {"servers": {"factmem": {"type": "stdio", "command": "factmem", "args": ["mcp"]}}}
+    {"servers": {"factmem": {"type": "stdio", "command": "factmem", "args": ["mcp", "--scope", "/product/alpha"]}}}
 
-Without ``--store`` it is the user's own store, the one that all commands of `factmem` use. ``--http 127.0.0.1:8000``
+The store is the user's own, which all commands of `factmem` use; another one is named with ``--store`` and an
+absolute path, since a client starts the command where it likes. ``--http 127.0.0.1:8000``
 serves many clients under ``http://127.0.0.1:8000/mcp`` instead. Several servers may share a store.
 
 What clients see is what they are allowed to: ``--scope`` and ``--subject`` confine them, ``--viewer`` says whose
@@ -31,9 +32,9 @@ from factmem.errors import MissingPackageError
 try:
     from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS, make_server
     from factmem.mcp.serving import serve_http
-except ImportError as error:
-    if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+except ImportError as _error:
+    if (_error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
         raise
-    raise MissingPackageError("mcp>=2", extra="mcp") from error
+    raise MissingPackageError("mcp>=2", extra="mcp") from _error
 
 __all__ = ["READING_TOOLS", "WRITING_TOOLS", "make_server", "serve_http"]
