@@ -38,7 +38,6 @@ __all__ = [
     "revisions",
     "said_order",
     "states_of",
-    "taken_back",
 ]
 
 
@@ -161,16 +160,6 @@ def never_let_in(log: Iterable[LogEntry]) -> set[str]:
         if not recorded.assertion.details.origin.trusted
         and recorded.assertion.state is not AssertionState.RETRACTED
         and not any(map(recorded.assertion.counts, states))
-    }
-
-
-def taken_back(log: Iterable[LogEntry]) -> set[str]:
-    """Return the ids of assertions that are retracted, and counted until they were."""
-    return {
-        recorded.id
-        for recorded, states in _lives(log)
-        if states[-1] is AssertionState.RETRACTED
-        and recorded.assertion.counts(states[-2] if states[1:] else states[-1])
     }
 
 

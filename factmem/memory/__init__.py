@@ -10,13 +10,13 @@ from factmem.memory.blocking import (
     BlockingReader,
 )
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
+from factmem.memory.erasing import PurgeResult
 from factmem.memory.errands import Trigger
 from factmem.memory.expiry import ExpiryReceipt, TtlOperation, TtlPolicy
 from factmem.memory.facade import Memory
 from factmem.memory.filtering import Filters, RecordOrder, RecordPage
 from factmem.memory.generating import StoredSession
 from factmem.memory.handover import Background, Handover, HandoverFailed, HandoverFinished, MemoryEvent
-from factmem.memory.lifecycle import PurgeResult
 from factmem.memory.listing import ScopeInfo, ScopeTree
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of

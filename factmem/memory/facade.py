@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
@@ -18,7 +18,6 @@ from factmem.abc import (
     Consolidator,
     Detector,
     Embedder,
-    EraseReceipt,
     FeedsChanges,
     LanguageModel,
     system_clock,
@@ -28,9 +27,9 @@ from factmem.detection import InstructorAnalyst, InstructorDetector, VerbatimDet
 from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
+from factmem.memory.erasing import MemoryErasing
 from factmem.memory.exchange import export_log, import_log
 from factmem.memory.expiry import TtlPolicy
-from factmem.memory.filtering import keywords_of
 from factmem.memory.handover import Background, MemoryEvent, Worker
 from factmem.memory.lifecycle import MemoryLifecycle
 from factmem.memory.reading import MemoryReader, MomentReader
@@ -39,11 +38,10 @@ from factmem.memory.viewing import Reading, View
 from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.providers import open_provider
-from factmem.recall import Corpus, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
-from factmem.records import FactRecord, Place
+from factmem.recall import Corpus, Mirror, RecallSettings, default_embedder, log_source
+from factmem.records import Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json
 
 __all__ = ["Memory"]
 
@@ -52,7 +50,7 @@ _CONSOLIDATION: Final = ConsolidationPolicy()
 _BACKGROUND: Final = Background()
 
 
-class Memory(MemoryStreaming, MemoryLifecycle):
+class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
     ::
@@ -226,96 +224,6 @@ class Memory(MemoryStreaming, MemoryLifecycle):
         other._writing = attrs.evolve(self._writing, read_only=read_only or self._writing.read_only)
         other._owned = False
         return other
-
-    async def forget(
-        self,
-        *record_ids: str,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        sources: Collection[str] = (),
-        before: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> EraseReceipt:
-        """Erase records with all their history, vectors and index entries. There is no way back.
-
-        What is given combines by AND. A record is meant as it is now; one that is not current any more
-        (retracted, expired, quarantined) as it was last. All of its revisions are erased, and
-        so are the words it was found in, where they were kept only so as not to be read twice.
-
-        Args:
-            record_ids: these records.
-            scope: in this scope and its subtree.
-            exact: in this very scope.
-            subject: about this subject.
-            concepts: of one of these concepts, or keywords.
-            categories: with one of these categories.
-            sources: from one of these sources.
-            before: said before this time.
-            metadata: holding all of these.
-
-        Raises:
-            InvalidDataError: nothing is given; that would erase everything.
-            CapabilityError: the provider cannot erase.
-        """
-        self._check_writable()
-        doomed = await self.would_forget(
-            *record_ids,
-            scope=scope,
-            exact=exact,
-            subject=subject,
-            concepts=concepts,
-            categories=categories,
-            sources=sources,
-            before=before,
-            metadata=metadata,
-        )
-        return await self._erase(doomed)
-
-    async def would_forget(
-        self,
-        *record_ids: str,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        sources: Collection[str] = (),
-        before: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> list[FactRecord[Any]]:
-        """Return the records that `forget` would erase, each as it is now or was last, oldest first.
-
-        Args:
-            record_ids: see `forget`, as all the others.
-            scope: in this scope and its subtree.
-            exact: in this very scope.
-            subject: about this subject.
-            concepts: of one of these concepts, or keywords.
-            categories: with one of these categories.
-            sources: from one of these sources.
-            before: said before this time.
-            metadata: holding all of these.
-
-        Raises:
-            InvalidDataError: nothing is given; that would erase everything.
-        """
-        wanted = RecallFilter(
-            record_ids=record_ids,
-            scope=self._reading.anchored(scope),
-            exact=exact,
-            subject=subject,
-            keywords=keywords_of(concepts),
-            categories=categories,
-            sources=sources,
-            until=before,
-            metadata=metadata or {},
-        )
-        if attrs.evolve(wanted, exact=False).empty:
-            raise InvalidDataError("say what to forget: an empty filter would erase everything")
-        return await self._meant(wanted)
 
     async def reembed(self) -> int:
         """Bind the store to this memory's embedder and embed everything anew; return how many records there are.

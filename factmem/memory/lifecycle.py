@@ -1,4 +1,4 @@
-"""The life of a memory: updated, rolled back, expired, purged."""
+"""The life of a memory: updated, rolled back, restored, undone."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import abc
 import datetime as dt
 import enum
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, Unpack
+from typing import Any, Final, Literal
 
 import attrs
 from anyio import to_thread
 
-from factmem.abc import EraseReceipt, Erases, KeepsHistory
-from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
-from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
-from factmem.fold import Current, fold, revisions, said_order, states_of
-from factmem.memory.expiry import ExpiryReceipt, TtlOperation, after, expires_at, outlived
-from factmem.memory.filtering import Filters
-from factmem.memory.journal import words_behind
+from factmem.abc import KeepsHistory
+from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.facts import Concept
+from factmem.fold import Current
+from factmem.memory.expiry import TtlOperation, after, expires_at
 from factmem.memory.profiles import ProfileSchema
-from factmem.memory.rollback import changed_log, current_of, revision_in, rollback_requests
+from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
 from factmem.memory.writing import MemoryWriter
-from factmem.recall import RecallFilter, hydrate
+from factmem.recall import hydrate
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -31,11 +29,9 @@ from factmem.records import (
     ChangeKind,
     FactDetails,
     FactRecord,
-    LogEntry,
     MetadataMerge,
     Origin,
     Place,
-    Recorded,
     assertions_of,
     merged_metadata,
     record_of,
@@ -44,7 +40,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
-__all__ = ["MemoryLifecycle", "PurgeResult"]
+__all__ = ["MemoryLifecycle"]
 
 
 class _Unset(enum.Enum):
@@ -52,26 +48,6 @@ class _Unset(enum.Enum):
 
 
 _UNSET: Final = _Unset.UNSET
-
-
-@attrs.frozen(kw_only=True)
-class PurgeResult:
-    """What `Memory.purge` erased, or would.
-
-    Attributes:
-        records: the records, each as it is now (or was last), oldest first.
-        dry_run: whether nothing was erased.
-        erased: what the erasure did; nothing, of a dry run.
-    """
-
-    records: tuple[FactRecord[Any], ...]
-    dry_run: bool
-    erased: EraseReceipt
-
-    @property
-    def count(self) -> int:
-        """How many records."""
-        return len(self.records)
 
 
 class MemoryLifecycle(MemoryWriter, abc.ABC):
@@ -216,6 +192,21 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         assert after is not None
         return _change(before, after, self._reading.concepts)
 
+    async def restore(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Bring retracted records back: what the last retraction of each took, and nothing that was gone before.
+
+        Raises:
+            RecordNotFoundError: of one of them nothing visible is retracted, or it has expired, or another record
+                has its value by now; none was restored.
+        """
+        self._check_writable()
+        log = await self._seen_log()
+        requests = await to_thread.run_sync(restore_requests, log, dict.fromkeys(record_ids), self._moment(), reason)
+        if requests:
+            await self._history().append(requests)
+        records = await self._current(record_ids)
+        return tuple(Change(kind=ChangeKind.CREATED, record=record) for record in records)
+
     async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
         """Take changes back, the last one first: those of a `Remembered`, say, or of a rollback.
 
@@ -243,56 +234,6 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
                 case ChangeKind.DELETED:
                     done += await self.restore(*(change.record.id for change in alike), reason=reason)
         return tuple(done)
-
-    async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
-        """Erase what has expired, and superseded revisions that are older than the policy allows.
-
-        What has expired is invisible before that, too; this removes its words from the store. Nothing
-        that is current changes. What others keep to themselves expires at their hands only.
-
-        Args:
-            revisions: how old superseded revisions may be, other than this memory's `TtlPolicy` says.
-            dry_run: erase nothing, and tell what would be.
-
-        Raises:
-            CapabilityError: the provider cannot erase.
-        """
-        if not dry_run:
-            self._check_writable()
-        limit = self._writing.ttl.revisions if revisions is None else revisions
-        found = await to_thread.run_sync(outlived, await self._seen_log(), self._reading.clock(), limit)
-        receipt = ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
-        ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
-        if dry_run or not ids:
-            return receipt
-        erased = await self._eraser().erase((), tenant=self._reading.tenant, assertion_ids=ids)
-        return attrs.evolve(receipt, pending=erased.pending)
-
-    async def purge(self, *, dry_run: bool = True, **filters: Unpack[Filters]) -> PurgeResult:
-        """Erase the records that pass all filters, with all their history; by default, only tell which.
-
-        A record is meant as it is now. One that is not current any more (retracted, expired,
-        quarantined) is meant as it was last. There is no way back.
-
-        Args:
-            dry_run: erase nothing, and tell what would be.
-            filters: which records; see `Filters`.
-
-        Raises:
-            InvalidDataError: there is no filter, or one of them is an empty list: either would erase
-                more than was meant.
-            CapabilityError: the provider cannot erase.
-        """
-        if not dry_run:
-            self._check_writable()
-        wanted = self._wanted(filters)
-        if any(isinstance(item, Collection) and not item for item in filters.values()) or wanted.empty:
-            raise InvalidDataError("say what to purge: an empty filter would erase more than is meant")
-        records = await self._meant(wanted)
-        erased = EraseReceipt(erased=0)
-        if records and not dry_run:
-            erased = await self._erase(records)
-        return PurgeResult(records=tuple(records), dry_run=dry_run, erased=erased)
 
     async def save_profile(
         self,
@@ -336,53 +277,6 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         said = [assertion for fact in facts for assertion in assertions_of(fact, place, given)]
         recorded = await self._append(said)
         return tuple(record_of(item, concepts[item.assertion.keyword]) for item in recorded)
-
-    async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
-        """Return the records that an erasure means: each as it is now, or else as it was last."""
-        log, moment = await self._seen_log(), self._moment()
-
-        def select() -> list[FactRecord[Any]]:
-            shown = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, moment)}
-            states = states_of(log)
-            for row in fold(log, moment):
-                shown[row.recorded.record_id] = (row.recorded, states[row.recorded.id])
-            meant = [(recorded, state) for recorded, state in shown.values() if wanted.keeps(recorded)]
-            meant.sort(key=lambda pair: said_order(pair[0]))
-            return [record_of(recorded, _undeclared(recorded.assertion), state=state) for recorded, state in meant]
-
-        return await to_thread.run_sync(select)
-
-    async def _erase(self, records: Sequence[FactRecord[Any]]) -> EraseReceipt:
-        """Erase records, and the words they were found in that are left of them in the journal."""
-        ids = {record.id for record in records}
-        words = await to_thread.run_sync(words_behind, await self._seen_log(), ids)
-        return await self._eraser().erase(
-            [record.id for record in records],
-            tenant=self._reading.tenant,
-            assertion_ids=[recorded.id for recorded in words],
-        )
-
-    def _eraser(self) -> Erases:
-        provider = self._writing.provider
-        if not isinstance(provider, Erases):
-            raise CapabilityError(f"{type(provider).__name__} cannot erase; it has the four verbs only")
-        return provider
-
-    async def _seen_log(self) -> list[LogEntry]:
-        """The log without what others keep to themselves or lies out of view; changes of state name no owner."""
-        return [
-            entry
-            for entry in await self._mirror.log()
-            if not isinstance(entry, Recorded) or self._reading.sees(entry.assertion)
-        ]
-
-
-def _undeclared(said: Assertion) -> Concept[Any, Any] | None:
-    """How to read an assertion whatever it says; the removal of a SINGLE says no value."""
-    if not said.removed:
-        return None
-    kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
-    return kind(said.keyword, said.description, value_type=object)
 
 
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:

@@ -1,16 +1,21 @@
-"""Rolling back: which states must change so that a record is what it was at a revision."""
+"""Rolling back and restoring: which states must change so that a record is what it was."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import attrs
 
 from factmem.abc import StateRequest
 from factmem.errors import RecordNotFoundError, StateConflictError
 from factmem.fold import Current, Moment, fold, has_expired, record_key, said_order, states_of
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange
 
-__all__ = ["changed_log", "current_of", "revision_in", "rollback_requests"]
+__all__ = ["changed_log", "current_of", "restore_requests", "revision_in", "rollback_requests"]
+
+_ROLLED_BACK: Final = "rolled back"
+"""What the reasons of rollbacks begin with: `restore` must tell what they took from what was retracted after them."""
 
 
 def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
@@ -59,6 +64,7 @@ def rollback_requests(
     states = states_of(log)
     if target.id not in states:
         raise RecordNotFoundError("the revision was erased")
+    reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
     requests = [
         _request(item, states[item.id], AssertionState.RETRACTED, reason)
         for item in log
@@ -75,6 +81,78 @@ def rollback_requests(
     if current_of(changed_log(log, requests, moment), target, moment) is None:
         raise RecordNotFoundError("another record has the value of this revision by now: retract that one before")
     return requests
+
+
+def restore_requests(
+    log: Sequence[LogEntry], record_ids: Collection[str], moment: Moment, reason: str | None
+) -> list[StateRequest]:
+    """Return the changes of state that bring back what the last retraction of each record took.
+
+    Args:
+        log: what the viewer may see.
+        record_ids: the records.
+        moment: the present.
+        reason: why, for the audit trail.
+
+    Raises:
+        RecordNotFoundError: nothing of one of them is retracted, or it would not be current all the same.
+    """
+    taken = _last_taken(log, record_ids)
+    if missing := [id for id, entries in taken.items() if not entries]:
+        raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record of which anything is retracted")
+    requests = [
+        _request(entry, AssertionState.RETRACTED, AssertionState.ACTIVE, reason)
+        for entries in taken.values()
+        for entry in entries
+    ]
+    current = {row.recorded.record_id for row in fold(changed_log(log, requests, moment), moment)}
+    if missing := [id for id in taken if id not in current]:
+        raise RecordNotFoundError(
+            f"{len(missing)} of the records would not be current all the same: they have expired, or another record "
+            "has their value by now; save them anew"
+        )
+    return requests
+
+
+def _last_taken(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, list[Recorded]]:
+    """Return what the last retraction of each record took, as far as it is still retracted.
+
+    A retraction takes all that counts at the time, so nothing is said or restored between two of its changes.
+    """
+    wanted = set(record_ids)
+    entries = {entry.id: entry for entry in log if isinstance(entry, Recorded) and entry.record_id in wanted}
+    states = {id: entry.assertion.state for id, entry in entries.items()}
+    runs = {id: _Run() for id in wanted}
+    for event in sorted(log, key=lambda item: item.seq):
+        match event:
+            case Recorded(id=id, assertion=said) if id in entries and said.counts(said.state):
+                runs[event.record_id].over = True
+            case StateChange(assertion_id=id, state=state) if id in entries:
+                said, run = entries[id].assertion, runs[entries[id].record_id]
+                if state is AssertionState.RETRACTED and said.counts(states[id]):
+                    run.take(id, event.reason)
+                elif said.counts(state):
+                    run.over = True
+                states[id] = state
+            case _:
+                pass
+    retracted = {id for id, state in states.items() if state is AssertionState.RETRACTED}
+    return {id: [entries[taken] for taken in runs[id].taken if taken in retracted] for id in record_ids}
+
+
+@attrs.define
+class _Run:
+    """The last retraction of a record, as far as the log was read."""
+
+    taken: list[str] = attrs.field(factory=list)
+    reason: str | None = None
+    over: bool = True
+
+    def take(self, id: str, reason: str | None) -> None:
+        if self.over or reason != self.reason:
+            self.taken = []
+        self.taken.append(id)
+        self.reason, self.over = reason, False
 
 
 def _request(recorded: Recorded, before: AssertionState, after: AssertionState, reason: str | None) -> StateRequest:

@@ -32,7 +32,7 @@ from factmem.errors import (
     RecordNotFoundError,
 )
 from factmem.facts import Fact
-from factmem.fold import states_of, taken_back
+from factmem.fold import states_of
 from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
 from factmem.memory.reading import MemoryReader
 from factmem.memory.viewing import Reading
@@ -44,6 +44,7 @@ from factmem.records import (
     ChangeKind,
     FactDetails,
     FactRecord,
+    LogEntry,
     Place,
     Recorded,
     assertions_of,
@@ -59,7 +60,6 @@ _log = logging.getLogger("factmem")
 
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
-_RETRACTED: Final = (AssertionState.RETRACTED,)
 
 
 class FuturePolicy(enum.Enum):
@@ -159,19 +159,6 @@ class MemoryWriter(MemoryReader, abc.ABC):
         meant = await self._of_records(record_ids, await self._entries_in(_COUNTING))
         await self._change_states(meant, AssertionState.RETRACTED, reason)
         return tuple(Change(kind=ChangeKind.DELETED, record=record) for record in records)
-
-    async def restore(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Bring retracted records back.
-
-        Raises:
-            RecordNotFoundError: an id names no visible record with anything retracted; none was restored.
-        """
-        self._check_writable()
-        gone = taken_back(await self._mirror.log())
-        retracted = [entry for entry in await self._entries_in(_RETRACTED) if entry.id in gone]
-        await self._change_states(await self._of_records(record_ids, retracted), AssertionState.ACTIVE, reason)
-        records = await self._current(record_ids)
-        return tuple(Change(kind=ChangeKind.CREATED, record=record) for record in records)
 
     def _check_writable(self) -> None:
         if self._writing.read_only:
@@ -284,4 +271,12 @@ class MemoryWriter(MemoryReader, abc.ABC):
             entry
             for entry in await self._mirror.log()
             if isinstance(entry, Recorded) and self._reading.sees(entry.assertion)
+        ]
+
+    async def _seen_log(self) -> list[LogEntry]:
+        """The log without what others keep to themselves or lies out of view; changes of state name no owner."""
+        return [
+            entry
+            for entry in await self._mirror.log()
+            if not isinstance(entry, Recorded) or self._reading.sees(entry.assertion)
         ]

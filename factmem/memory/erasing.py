@@ -1,0 +1,230 @@
+"""Erasing: what is forgotten for good."""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Unpack
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import EraseReceipt, Erases
+from factmem.errors import CapabilityError, InvalidDataError
+from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
+from factmem.fold import fold, revisions, said_order, states_of
+from factmem.memory.expiry import ExpiryReceipt, outlived
+from factmem.memory.filtering import Filters, keywords_of
+from factmem.memory.journal import words_behind
+from factmem.memory.writing import MemoryWriter
+from factmem.recall import RecallFilter
+from factmem.records import Assertion, FactRecord, record_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+__all__ = ["MemoryErasing", "PurgeResult"]
+
+
+@attrs.frozen(kw_only=True)
+class PurgeResult:
+    """What `Memory.purge` erased, or would.
+
+    Attributes:
+        records: the records, each as it is now (or was last), oldest first.
+        dry_run: whether nothing was erased.
+        erased: what the erasure did; nothing, of a dry run.
+    """
+
+    records: tuple[FactRecord[Any], ...]
+    dry_run: bool
+    erased: EraseReceipt
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return len(self.records)
+
+
+class MemoryErasing(MemoryWriter, abc.ABC):
+    """What takes memories out of the store. Each raises `ReadOnlyError` on a read-only memory."""
+
+    async def forget(
+        self,
+        *record_ids: str,
+        scope: MemoryScope | str | None = None,
+        exact: bool = False,
+        subject: MemorySubject | None = None,
+        concepts: Collection[Concept[Any, Any] | str] = (),
+        categories: Collection[str] = (),
+        sources: Collection[str] = (),
+        before: dt.datetime | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> EraseReceipt:
+        """Erase records with all their history, vectors and index entries. There is no way back.
+
+        What is given combines by AND. A record is meant as it is now; one that is not current any more
+        (retracted, expired, quarantined) as it was last. All of its revisions are erased, and
+        so are the words it was found in, where they were kept only so as not to be read twice.
+
+        Args:
+            record_ids: these records.
+            scope: in this scope and its subtree.
+            exact: in this very scope.
+            subject: about this subject.
+            concepts: of one of these concepts, or keywords.
+            categories: with one of these categories.
+            sources: from one of these sources.
+            before: said before this time.
+            metadata: holding all of these.
+
+        Raises:
+            InvalidDataError: nothing is given; that would erase everything.
+            CapabilityError: the provider cannot erase.
+        """
+        self._check_writable()
+        doomed = await self.would_forget(
+            *record_ids,
+            scope=scope,
+            exact=exact,
+            subject=subject,
+            concepts=concepts,
+            categories=categories,
+            sources=sources,
+            before=before,
+            metadata=metadata,
+        )
+        return await self._erase(doomed)
+
+    async def would_forget(
+        self,
+        *record_ids: str,
+        scope: MemoryScope | str | None = None,
+        exact: bool = False,
+        subject: MemorySubject | None = None,
+        concepts: Collection[Concept[Any, Any] | str] = (),
+        categories: Collection[str] = (),
+        sources: Collection[str] = (),
+        before: dt.datetime | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> list[FactRecord[Any]]:
+        """Return the records that `forget` would erase, each as it is now or was last, oldest first.
+
+        Args:
+            record_ids: see `forget`, as all the others.
+            scope: in this scope and its subtree.
+            exact: in this very scope.
+            subject: about this subject.
+            concepts: of one of these concepts, or keywords.
+            categories: with one of these categories.
+            sources: from one of these sources.
+            before: said before this time.
+            metadata: holding all of these.
+
+        Raises:
+            InvalidDataError: nothing is given; that would erase everything.
+        """
+        wanted = RecallFilter(
+            record_ids=record_ids,
+            scope=self._reading.anchored(scope),
+            exact=exact,
+            subject=subject,
+            keywords=keywords_of(concepts),
+            categories=categories,
+            sources=sources,
+            until=before,
+            metadata=metadata or {},
+        )
+        if attrs.evolve(wanted, exact=False).empty:
+            raise InvalidDataError("say what to forget: an empty filter would erase everything")
+        return await self._meant(wanted)
+
+    async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
+        """Erase what has expired, and superseded revisions that are older than the policy allows.
+
+        What has expired is invisible before that, too; this removes its words from the store. Nothing
+        that is current changes. What others keep to themselves expires at their hands only.
+
+        Args:
+            revisions: how old superseded revisions may be, other than this memory's `TtlPolicy` says.
+            dry_run: erase nothing, and tell what would be.
+
+        Raises:
+            CapabilityError: the provider cannot erase.
+        """
+        if not dry_run:
+            self._check_writable()
+        limit = self._writing.ttl.revisions if revisions is None else revisions
+        found = await to_thread.run_sync(outlived, await self._seen_log(), self._reading.clock(), limit)
+        receipt = ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
+        ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
+        if dry_run or not ids:
+            return receipt
+        erased = await self._eraser().erase((), tenant=self._reading.tenant, assertion_ids=ids)
+        return attrs.evolve(receipt, pending=erased.pending)
+
+    async def purge(self, *, dry_run: bool = True, **filters: Unpack[Filters]) -> PurgeResult:
+        """Erase the records that pass all filters, with all their history; by default, only tell which.
+
+        A record is meant as it is now. One that is not current any more (retracted, expired,
+        quarantined) is meant as it was last. There is no way back.
+
+        Args:
+            dry_run: erase nothing, and tell what would be.
+            filters: which records; see `Filters`.
+
+        Raises:
+            InvalidDataError: there is no filter, or one of them is an empty list: either would erase
+                more than was meant.
+            CapabilityError: the provider cannot erase.
+        """
+        if not dry_run:
+            self._check_writable()
+        wanted = self._wanted(filters)
+        if any(isinstance(item, Collection) and not item for item in filters.values()) or wanted.empty:
+            raise InvalidDataError("say what to purge: an empty filter would erase more than is meant")
+        records = await self._meant(wanted)
+        erased = EraseReceipt(erased=0)
+        if records and not dry_run:
+            erased = await self._erase(records)
+        return PurgeResult(records=tuple(records), dry_run=dry_run, erased=erased)
+
+    async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
+        """Return the records that an erasure means: each as it is now, or else as it was last."""
+        log, moment = await self._seen_log(), self._moment()
+
+        def select() -> list[FactRecord[Any]]:
+            shown = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, moment)}
+            states = states_of(log)
+            for row in fold(log, moment):
+                shown[row.recorded.record_id] = (row.recorded, states[row.recorded.id])
+            meant = [(recorded, state) for recorded, state in shown.values() if wanted.keeps(recorded)]
+            meant.sort(key=lambda pair: said_order(pair[0]))
+            return [record_of(recorded, _undeclared(recorded.assertion), state=state) for recorded, state in meant]
+
+        return await to_thread.run_sync(select)
+
+    async def _erase(self, records: Sequence[FactRecord[Any]]) -> EraseReceipt:
+        """Erase records, and the words they were found in that are left of them in the journal."""
+        ids = {record.id for record in records}
+        words = await to_thread.run_sync(words_behind, await self._seen_log(), ids)
+        return await self._eraser().erase(
+            [record.id for record in records],
+            tenant=self._reading.tenant,
+            assertion_ids=[recorded.id for recorded in words],
+        )
+
+    def _eraser(self) -> Erases:
+        provider = self._writing.provider
+        if not isinstance(provider, Erases):
+            raise CapabilityError(f"{type(provider).__name__} cannot erase; it has the four verbs only")
+        return provider
+
+
+def _undeclared(said: Assertion) -> Concept[Any, Any] | None:
+    """How to read an assertion whatever it says; the removal of a SINGLE says no value."""
+    if not said.removed:
+        return None
+    kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
+    return kind(said.keyword, said.description, value_type=object)
