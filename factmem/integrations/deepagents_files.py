@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from factmem.agent import AgentMemory, MemoryRun
-from factmem.agent.agents_md import MemoryFiles, MemoryTree
+from factmem.agent.agents_md import MemoryFiles, MemoryTree, Page
 from factmem.errors import FactMemError, InvalidDataError, MissingPackageError
 from factmem.integrations.langchain import identity_here
 from factmem.memory import Memory
@@ -29,7 +29,6 @@ try:
     from deepagents.backends.utils import (
         InvalidGlobPatternError,
         compile_grep_include_glob,
-        create_file_data,
         grep_matches_from_files,
         perform_string_replacement,
         slice_read_response,
@@ -186,7 +185,11 @@ class _Replacement:
 
 
 def _data(tree: MemoryTree) -> dict[str, FileData]:
-    return {path: create_file_data(page.text) for path, page in tree.files.items()}
+    return {path: _file(page) for path, page in tree.files.items()}
+
+
+def _file(page: Page) -> FileData:
+    return FileData(content=page.text, encoding="utf-8")
 
 
 def _info(path: str, data: FileData) -> FileInfo:
@@ -206,7 +209,7 @@ def _lines(path: str, offset: int, limit: int, tree: MemoryTree) -> ReadResult:
     page = tree.files.get(path)
     if page is None:
         return ReadResult(error=f"File '{path}' not found")
-    return slice_read_response(create_file_data(page.text), offset, limit)
+    return slice_read_response(_file(page), offset, limit)
 
 
 def _matches(pattern: str, path: str | None, glob: str | None, most: int | None, tree: MemoryTree) -> GrepResult:

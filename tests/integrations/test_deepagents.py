@@ -1,0 +1,319 @@
+"""Memory in Deep Agents: the middleware in every agent that is made, and what is known as files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import pytest
+from anyio import to_thread
+from deepagents import create_deep_agent
+from deepagents.backends import CompositeBackend, StateBackend
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from factmem import AssertionState, Memory, MultipleFacts, SingleFact
+from factmem.agent import USER, AgentMemory, AgentMemoryConfig, Loading, Saving, install
+from factmem.errors import InvalidDataError
+from factmem.integrations.deepagents import AgentsMdMiddleware, FactMemBackend
+from factmem.records import FactDetails, FactRecord, Origin
+from factmem.testing import HashEmbedder
+from tests.integrations.chat_model import NotingModel, calling, model
+from tests.memory.telling import CITY, PETS, SEATS
+
+ResultT = TypeVar("ResultT")
+
+ALICE: Any = {"user_id": "alice"}
+BOB: Any = {"user_id": "bob"}
+MINE = "/agent/clerk/user.md"
+ASKED: Any = {"messages": [HumanMessage("Where do I live?")]}
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*forked subagents.*:Warning")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """LangGraph needs asyncio."""
+    return "asyncio"
+
+
+def over(store: str = "memory:", **settings: Any) -> AgentMemory:
+    given = {"agent_name": "clerk", "product_name": "fair", "concepts": (CITY, SEATS, PETS), **settings}
+    return AgentMemory(AgentMemoryConfig(store=store, embedder=HashEmbedder(), **given))
+
+
+async def told(memory: AgentMemory, *works: Callable[[Memory], Awaitable[Any]]) -> list[Any]:
+    """Do something with what is below an agent's memory."""
+    return [await memory.for_run().held.use(work) for work in works]
+
+
+async def records(memory: AgentMemory) -> list[FactRecord[Any]]:
+    found = await told(memory, lambda opened: opened.list_records())
+    return sorted(found[0], key=lambda record: str(record.value))
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[AgentMemory]:
+    """What is known of alice and bob, of the product, and one lie that is kept apart."""
+    async with over() as memory:
+        mine, fair = USER.individual("alice"), "/product/fair"
+        await told(
+            memory,
+            partial(Memory.save, fact=SingleFact(CITY, "Rome"), subject=mine, scope="/agent/clerk"),
+            partial(Memory.save, fact=MultipleFacts(PETS, ("cat", "dog")), subject=mine, scope="/agent/clerk"),
+            partial(Memory.save, fact=SingleFact(CITY, "Bern"), subject=USER.individual("bob"), scope="/agent/clerk"),
+            partial(Memory.save, fact=SingleFact(SEATS, 120), scope=fair),
+            partial(Memory.save, fact=SingleFact(CITY, "Pisa"), scope="/agent/other"),
+            partial(
+                Memory.save,
+                fact=SingleFact(CITY, "Paris"),
+                subject=mine,
+                scope=fair,
+                details=FactDetails(origin=Origin.TOOL),
+            ),
+        )
+        yield memory
+
+
+def files_of(backend: FactMemBackend) -> dict[str, str]:
+    found = backend.glob("**").matches or []
+    paths = [info["path"] for info in found]
+    return {
+        path: (file.content or b"").decode() for path, file in zip(paths, backend.download_files(paths), strict=True)
+    }
+
+
+async def in_thread(work: Callable[[], ResultT]) -> ResultT:
+    """Use the blocking half where there is no event loop."""
+    return await to_thread.run_sync(work)
+
+
+def agent_with(memory: AgentMemory, chat: NotingModel, **settings: Any) -> Any:
+    memories = CompositeBackend(default=StateBackend(), routes={"/memories/": FactMemBackend(memory)})
+    files = AgentsMdMiddleware(["/memories/AGENTS.md"], backend=memories)
+    return create_deep_agent(chat, backend=memories, middleware=[files], **settings)
+
+
+async def test_what_a_run_may_see_lies_in_files_by_scope_and_subject(memory: AgentMemory) -> None:
+    backend = FactMemBackend(memory)
+    with memory.run("alice"):
+        files = await in_thread(lambda: files_of(backend))
+    assert list(files) == ["/AGENTS.md", MINE, "/product/fair/everything.md"]
+    assert [word in files[MINE] for word in ("Rome", "cat", "dog", "120")] == [True, True, True, False]
+    assert [word in files["/AGENTS.md"] for word in ("Rome", "cat", "dog", "120")] == [True] * 4
+    for hidden in ("Bern", "Pisa", "Paris"):
+        assert not [path for path, text in files.items() if hidden in text]
+
+
+async def test_one_path_serves_all_users_each_with_their_own(memory: AgentMemory) -> None:
+    backend = FactMemBackend(memory)
+    for user, city, other in (("alice", "Rome", "Bern"), ("bob", "Bern", "Rome")):
+        with memory.run(user):
+            read = await backend.aread(MINE)
+            assert read.file_data is not None
+            assert city in read.file_data["content"]
+            assert other not in str(await backend.agrep("city"))
+    assert (await backend.als("/agent")).entries == [{"path": "/agent/clerk/", "is_dir": True, "size": 0}]
+
+
+async def test_the_blocking_half_says_the_same(memory: AgentMemory) -> None:
+    backend = FactMemBackend(memory)
+    with memory.run("alice"):
+        for name, arguments in {
+            "ls": ("/",),
+            "read": (MINE, 1, 3),
+            "grep": ("city", "/agent", "*.md"),
+            "glob": ("*.md", "/product"),
+            "download_files": (["/AGENTS.md", "/none.md"],),
+            "edit": ("/none.md", "a", "b"),
+            "write": ("/none.md", "a"),
+            "upload_files": ([("/AGENTS.md", b"\xff"), ("/none.md", b"- a")],),
+        }.items():
+            blocking = await in_thread(partial(getattr(backend, name), *arguments))
+            assert blocking == await getattr(backend, f"a{name}")(*arguments), name
+
+
+async def test_what_is_not_there_is_told_as_backends_do(memory: AgentMemory) -> None:
+    backend = FactMemBackend(memory)
+    assert (await backend.aread("/none.md")).error == "File '/none.md' not found"
+    assert [file.error for file in await backend.adownload_files(["/none.md"])] == ["file_not_found"]
+    assert (await backend.als("/none")).entries == []
+    assert (await backend.aglob("../*")).error
+    with pytest.raises(NotImplementedError):
+        backend.delete("/AGENTS.md")
+
+
+async def test_an_edit_becomes_typed_changes_in_the_words_of_the_model(memory: AgentMemory) -> None:
+    backend = FactMemBackend(memory)
+    with memory.run("alice"):
+        result = await backend.aedit("/AGENTS.md", "Rome", "Oslo")
+        assert (result.error, result.path, result.occurrences) == (None, "/AGENTS.md", 1)
+        (line,) = (await backend.agrep("dog", MINE)).matches or []
+        assert (await backend.aedit(MINE, line["text"] + "\n", "- **seats**: 4\n- likes trains\n")).error is None
+    known = {str(record.value): record for record in await records(memory) if str(record.subject) == "user:alice"}
+    assert sorted(known) == ["4", "Oslo", "cat", "likes trains"]
+    assert {known[value].details.origin for value in ("4", "Oslo", "likes trains")} == {Origin.ASSISTANT}
+    assert known["cat"].details.origin is Origin.USER
+    assert known["4"].value == 4
+    (history,) = await told(memory, lambda opened: opened.history(CITY, subject=USER.individual("alice")))
+    assert [item.value for item in history] == ["Rome", "Oslo"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what_to_do"),
+    [
+        ("Berlin", "Oslo", "not found"),
+        ("**seats**: 120", "**seats**: many", "the value of seats is not legal: the value is no int"),
+        ("### user", "# Alice", "nothing is kept under this heading; there are '### user:alice in /agent/clerk'"),
+        ("**city**: Rome", "**city**: Oslo\n- **city**: Bonn", "edit that one"),
+        (" (said 20", " (said 10", "this changes no fact"),
+        ("- **city**: Rome", "The city is Rome", "write '- ' before what is known"),
+    ],
+)
+async def test_an_edit_that_fails_says_what_to_do(
+    memory: AgentMemory, before: str, after: str, what_to_do: str
+) -> None:
+    backend = FactMemBackend(memory)
+    with memory.run("alice"):
+        all_of_it = before.startswith(" (said")
+        result = await backend.aedit("/AGENTS.md", before, after, all_of_it)
+    assert result.error is not None
+    assert result.error.startswith("Error: ")
+    assert what_to_do in result.error
+    assert {str(record.value) for record in await records(memory)} == {"120", "Bern", "Pisa", "Rome", "cat", "dog"}
+
+
+async def test_a_file_may_be_written_if_it_leaves_out_nothing_that_is_known(memory: AgentMemory) -> None:
+    backend = FactMemBackend(memory)
+    with memory.run("alice"):
+        lost = await backend.awrite(MINE, "- likes trains\n")
+        assert "would overwrite 3 known facts" in str(lost.error)
+        assert "use edit_file" in str(lost.error)
+        whole = (await backend.adownload_files([MINE]))[0].content or b""
+        assert (await backend.awrite(MINE, whole.decode() + "- likes trains\n")).path == MINE
+        (new,) = await backend.aupload_files([("/cross-product/user.md", b"- likes ships\n")])
+        assert new.error is None
+        assert "there is no such file in memory" in str((await backend.awrite("/product/x/user.md", "- a")).error)
+    assert [record.value for record in await records(memory) if "likes" in str(record.value)] == [
+        "likes ships",
+        "likes trains",
+    ]
+
+
+async def test_read_only_means_it(memory: AgentMemory) -> None:
+    backend = FactMemBackend(memory, read_only=True)
+    before = await records(memory)
+    with memory.run("alice"):
+        assert "read-only" in str((await backend.aedit("/AGENTS.md", "Rome", "Oslo")).error)
+        assert "read-only" in str((await backend.awrite("/product/fair/user.md", "- a")).error)
+        assert "read-only" in str((await backend.aupload_files([(MINE, b"- a")]))[0].error)
+    assert await records(memory) == before
+
+
+async def test_what_nobody_trusts_the_model_with_waits_in_quarantine() -> None:
+    async with over(saving=Saving(tool_origin=Origin.UNKNOWN)) as memory:
+        await told(
+            memory,
+            lambda opened: opened.save(
+                SingleFact(CITY, "Rome"), subject=USER.individual("alice"), scope="/agent/clerk"
+            ),
+        )
+        backend = FactMemBackend(memory)
+        with memory.run("alice"):
+            assert "waits until somebody confirms it" in str((await backend.aedit(MINE, "Rome", "Paris")).error)
+            assert "cannot be taken out" in str(
+                (await backend.aedit(MINE, "- **city**: Rome", "- likes gin\n- x")).error
+            )
+            assert "Paris" not in str(await backend.agrep("city"))
+        assert [record.value for record in await records(memory)] == ["Rome"]
+        (apart,) = await told(memory, lambda opened: opened.quarantine.list())
+        assert [(item.value, item.state) for item in apart] == [("Paris", AssertionState.QUARANTINED)]
+
+
+async def test_what_is_private_is_kept_for_the_user_of_the_run() -> None:
+    async with over(saving=Saving(private=True)) as memory:
+        backend = FactMemBackend(memory)
+        assert "needs an owner" in str((await backend.awrite(MINE, "- snores\n")).error)
+        with memory.run("alice"):
+            assert (await backend.awrite(MINE, "- snores\n")).error is None
+            assert "snores (private" in str(await backend.agrep("snores"))
+        with memory.run("bob"):
+            assert (await backend.agrep("snores")).matches == []
+        assert await records(memory) == []
+
+
+async def test_the_overview_keeps_to_its_budget_and_says_so() -> None:
+    async with over(loading=Loading(budget=300)) as memory:
+        many = MultipleFacts(PETS, tuple(f"a pet with number {number}" for number in range(100)))
+        await told(memory, lambda opened: opened.save(many, subject=USER, scope="/agent/clerk"))
+        files = await in_thread(lambda: files_of(FactMemBackend(memory)))
+        assert len(files["/AGENTS.md"]) < 1_500
+        assert "more are too long or too many to be shown here" in files["/AGENTS.md"]
+        assert files[MINE].count("a pet") == 100
+
+
+async def test_an_agent_reads_edits_and_is_told_of_its_own_edit_at_once(memory: AgentMemory) -> None:
+    edit = calling("edit_file", "2", file_path="/memories/AGENTS.md", old_string="Rome", new_string="Oslo")
+    chat = model(calling("read_file", "1", file_path="/memories/AGENTS.md"), edit)
+    result = await agent_with(memory, chat).ainvoke(ASKED, context=ALICE)
+    first, second, third = chat.asked
+    assert ("Rome" in first[1].text, "Oslo" in first[1].text) == (True, False)
+    assert "**city**: Rome" in second[-1].text, "read_file shows it"
+    assert ("Rome" in third[1].text, "Oslo" in third[1].text) == (False, True)
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
+
+
+def test_the_same_without_an_event_loop() -> None:
+    memory = over()
+    chat = model(calling("write_file", "1", file_path="/memories/agent/clerk/user.md", content="- **city**: Oslo\n"))
+    agent = agent_with(memory, chat)
+    agent.invoke(ASKED, context=ALICE)
+    agent.invoke(ASKED, context=BOB)
+    assert ["Oslo" in asked[1].text for asked in chat.asked] == [False, True, False]
+    memory.close()
+
+
+async def test_an_edit_over_several_bullets_as_the_prompt_shows_them_works(memory: AgentMemory) -> None:
+    """Nothing is hidden between bullets, so what the model has seen is what stands in the file."""
+    chat = model()
+    agent = agent_with(memory, chat)
+    await agent.ainvoke(ASKED, context=ALICE)
+    shown = chat.asked[-1][1].text
+    lines = shown[shown.index("- **city**") : shown.index("### everything")].rstrip()
+    chat.messages = iter(
+        [
+            calling("edit_file", file_path="/memories/AGENTS.md", old_string=lines, new_string="- **city**: Oslo"),
+            "Very well.",
+        ]
+    )
+    await agent.ainvoke(ASKED, context=ALICE)
+    assert [record.value for record in await records(memory) if str(record.subject) == "user:alice"] == ["Oslo"]
+
+
+async def test_installing_gives_a_function_with_the_same_signature(memory: AgentMemory) -> None:
+    make_agent = install(memory, into=create_deep_agent)
+    chat = model()
+    agent: Any = make_agent(chat, system_prompt="You are a clerk.", checkpointer=InMemorySaver())
+    result = await agent.ainvoke(ASKED, {"configurable": {"thread_id": "t"}}, context=ALICE)
+    assert ["Rome" in message.text for message in chat.asked[0]] == [False, True, False]
+    assert "Rome" not in str(result)
+    with pytest.raises(InvalidDataError, match="a memory already"):
+        install(memory, into=make_agent)(chat)
+
+
+async def test_what_a_subagent_is_told_by_the_model_is_not_learnt_as_the_users_words(memory: AgentMemory) -> None:
+    """A forked one has its parent's middleware, and a task in the user's role that the model wrote."""
+    forked: Any = {"name": "helper", "description": "Helps.", "system_prompt": "Help.", "mode": "fork"}
+    task = calling("task", description="I live in Paris now.", subagent_type="helper")
+    agent: Any = install(memory, into=create_deep_agent)(model(task), subagents=[forked])
+    await agent.ainvoke(ASKED, context=ALICE)
+    await told(memory, lambda opened: opened.flush())
+    kept = [str(record.value) for record in await records(memory)]
+    assert "Where do I live?" in kept
+    assert not [value for value in kept if "Paris" in value]
+
+
+def test_the_paths_of_a_backend_are_no_home_directories() -> None:
+    with pytest.raises(InvalidDataError, match="'~' means nothing there"):
+        AgentsMdMiddleware(["~/AGENTS.md"], backend=FactMemBackend(over()))
