@@ -121,7 +121,7 @@ def _as_mapping(native: Any) -> Mapping[str, Any]:
     if isinstance(native, Mapping):
         return native
     try:
-        found: Mapping[str, Any] = native.model_dump()
+        found: Mapping[str, Any] = native.model_dump(warnings=False)
     except AttributeError:
         kind = type(native).__name__
         raise InvalidDataError(f"a {kind} among dicts cannot be read: convert the history to factmem.Message") from None

@@ -23,15 +23,13 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import attrs
 
-from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent import (
     AgentMemory,
-    DictFormat,
     HostIntegration,
     MemoryBlock,
     MemoryRun,
@@ -39,9 +37,9 @@ from factmem.agent import (
     RunIdentity,
     SavingTime,
     spoken,
-    told,
 )
 from factmem.errors import CapabilityError, MissingPackageError
+from factmem.integrations.openai import RequestFormat
 
 try:
     from agents import Agent, AgentHooks, Handoff, RunHooks, Tool, function_tool
@@ -53,38 +51,10 @@ try:
 except ModuleNotFoundError as _missing:
     raise MissingPackageError("openai-agents", extra="openai-agents") from _missing
 
-__all__ = ["ItemFormat", "MemoryHooks", "MemorySession", "integration", "memory_filter", "memory_tools"]
+__all__ = ["MemoryHooks", "MemorySession", "integration", "memory_filter", "memory_tools"]
 
 
-class _Told(dict[str, Any]):
-    """An item that memory put into a request; its class says so, and the API sees a message like any other."""
-
-
-class ItemFormat(DictFormat):
-    """Items of the Responses API, as runs of the SDK have them.
-
-    Their ids are passed over: those of models behind other APIs are the same placeholder for every message.
-    """
-
-    def messages(self, native: Any) -> Sequence[Message]:
-        """See `HistoryFormat.messages`."""
-        said = super().messages(native)
-        if isinstance(native, _Told):
-            return [attrs.evolve(message, role=MEMORY_ROLE) for message in said]
-        return [attrs.evolve(message, id=None) for message in said]
-
-    def memory(self, block: MemoryBlock) -> dict[str, Any]:
-        """See `HistoryFormat.memory`."""
-        return _Told(role="user", content=block.text)
-
-
-_FORMAT: Final = ItemFormat()
-
-
-def _with_memory(items: Sequence[Any], block: MemoryBlock) -> list[Any]:
-    """Tell what is known, unless the user says nothing here: then the server keeps the conversation, and was told."""
-    of_user = any(message.role == "user" for item in items for message in _FORMAT.messages(item))
-    return told(_FORMAT, items, block if of_user else MemoryBlock())
+_FORMAT: Final = RequestFormat()
 
 
 @attrs.define
@@ -112,7 +82,7 @@ class _Listener:
         if under_way.block is None:
             under_way.block = await under_way.run.load(spoken(_FORMAT, history))
         under_way.asked, under_way.answered = history, []
-        items[:] = _with_memory(history, under_way.block)
+        items[:] = _FORMAT.telling(history, under_way.block)
 
     def hears(self, context: RunContextWrapper[Any], response: ModelResponse) -> None:
         """A model has answered."""
@@ -215,7 +185,7 @@ def memory_filter(memory: AgentMemory) -> Callable[[CallModelData[Any]], Awaitab
     async def tell(data: CallModelData[Any]) -> ModelInputData:
         items: list[Any] = [*data.model_data.input]
         block = await memory.for_run(RunIdentity.named_by(data.context)).load(spoken(_FORMAT, items))
-        return ModelInputData(input=_with_memory(items, block), instructions=data.model_data.instructions)
+        return ModelInputData(input=_FORMAT.telling(items, block), instructions=data.model_data.instructions)
 
     return tell
 

@@ -4,8 +4,8 @@
 - `capabilities_of`: what a provider can do beyond the four verbs.
 - `FakeClock`, `HashEmbedder`, `ScriptedModel`: a clock that is set by hand, an embedder without a model, a language
   model whose answers are written by the test.
-- `factmem.testing.openai_server` and `.chat_answers`: an OpenAI-compatible server on a real socket, and what it says,
-  right or wrong.
+- `factmem.testing.openai_server`, `.chat_answers` and `.streamed_answers`: an OpenAI-compatible server on a real
+  socket, and what it says, right or wrong, whole or streamed.
 - `factmem.testing.strategies`: Hypothesis strategies for everything in the vocabulary.
 
 This package imports neither pytest nor Hypothesis until the kit or the strategies are asked for;

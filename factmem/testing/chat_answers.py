@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from factmem.testing.openai_server import Answer, Responder
+from factmem.testing.streamed_answers import response_answer, streamed
 
 __all__ = ["Said", "answering", "chat_answer", "error_answer", "tool_answer", "unreachable_base_url"]
 
@@ -60,7 +62,8 @@ def error_answer(
 def answering(*answers: Said | Answer) -> Responder:
     """Return a responder that gives these answers in turn, and then the last one for ever.
 
-    What is not an `Answer` yet is said the way the request wants it: as a tool call or as text.
+    What is not an `Answer` yet is said the way the request wants it: as a tool call or as text, as a chat
+    completion or a response, whole or streamed.
     """
     turns = iter(answers)
     lock = threading.Lock()
@@ -73,11 +76,16 @@ def answering(*answers: Said | Answer) -> Responder:
             said = last
         if isinstance(said, Answer):
             return said
-        if tools := request.get("tools"):
-            return tool_answer(said, name=tools[0]["function"]["name"])
-        return chat_answer(said)
+        whole = _as_wanted(said, path, request.get("tools"))
+        return streamed(whole) if request.get("stream") else whole
 
     return respond
+
+
+def _as_wanted(said: Said, path: str, tools: Sequence[Any] | None) -> Answer:
+    if path.endswith("/responses"):
+        return response_answer(_text(said))
+    return tool_answer(said, name=tools[0]["function"]["name"]) if tools else chat_answer(said)
 
 
 def unreachable_base_url() -> str:

@@ -1,0 +1,330 @@
+"""Memory in loops of one's own over OpenAI's client.
+
+It can be put into a client (`AsyncOpenAI`, `OpenAI`, Azure's): ``install`` returns a copy, of the same type and over
+the same connections, whose chat completions and responses are told what is known, and are learnt from; whether they
+are created, parsed or streamed. The client that was given stays as it was, and so do the caller's messages::
+
+    memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
+    client = install(memory, into=AsyncOpenAI())
+    with memory.run(user_id="alice", session_id="monday"):
+        await client.chat.completions.create(model=..., messages=messages)
+
+Without ``memory.run``, a request says whom it is for: by ``user_id`` and ``session_id`` in its ``metadata``, else by
+``safety_identifier`` or ``user``, and its ``conversation``.
+
+What is known goes into the request, before the user's last message. Where OpenAI's server keeps the conversation
+(``conversation``, ``previous_response_id``) it keeps each request as it was sent, with what was known then.
+
+An answer is learnt from with the messages that it answers, once it is finished; one that was cut short or left is
+not, and neither is the request that failed. A chat completion that calls tools is learnt from with the answer
+that comes of it. Streams behind ``with_raw_response`` or ``with_streaming_response`` are told, but their answers are
+not heard; what was said in a ``.stream()`` that is left early is learnt with the next request.
+
+Tools are the program's own here; `factmem.agent.MemoryRun.tools` has what recall_memory, save_memory and
+forget_memory do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import anyio
+import attrs
+
+from factmem.abc import MEMORY_ROLE, Message
+from factmem.agent import (
+    AgentMemory,
+    DictFormat,
+    HostIntegration,
+    MemoryBlock,
+    MemoryRun,
+    RunIdentity,
+    SavingTime,
+    spoken,
+    told,
+)
+from factmem.errors import CapabilityError, FactMemError, MissingPackageError
+from factmem.memory import Memory
+
+try:
+    from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("openai", extra="all") from _missing
+
+__all__ = ["RequestFormat", "integration"]
+
+_Items: TypeAlias = "list[Any]"
+
+
+class _Told(dict[str, Any]):
+    """A message that memory put into a request; its class says so, and the API sees one like any other."""
+
+
+class RequestFormat(DictFormat):
+    """What requests to OpenAI's APIs hold: messages of chat completions, or items of responses.
+
+    Ids are passed over: a program may send an answer again with its id or without, and those of some servers
+    are the same placeholder for every message.
+    """
+
+    def messages(self, native: Any) -> Sequence[Message]:
+        """See `HistoryFormat.messages`."""
+        said = super().messages(native)
+        if isinstance(native, _Told):
+            return [attrs.evolve(message, role=MEMORY_ROLE) for message in said]
+        return [attrs.evolve(message, id=None) for message in said]
+
+    def memory(self, block: MemoryBlock) -> dict[str, Any]:
+        """See `HistoryFormat.memory`. The APIs know none of the keys that would mark it."""
+        return _Told(role="user", content=block.text)
+
+    def telling(self, items: Sequence[Any], block: MemoryBlock) -> list[Any]:
+        """Return what a request tells: a block, once, before the user's last message.
+
+        It tells nothing where the user says nothing: then the server keeps the conversation, and was told.
+
+        Args:
+            items: what the request says.
+            block: what is known.
+        """
+        of_user = any(message.role == "user" for item in items for message in self.messages(item))
+        return told(self, items, block if of_user else MemoryBlock())
+
+
+_FORMAT: Final = RequestFormat()
+_PLACES: Final = {"/chat/completions": "messages", "/responses": "input"}
+"""Which requests are told what is known, and where in them."""
+
+
+@attrs.frozen
+class _Turn:
+    """A request that is told what is known, and the answer to it that is learnt from."""
+
+    run: MemoryRun
+    place: str
+    items: _Items
+
+    @property
+    def history(self) -> list[Message]:
+        return spoken(_FORMAT, self.items)
+
+    def told(self, options: Any, block: MemoryBlock) -> Any:
+        """Return the options of a request that tells what is known."""
+        options = options.model_copy()
+        options.json_data = {**options.json_data, self.place: _FORMAT.telling(self.items, block)}
+        return options
+
+    def learnt(self, answer: _Items | None) -> list[Message] | None:
+        """Return what is handed over: with the answer, without one that is not finished, or nothing yet."""
+        answer = answer or []
+        if self.run.config.saving.when is not SavingTime.AFTER_RUN:
+            return None
+        if self.place == "messages" and any(_FORMAT.calls(item) for item in answer):
+            return None
+        return spoken(_FORMAT, [*self.items, *answer])
+
+
+def _turn(memory: AgentMemory, options: Any) -> _Turn | None:
+    """The turn that a request makes; None for requests of any other kind."""
+    body, place = options.json_data, _PLACES.get(options.url)
+    if options.method.lower() != "post" or place is None or not isinstance(body, Mapping):
+        return None
+    match body.get(place):
+        case str() as text:
+            items: _Items = [{"role": "user", "content": text}]
+        case [*items]:
+            pass
+        case _:
+            return None
+    return _Turn(memory.for_run(_identity(body)), place, items)
+
+
+def _identity(body: Mapping[str, Any]) -> RunIdentity:
+    conversation = body.get("conversation")
+    if isinstance(conversation, Mapping):
+        conversation = conversation.get("id")
+    user = body.get("safety_identifier") or body.get("user")
+    named = RunIdentity.named_by(body.get("metadata"))
+    return named.or_else(RunIdentity.named_by({"user_id": user or None, "session_id": conversation}))
+
+
+def _answer(result: Any, place: str) -> _Items | None:
+    """The answer that was returned; None if it is not finished, or is not to be heard yet."""
+    # with_raw_response returns the response as it came, read to its end unless it is streamed.
+    if hasattr(result, "http_response") and hasattr(result, "parse") and not getattr(result, "_stream", True):
+        result = result.parse()
+    if place == "input":
+        finished = getattr(result, "status", None) == "completed"
+        return [item.model_dump(warnings=False) for item in result.output] if finished else None
+    match getattr(result, "choices", None):
+        case [choice] if choice.finish_reason not in _CUT_SHORT:
+            return [choice.message.model_dump(warnings=False)]
+        case _:
+            return None
+
+
+_CUT_SHORT: Final = frozenset({"length", "content_filter"})
+
+
+@attrs.define
+class _Hearing:
+    """Hears an answer that is streamed, until it is finished."""
+
+    turn: _Turn
+    answer: _Items | None = None
+    over: bool = False
+    _said: list[str] = attrs.field(factory=list, init=False)
+    _calls: bool = attrs.field(default=False, init=False)
+    _one: bool = attrs.field(default=True, init=False)
+
+    def hear(self, event: Any) -> None:
+        """Take in one event."""
+        if self.turn.place == "input":
+            if getattr(event, "type", None) == "response.completed":
+                self.answer = _answer(event.response, "input")
+            return
+        for choice in getattr(event, "choices", None) or ():
+            self._one = self._one and choice.index == 0
+            self._said.append(getattr(choice.delta, "content", None) or "")
+            self._calls = self._calls or bool(getattr(choice.delta, "tool_calls", None))
+            if choice.finish_reason and choice.finish_reason not in _CUT_SHORT:
+                self.answer = [{"role": "assistant", "content": "".join(self._said), "tool_calls": self._calls}]
+
+    def end(self) -> list[Message] | None:
+        """Return what is handed over, the first time that the end is told of."""
+        if self.over:
+            return None
+        self.over = True
+        return self.turn.learnt(self.answer if self._one else None)
+
+
+class _HeardAsyncStream(AsyncStream[Any]):
+    """A stream that is listened to while the program reads it."""
+
+    def __init__(self, stream: AsyncStream[Any], turn: _Turn) -> None:
+        self.response = stream.response
+        self._stream = stream
+        self._hearing = _Hearing(turn)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            event = await anext(self._stream)
+        except StopAsyncIteration:
+            await self._end()
+            raise
+        except BaseException:
+            with contextlib.suppress(FactMemError):  # what ended it goes on
+                await self._end()
+            raise
+        self._hearing.hear(event)
+        return event
+
+    async def close(self) -> None:
+        await self._stream.close()
+        await self._end()
+
+    async def _end(self) -> None:
+        with anyio.CancelScope(shield=True):  # a program that leaves a stream has often been cancelled
+            if (learnt := self._hearing.end()) is not None:
+                await self._hearing.turn.run.save(learnt)
+
+
+class _HeardStream(Stream[Any]):
+    """The same, where there is no event loop."""
+
+    def __init__(self, stream: Stream[Any], turn: _Turn) -> None:
+        self.response = stream.response
+        self._stream = stream
+        self._hearing = _Hearing(turn)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            event = next(self._stream)
+        except StopIteration:
+            self._end()
+            raise
+        except BaseException:
+            with contextlib.suppress(FactMemError):  # what ended it goes on
+                self._end()
+            raise
+        self._hearing.hear(event)
+        return event
+
+    def close(self) -> None:
+        self._stream.close()
+        self._end()
+
+    def _end(self) -> None:
+        if (learnt := self._hearing.end()) is not None:
+            self._hearing.turn.run.save_blocking(learnt)
+
+
+class _AsyncClient(AsyncOpenAI):
+    """What a client does that memory was put into: every request of every resource comes through here."""
+
+    _factmem: AgentMemory
+
+    async def request(self, cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
+        turn = _turn(self._factmem, options)
+        if turn is None:
+            return await super().request(cast_to, options, *args, **kwargs)
+        if block := await turn.run.load(turn.history):
+            options = turn.told(options, block)
+        result: Any = await super().request(cast_to, options, *args, **kwargs)
+        if isinstance(result, AsyncStream):
+            return _HeardAsyncStream(result, turn)
+        if (learnt := turn.learnt(_answer(result, turn.place))) is not None:
+            await turn.run.save(learnt)
+        return result
+
+
+class _Client(OpenAI):
+    """The same, where there is no event loop."""
+
+    _factmem: AgentMemory
+
+    def request(self, cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
+        turn = _turn(self._factmem, options)
+        if turn is None:
+            return super().request(cast_to, options, *args, **kwargs)
+        if block := turn.run.load_blocking(turn.history):
+            options = turn.told(options, block)
+        result: Any = super().request(cast_to, options, *args, **kwargs)
+        if isinstance(result, Stream):
+            return _HeardStream(result, turn)
+        if (learnt := turn.learnt(_answer(result, turn.place))) is not None:
+            turn.run.save_blocking(learnt)
+        return result
+
+
+def _install(memory: AgentMemory, into: Any) -> Any:
+    if isinstance(into, AsyncOpenAI):
+        return _with_memory(memory, into, _AsyncClient)
+    if not isinstance(into, OpenAI):
+        raise CapabilityError(f"memory is put into a client of openai, not into a {type(into).__name__}")
+    if isinstance(memory.config.store, Memory):
+        raise CapabilityError(
+            "a client without an event loop cannot use an open Memory, which lives in one: give AgentMemory an "
+            "address, a provider or a function that makes the Memory"
+        )
+    return _with_memory(memory, into, _Client)
+
+
+def _with_memory(memory: AgentMemory, client: Any, remembering: type) -> Any:
+    """Return a copy of a client, of a class derived from its own, so that copies of the copy have the memory too."""
+    kind = type(client)
+    copied = client.copy()
+    copied.__class__ = type(kind.__name__, (remembering, kind), {"__module__": kind.__module__, "_factmem": memory})
+    return copied
+
+
+integration: Final = HostIntegration(install=_install, history=DictFormat())
+"""What connects factmem with OpenAI's client."""

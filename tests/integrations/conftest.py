@@ -1,0 +1,30 @@
+"""What tests of hosts share: a server in place of OpenAI's, and both of its APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from factmem.testing.openai_server import LoopbackOpenAIServer, Responder
+from tests.integrations.openai_requests import Api
+
+
+@pytest.fixture(params=["chat", "responses"])
+def api(request: pytest.FixtureRequest) -> Api:
+    found: Api = request.param
+    return found
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[[Responder], LoopbackOpenAIServer]]:
+    """Starts servers, and ends them with the test."""
+    servers: list[LoopbackOpenAIServer] = []
+
+    def serve(respond: Responder) -> LoopbackOpenAIServer:
+        servers.append(LoopbackOpenAIServer(respond).__enter__())
+        return servers[-1]
+
+    yield serve
+    for server in servers:
+        server.__exit__(None, None, None)
