@@ -284,6 +284,6 @@ def _redacted(text: str) -> str:
 
 
 def _aware(when: dt.datetime) -> dt.datetime:
-    if when.tzinfo is None:
+    if not isinstance(when, dt.datetime) or when.tzinfo is None:
         raise InvalidDataError("the time needs a time zone, for example datetime(2026, 5, 1, tzinfo=UTC)")
     return when

@@ -7,7 +7,7 @@ import datetime as dt
 import enum
 import json
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import attrs
@@ -85,9 +85,10 @@ def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str
     """Return the keywords of concepts, some of which may be given as such.
 
     Raises:
-        InvalidDataError: it is a single keyword.
+        InvalidDataError: it is a single one, or holds something else.
     """
-    if isinstance(concepts, str):
+    several = isinstance(concepts, Iterable) and not isinstance(concepts, str)
+    if not several or not all(isinstance(item, str | Concept) for item in concepts):
         raise InvalidDataError("concepts are given as a list of them, or of keywords", path="$.concepts")
     return tuple(item if isinstance(item, str) else item.keyword for item in concepts)
 

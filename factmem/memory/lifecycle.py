@@ -173,6 +173,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             The change: UPDATED, or CREATED if the record was not there any more.
 
         Raises:
+            InvalidDataError: it is neither a record nor a number.
             RecordNotFoundError: no visible revision has this number, or it was never let in from
                 quarantine, or has expired, or another record has its value by now.
             StateConflictError: words that wait for a model would have to be retracted, or somebody

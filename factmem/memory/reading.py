@@ -76,7 +76,9 @@ class MemoryReader(abc.ABC):
 
         Raises:
             ConceptConflictError: what is stored cannot be read as this concept's type.
+            InvalidDataError: it is no concept.
         """
+        _check_concept(concept)
         wanted = RecallFilter(
             keywords=(concept.keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True
         )
@@ -216,6 +218,8 @@ class MemoryReader(abc.ABC):
             scope: where, exactly.
             labels: only revisions that carry all of these labels.
         """
+        if not isinstance(concept, str):
+            _check_concept(concept)
         keyword = concept if isinstance(concept, str) else concept.keyword
         wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
         log = [entry for entry in await self._mirror.log() if self._is_of(entry, wanted)]
@@ -345,6 +349,15 @@ class MemoryReader(abc.ABC):
         if not isinstance(entry, Recorded):
             return True
         return self._reading.sees(entry.assertion) and wanted.keeps(entry)
+
+
+def _check_concept(concept: object) -> None:
+    if not isinstance(concept, Concept):
+        raise InvalidDataError(
+            f"a {type(concept).__name__} is no concept: make one with Concept.single(keyword, description), or list "
+            "what there is under a keyword with list_records(concepts=[keyword])",
+            path="$.concept",
+        )
 
 
 def _check_range(**numbers: int | None) -> None:

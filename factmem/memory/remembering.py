@@ -195,6 +195,10 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
     def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
         if request is None:
             return DetectionRequest(subjects=(subject,), concepts=self._reading.concepts.values(), open=True)
+        if not isinstance(request, DetectionRequest):
+            raise InvalidDataError(
+                f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
+            )
         if request.subjects == (_EVERYTHING,):
             return attrs.evolve(request, subjects=(subject,))
         return request

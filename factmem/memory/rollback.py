@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.abc import StateRequest
-from factmem.errors import RecordNotFoundError, StateConflictError
+from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.fold import Current, Moment, fold, has_expired, record_key, said_order, states_of
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange
 
@@ -26,8 +26,14 @@ def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Rec
         revision: its number, or the record as a history shows it.
 
     Raises:
+        InvalidDataError: it is neither.
         RecordNotFoundError: there is none.
     """
+    if not isinstance(revision, int | FactRecord) or isinstance(revision, bool):
+        raise InvalidDataError(
+            f"a revision is a record of a history or its number, not a {type(revision).__name__}: take one of "
+            "await memory.history(concept)"
+        )
     number = revision if isinstance(revision, int) else revision.revision
     record_id = None if isinstance(revision, int) else revision.id
     for entry in log:

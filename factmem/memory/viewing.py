@@ -100,12 +100,17 @@ class Reading:
 
         Raises:
             InvalidNameError: the path is not legal.
-            InvalidDataError: the scope belongs to another organisation.
+            InvalidDataError: it is no scope, or belongs to another organisation.
             OutOfViewError: the scope lies outside of the view.
         """
         if scope is None:
             return None
         parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
+        if not isinstance(parsed, MemoryScope):
+            raise InvalidDataError(
+                f"a scope is a MemoryScope or a path such as '/product/alpha', not a {type(scope).__name__}",
+                path="$.scope",
+            )
         if parsed.tenant not in (None, self.tenant):
             raise InvalidDataError("the scope belongs to another organisation than this memory")
         anchored = parsed.within(self.tenant)

@@ -31,7 +31,7 @@ from factmem.errors import (
     ReadOnlyError,
     RecordNotFoundError,
 )
-from factmem.facts import Fact
+from factmem.facts import Fact, MultipleFacts, SingleFact
 from factmem.fold import states_of
 from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
 from factmem.memory.reading import MemoryReader
@@ -132,11 +132,15 @@ class MemoryWriter(MemoryReader, abc.ABC):
 
         Raises:
             ConceptConflictError: the place holds another type under this keyword.
-            InvalidDataError: the timestamp lies in the future, or both an expiry and a ttl are given.
+            InvalidDataError: it is no fact, its timestamp lies in the future, or both an expiry and a ttl are given.
             CapabilityError: the provider has the four verbs only and cannot keep these details.
             ReadOnlyError: this memory is read-only.
         """
         self._check_writable()
+        if not isinstance(fact, SingleFact | MultipleFacts):
+            raise InvalidDataError(
+                f"save takes a SingleFact or MultipleFacts, not a {type(fact).__name__}: for words there is remember()"
+            )
         place = Place(subject, self._scope(scope))
         details = self._lasting(self._owned_details(details or FactDetails(), private=private), ttl)
         if not isinstance(self._writing.provider, KeepsHistory):

@@ -107,8 +107,8 @@ def _ordered(found: object, wanted: object, operator: MetadataOperator) -> bool:
 
 
 def _aware(moment: dt.datetime | None) -> dt.datetime | None:
-    if moment is not None and moment.tzinfo is None:
-        raise InvalidDataError("a time to filter by needs a time zone")
+    if moment is not None and (not isinstance(moment, dt.datetime) or moment.tzinfo is None):
+        raise InvalidDataError("a time to filter by is a datetime with a time zone: datetime(2026, 5, 1, tzinfo=UTC)")
     return moment
 
 

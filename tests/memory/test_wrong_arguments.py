@@ -80,3 +80,79 @@ async def test_a_listing_counts_in_whole_numbers(memory: Memory, wrong: dict[str
     with pytest.raises(InvalidDataError, match="whole number"):
         await memory.list_records(**wrong)
     assert await memory.list_records(limit=0) == []
+
+
+async def test_a_scope_is_a_scope(memory: Memory) -> None:
+    """Whatever takes one; nothing is kept."""
+    wrong: Any = 5
+    async with memory:
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: memory.save(SingleFact(CITY, "Rome"), scope=wrong),
+            lambda: memory.remember("The mill is old.", scope=wrong),
+            lambda: memory.remember_many(["The mill is old."], scope=wrong),
+            lambda: memory.ingest_events("chat", talk("I have a cat.").messages, scope=wrong),
+            lambda: memory.generate(talk("I have a cat."), scope=wrong),
+            lambda: memory.load(CITY, scope=wrong),
+            lambda: memory.recall("mill", scope=wrong),
+            lambda: memory.list_records(scope=wrong),
+            lambda: memory.list_scopes(wrong),
+            lambda: memory.info(wrong),
+            lambda: memory.purge(scope=wrong),
+            lambda: memory.forget(scope=wrong),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidDataError, match="/product/alpha"):
+                await call()
+        for view in (memory.scope, lambda scope: memory.slice([scope])):
+            with pytest.raises(InvalidDataError, match="/product/alpha"):
+                view(wrong)
+        assert await memory.list_records() == []
+
+
+async def test_what_to_look_for_is_a_request(memory: Memory) -> None:
+    wrong: Any = "city"
+    async with memory:
+        for call in (
+            memory.remember(talk("I have a cat."), looking_for=wrong),
+            memory.remember_many([talk("I have a cat.")], looking_for=wrong),
+            memory.generate(talk("I have a cat."), looking_for=wrong),
+            memory.ingest_events("chat", talk("I have a cat.").messages, looking_for=wrong),
+        ):
+            with pytest.raises(InvalidDataError, match="DetectionRequest"):
+                await call
+        assert await memory.list_records() == []
+
+
+@pytest.mark.parametrize("revision", [None, "1", 1.5, True])
+async def test_a_revision_is_a_record_or_a_number(memory: Memory, revision: Any) -> None:
+    await memory.save(SingleFact(CITY, "Rome"))
+    with pytest.raises(InvalidDataError, match="history"):
+        await memory.rollback(revision)
+
+
+async def test_a_concept_is_a_concept(memory: Memory) -> None:
+    """A keyword alone does not tell the type of what is loaded."""
+    await memory.save(SingleFact(CITY, "Rome"))
+    word: Any = "city"
+    number: Any = 5
+    for wrong in (word, number):
+        with pytest.raises(InvalidDataError, match="list_records"):
+            await memory.load(wrong)
+        with pytest.raises(InvalidDataError, match="remember"):
+            await memory.save(wrong)
+    with pytest.raises(InvalidDataError, match="concept"):
+        await memory.history(number)
+    with pytest.raises(InvalidDataError, match="list"):
+        await memory.list_records(concepts=number)
+    with pytest.raises(InvalidDataError, match="list"):
+        await memory.list_records(concepts=[number])
+    assert said(await memory.list_records(concepts=["city"])) == ["Rome"]
+
+
+async def test_a_time_is_a_time(memory: Memory) -> None:
+    wrong: Any = "2026-05-01"
+    for call in (memory.as_of, memory.known_at):
+        with pytest.raises(InvalidDataError, match="tzinfo"):
+            call(wrong)
+    with pytest.raises(InvalidDataError, match="tzinfo"):
+        await memory.list_records(since=wrong)
