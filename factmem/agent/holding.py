@@ -94,12 +94,13 @@ class HeldInThread(Held):
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `Held.use`."""
-        thread = await to_thread.run_sync(self._running) if self._thread is None else self._running()
-        return await _finished(thread.start(work))
+        # Not even starting may hold up the caller's loop: the other one may be busy, or not open yet.
+        future = await to_thread.run_sync(self._started, work, limiter=anyio.CapacityLimiter(1))
+        return await _finished(future)
 
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `Held.use_blocking`."""
-        return self._running().start(work).result()
+        return self._started(work).result()
 
     async def aclose(self) -> None:
         """See `Held.aclose`."""
@@ -111,6 +112,9 @@ class HeldInThread(Held):
             thread, self._thread, self._closed = self._thread, None, True
         if thread is not None:
             thread.close()
+
+    def _started(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
+        return self._running().start(work)
 
     def _running(self) -> _MemoryThread:
         with self._starting:

@@ -68,6 +68,37 @@ def test_where_there_is_no_loop_it_waits() -> None:
     agent.close()
 
 
+async def test_a_memory_that_is_busy_or_not_open_yet_holds_up_no_loop() -> None:
+    """Whoever asks meanwhile waits, and the loop that they ask from goes on."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def hold_up() -> None:
+        reached.set()
+        assert go_on.wait(10), "the loop of the agent was held up"
+        reached.clear()
+        go_on.clear()
+
+    def make() -> Memory:
+        hold_up()
+        return Memory("memory:", embedder=HashEmbedder())
+
+    async def be_busy(memory: Memory) -> None:
+        hold_up()
+
+    async def look(memory: Memory) -> None:
+        await memory.list_records()
+
+    async with AgentMemory(AgentMemoryConfig(store=make)) as agent:
+        held = agent.for_run().held
+        for first in (look, be_busy):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(held.use, first)
+                await anyio.to_thread.run_sync(reached.wait)
+                tasks.start_soon(held.use, look)
+                await anyio.wait_all_tasks_blocked()
+                go_on.set()
+
+
 async def test_an_open_memory_is_used_where_it_lives() -> None:
     async with memory_over() as memory:
         agent = plugin(memory)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
 import attrs
 import pytest
+from blockbuster import blockbuster_ctx
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
@@ -357,3 +359,15 @@ def test_what_memory_cannot_be_put_into_is_said(memory: AgentMemory) -> None:
         check: Callable[[], Any] = again
         with pytest.raises(InvalidDataError, match="has a memory already"):
             check()
+
+
+async def test_no_event_loop_is_blocked(tmp_path: Path) -> None:
+    """Neither the agent's nor the memory's own, once that is open: by reading, writing, or calling tools."""
+    chat = model("Yes.", "Yes.", calling("recall_memory", query="hall"))
+    async with over(f"sqlite-vec:{tmp_path / 'facts.db'}") as memory:
+        agent: Any = create_agent(chat, middleware=[FactMemMiddleware(memory, tools=True)])
+        assert await learnt(memory) == []
+        with blockbuster_ctx("factmem"):
+            for _ in range(3):
+                await agent.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, context=ALICE)
+            assert ("user:alice", 12) in await learnt(memory)
