@@ -1,0 +1,57 @@
+"""What takes long to load is loaded in a worker thread: the event loop of whoever asks goes on meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys, threading
+import anyio, anyio.to_thread
+import datetime as dt
+
+loaded_on = {}
+
+class Watching:
+    def find_spec(self, name, path=None, target=None):
+        loaded_on.setdefault(name.partition(".")[0], threading.current_thread())
+
+sys.meta_path.insert(0, Watching())
+
+from factmem import Conversation, DetectionRequest, Message
+from factmem.abc import AnalysisRequest, Known, Novelty
+from factmem.consolidation import InstructorConsolidator
+from factmem.detection import InstructorAnalyst, InstructorDetector
+from factmem.testing import ScriptedModel
+
+NOW = dt.datetime(2024, 5, 8, tzinfo=dt.UTC)
+EMPTY = {"Statements": {"statements": []}, "Analysis": {"categories": [], "importance": 0.5}, "Findings": {}}
+model = ScriptedModel(lambda prompt, answer: EMPTY.get(answer.__name__, {"known": [], "insert": True}))
+
+async def main():
+    await %s
+
+anyio.run(main)
+assert "pydantic" in sys.modules and model.prompts
+print(loaded_on["pydantic"] is threading.main_thread())
+"""
+CALLS = {
+    "analyse": 'InstructorAnalyst(model).analyse("Ana sails.", AnalysisRequest(categories=True, importance=True))',
+    "extract": 'InstructorAnalyst(model).extract("Ana sails. Bob rows.")',
+    "decide": (
+        "InstructorConsolidator(model).decide(Novelty(text='Ana sails.', said_at=NOW, "
+        "known=[Known(text='Ana rows.', said_at=NOW)]))"
+    ),
+    "detect": (
+        "InstructorDetector(model).detect(Conversation(messages=[Message(content='I sail.')]), DetectionRequest())"
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_pydantic_is_not_loaded_on_the_event_loop(call: str) -> None:
+    program = PROGRAM % CALLS[call]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
