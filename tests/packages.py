@@ -19,7 +19,7 @@ QUIET = {
 
 def need_packages_of(path: Path) -> None:
     """Skip the running test, and say why, if a file imports at its top what is not installed here."""
-    if missing := sorted(filter(_missing, _imported(path))):
+    if missing := sorted({name.partition(".")[0] for name in _imported(path) if _missing(name)}):
         pytest.skip(f"{path.name} needs {', '.join(missing)}, which this environment does not have")
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -152,40 +152,41 @@ async def _own(run: MemoryRun, memory: Memory, **wanted: Any) -> list[Shown]:
     return [item for item in await seen(run, memory, **wanted) if item.own]
 
 
+_Places: TypeAlias = dict[tuple[str, tuple[str, ...], bool], Shown]
+
+
+def _by_place(items: Iterable[Shown]) -> _Places:
+    return {(item.record.value, item.record.scope.segments, item.record.private): item for item in items}
+
+
 async def saved(run: MemoryRun, memory: Memory, *, records: Sequence[MemoryRecord]) -> None:
-    """Keep records."""
-    known = {_identity(item.record): item.ids[1:] for item in await _own(run, memory)} if records else {}
+    """Keep records; the same words at the same place are one, by the ids of all of them."""
+    known = _by_place(await _own(run, memory)) if records else {}
     for record in records:
         await _keep(run, memory, record, known, private=record.private)
 
 
-def _identity(record: FactRecord[Any]) -> tuple[str, tuple[str, ...], bool]:
-    return (record.value, record.scope.segments, record.private)
+async def _keep(run: MemoryRun, memory: Memory, record: MemoryRecord, known: _Places, *, private: bool) -> None:
+    content, scope, owned = _words(record), _below(run, record.scope), private or run.config.saving.private
+    there = (content, scope.segments, owned)
+    if there in known:
+        kept = await _revise(run, memory, known[there], record, private=private)
+    else:
+        details = FactDetails(
+            importance=record.importance,
+            categories=tuple(record.categories),
+            source=record.source,
+            metadata={**record.metadata, _OURS: _noted(record, [record.id], private=private)},
+        )
+        fact = MultipleFacts(STATEMENT, (content,), timestamp=_aware(record.created_at))
+        (kept,) = await _view(run, memory).save(fact, subject=run.user, scope=scope, details=details, private=owned)
+    known[there] = _shown(run, kept)
 
 
-async def _keep(
-    run: MemoryRun,
-    memory: Memory,
-    record: MemoryRecord,
-    known: dict[tuple[str, tuple[str, ...], bool], list[str]],
-    *,
-    private: bool,
-) -> None:
-    """Keep a record; the same words at the same place go by its id from now on, and by those before it."""
-    content, scope = redact(record.content).text, _below(run, record.scope)
-    if not content.strip():
+def _words(record: MemoryRecord) -> str:
+    if not (content := redact(record.content).text).strip():
         raise InvalidDataError("a record without content says nothing: leave it out", path="$.content")
-    owned = private or run.config.saving.private
-    ids = known.setdefault((content, scope.segments, owned), [])
-    ids[:] = [*(id for id in ids if id != record.id), record.id]
-    details = FactDetails(
-        importance=record.importance,
-        categories=tuple(record.categories),
-        source=record.source,
-        metadata={**record.metadata, _OURS: _noted(record, ids, private=private)},
-    )
-    fact = MultipleFacts(STATEMENT, (content,), timestamp=_aware(record.created_at))
-    await _view(run, memory).save(fact, subject=run.user, scope=scope, details=details, private=owned)
+    return content
 
 
 def _noted(record: MemoryRecord, ids: Sequence[str], *, private: bool) -> dict[str, Any]:
@@ -206,22 +207,23 @@ async def updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> No
     private = record.private or bool(present.noted.get("private", False))
     if private and record.source is None:
         record = record.model_copy(update={"source": present.record.details.source})
-    others = {_identity(item.record): item.ids[1:] for item in known if item.own and item is not present}
     place = (_below(run, record.scope).segments, private or run.config.saving.private)
-    if not present.own:
-        await _keep(run, memory, record, others, private=private)
-    elif place != (present.record.scope.segments, present.record.private):
-        await _keep(run, memory, record, others, private=private)
-        await _view(run, memory).retract(present.record.id, reason="moved by CrewAI")
-    else:
+    if present.own and place == (present.record.scope.segments, present.record.private):
         await _revise(run, memory, present, record, private=private)
+        return
+    others = _by_place(item for item in known if item.own and item is not present)
+    await _keep(run, memory, record, others, private=private)
+    if present.own:
+        await _view(run, memory).retract(present.record.id, reason="moved by CrewAI")
 
 
-async def _revise(run: MemoryRun, memory: Memory, present: Shown, record: MemoryRecord, *, private: bool) -> None:
-    content = redact(record.content).text
+async def _revise(
+    run: MemoryRun, memory: Memory, present: Shown, record: MemoryRecord, *, private: bool
+) -> FactRecord[Any]:
+    content = _words(record)
     words: dict[str, Any] = {} if content == present.record.value else {"value": content}
     ids = [*(id for id in present.ids[1:] if id != record.id), record.id]
-    await _view(run, memory).update(
+    change = await _view(run, memory).update(
         present.record.id,
         importance=record.importance,
         categories=record.categories,
@@ -230,6 +232,7 @@ async def _revise(run: MemoryRun, memory: Memory, present: Shown, record: Memory
         merge=MetadataMerge.OVERWRITE,
         **words,
     )
+    return change.record
 
 
 async def deleted(

@@ -20,6 +20,12 @@ FOLDER = Path(__file__).parent / "hosts"
 HOSTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """The hosts run in processes and loops of their own: this one only looks at what they left."""
+    return "asyncio"
+
+
 def played(host: str, store: str, part: str) -> list[list[str]]:
     """Play a part in a process of its own."""
     words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering", host, store, part]

@@ -1,0 +1,40 @@
+"""CrewAI runs in an environment of its own; everywhere else its tests are skipped, and say so."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from factmem import InMemoryProvider
+from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.testing import HashEmbedder
+from tests.memory.telling import CITY
+from tests.packages import QUIET
+
+os.environ.update(QUIET)
+with warnings.catch_warnings(), contextlib.suppress(ModuleNotFoundError):
+    warnings.simplefilter("ignore")  # its own imports warn of each other
+    import crewai  # noqa: F401
+
+AGENT: dict[str, Any] = {"agent_name": "clerk", "product_name": "fair", "concepts": (CITY,)}
+
+
+@pytest.fixture
+def memory() -> Iterator[AgentMemory]:
+    """An agent's memory, empty."""
+    made = AgentMemory(AgentMemoryConfig(store=InMemoryProvider(), embedder=HashEmbedder(), **AGENT))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """CrewAI knows asyncio only."""
+    return "asyncio"
