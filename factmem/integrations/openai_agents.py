@@ -228,27 +228,25 @@ class MemorySession:
         session: keeps the items; its id is the conversation's.
         memory: learns from them.
         user_id: whose session it is.
+
+    Attributes:
+        session_id: the id of the conversation.
+        session_settings: the settings of the session that keeps the items.
     """
+
+    session_id: str
+    session_settings: SessionSettings | None
 
     def __init__(self, session: Session, memory: AgentMemory, *, user_id: str | None = None) -> None:
         self.session: Final = session
         self.memory: Final = memory
         self.user_id: Final = user_id
+        self.session_id, self.session_settings = session.session_id, session.session_settings
 
     def __getattr__(self, name: str) -> Any:
         if name == "session":
             raise AttributeError(name)
         return getattr(self.session, name)
-
-    @property
-    def session_id(self) -> str:
-        """The id of the conversation."""
-        return self.session.session_id
-
-    @property
-    def session_settings(self) -> SessionSettings | None:
-        """The settings of the session that keeps the items."""
-        return self.session.session_settings
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the latest items, oldest first.
