@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from anyio import to_thread
+from blockbuster import blockbuster_ctx
 from deepagents import create_deep_agent
 from deepagents.backends import CompositeBackend, StateBackend
 from langchain_core.messages import HumanMessage
@@ -36,6 +38,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*forked subagents.*:Warning")
 def anyio_backend() -> str:
     """LangGraph needs asyncio."""
     return "asyncio"
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    """A file on disk."""
+    (tmp_path / "AGENTS.md").write_text("Be brief.")
+    return str(tmp_path / "AGENTS.md")
 
 
 def over(store: str = "memory:", **settings: Any) -> AgentMemory:
@@ -317,3 +326,22 @@ async def test_what_a_subagent_is_told_by_the_model_is_not_learnt_as_the_users_w
 def test_the_paths_of_a_backend_are_no_home_directories() -> None:
     with pytest.raises(InvalidDataError, match="'~' means nothing there"):
         AgentsMdMiddleware(["~/AGENTS.md"], backend=FactMemBackend(over()))
+
+
+async def test_no_event_loop_is_blocked(memory: AgentMemory, rules: str) -> None:
+    """Neither by files of what is known and their edits, nor by files on disk."""
+    chat = model(calling("edit_file", file_path="/memories/AGENTS.md", old_string="Rome", new_string="Oslo"))
+    agent = agent_with(memory, chat)
+    other: Any = create_deep_agent(model(), middleware=[AgentsMdMiddleware([rules])])
+    with blockbuster_ctx("factmem"):
+        await agent.ainvoke(ASKED, context=ALICE)
+        await other.ainvoke(ASKED)
+    assert "Oslo" in chat.asked[-1][1].text
+
+
+async def test_an_open_memory_serves_its_own_loop_and_says_so_to_others() -> None:
+    async with Memory("memory:", embedder=HashEmbedder()) as opened:
+        memory = AgentMemory(AgentMemoryConfig(store=opened, agent_name="clerk"))
+        backend = FactMemBackend(memory)
+        assert (await backend.awrite(MINE, "- likes trains\n")).error is None
+        assert "cannot be used without its event loop" in str((await in_thread(lambda: backend.read(MINE))).error)

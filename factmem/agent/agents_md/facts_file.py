@@ -119,7 +119,7 @@ class AgentsMdFacts:
             StateConflictError: the block has edits that were not read back, which would be lost.
         """
         standing = await self._standing()
-        if self._edits(standing):
+        if await to_thread.run_sync(self._edits, standing):
             raise StateConflictError(f"{standing.path}: facts were edited here: read them back first, or sync")
         await self._write(standing)
 
@@ -127,18 +127,20 @@ class AgentsMdFacts:
         path = expanded(self.path)
         content = await to_thread.run_sync(lambda: read_file(path, follow_links=self.follow_links))
         text = "" if content is None else decoded(content.data, str(path))
-        return _Standing(path, content, text, block_in(text, str(path)), **await self._known())
+        block = await to_thread.run_sync(block_in, text, str(path))
+        return _Standing(path, content, text, block, **await self._known())
 
     async def _known(self) -> dict[str, Any]:
         records = await self.memory.list_records(scope=self.scope, subjects=self.subjects)
         scope = MemoryScope.parse(self.scope) if isinstance(self.scope, str) else self.scope
         homes = [Place(subject, scope or MemoryScope.CROSS_PRODUCT) for subject in self.subjects]
-        page = page_of(records, homes, limit=self.limit)
+        page = await to_thread.run_sync(lambda: page_of(records, homes, limit=self.limit))
         return {"records": {record.id: record for record in records}, "page": page}
 
     async def _applied(self, standing: _Standing) -> tuple[Change, ...]:
         hand = Hand(origin=self.origin, source=str(standing.path), private=self.private, clock=self.clock)
-        return await applied(self.memory, self._edits(standing), hand)
+        edits = await to_thread.run_sync(self._edits, standing)
+        return await applied(self.memory, edits, hand)
 
     def _edits(self, standing: _Standing) -> Edits:
         if standing.block is None:

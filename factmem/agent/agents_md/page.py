@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -61,8 +62,8 @@ def page_of(
     records = list(records)
     places = _headings([*homes, *sorted({_place(record) for record in records}, key=_order)])
     headings = {place.key: heading for heading, place in places.items()}
-    made = [(record, bullet_of(record, headings[_place(record).key])) for record in records]
-    fitting = [(record, bullet) for record, bullet in made if len(bullet.text) <= longest][:limit]
+    made = ((record, bullet_of(record, headings[_place(record).key])) for record in records)
+    fitting = list(itertools.islice((pair for pair in made if len(pair[1].text) <= longest), limit))
     fitting.sort(key=lambda pair: _position(pair[0]))
     shown = tuple((record.id, bullet) for record, bullet in fitting)
     left_out = len(records) - len(fitting) + more

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
 import attrs
+from anyio import to_thread
 
 from factmem.agent.agents_md.applying import Hand, applied
 from factmem.agent.agents_md.page import Page, bullets_in, page_of
@@ -70,14 +72,18 @@ class MemoryFiles:
         run, loading = self.run, self.run.config.loading
         view, subjects = run.view(memory), self._subjects
         records = await view.list_records(subjects=subjects)
+        strongest = await view.list_records(subjects=subjects, strongest=True, limit=loading.limit)
+        return await to_thread.run_sync(self._tree, records, strongest)
+
+    def _tree(self, records: Sequence[FactRecord[Any]], strongest: Sequence[FactRecord[Any]]) -> MemoryTree:
+        run, loading = self.run, self.run.config.loading
         by_place: dict[tuple[object, ...], tuple[Place, list[FactRecord[Any]]]] = {}
-        for place in [self._home, *(Place(subject, scope) for subject in subjects for scope in run.config.scopes)]:
+        for place in [self._home, *itertools.starmap(Place, itertools.product(self._subjects, run.config.scopes))]:
             by_place.setdefault(place.key, (place, []))
         for record in records:
             place = Place(record.subject, record.scope)
             by_place.setdefault(place.key, (place, []))[1].append(record)
         pages = {self._path(place): page_of(found, [place]) for place, found in by_place.values()}
-        strongest = await view.list_records(subjects=subjects, strongest=True, limit=loading.limit)
         told = rendered(strongest, loading.budget, loading.count_tokens).records
         homes = [place for place, _ in by_place.values()]
         overview = page_of(told, homes, more=len(records) - len(told))
@@ -96,7 +102,7 @@ class MemoryFiles:
             ReadOnlyError: nothing may be written.
         """
         tree = await self._writable(memory)
-        edits = self._edits(tree, self._page(tree, path), text)
+        edits = await to_thread.run_sync(self._edits, tree, self._page(tree, path), text)
         if lost := len(edits.revised) + len(edits.retracted):
             raise InvalidDataError(
                 f"this would overwrite {lost} known facts that it leaves out. To add facts, use edit_file and put a "
@@ -118,7 +124,8 @@ class MemoryFiles:
         """
         tree = await self._writable(memory)
         page = self._page(tree, path)
-        await self._apply(memory, self._edits(tree, page, change(page.text)))
+        edits = await to_thread.run_sync(self._edits, tree, page, change(page.text))
+        await self._apply(memory, edits)
 
     @property
     def _subjects(self) -> tuple[MemorySubject, ...]:

@@ -1,0 +1,87 @@
+"""What the tests of facts in files share: a memory that knows something, and a file that people edit."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from factmem import ChangeKind, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem.agent.agents_md import AgentsMdFacts
+from factmem.testing import HashEmbedder
+from tests.memory.telling import CITY, PETS, SEATS
+
+USER = MemorySubject("user", priority_level=1)
+FAIR = "/product/fair"
+KINDS = {ChangeKind.CREATED: "+", ChangeKind.UPDATED: "~", ChangeKind.DELETED: "-"}
+
+
+@contextlib.asynccontextmanager
+async def knowing() -> AsyncIterator[Memory]:
+    """A memory that knows where the user lives, how many seats there are, and two pets."""
+    async with Memory("memory:", concepts=[CITY, SEATS, PETS], embedder=HashEmbedder(), viewer="alice") as memory:
+        await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=FAIR)
+        await memory.save(SingleFact(SEATS, 12), subject=USER, scope=FAIR)
+        await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER, scope=FAIR)
+        await memory.remember("I like tea.", subject=USER, scope=FAIR)
+        yield memory
+
+
+def written(folder: Path) -> Path:
+    """A file that somebody wrote."""
+    file = folder / "AGENTS.md"
+    file.write_bytes(b"# Ours\r\n\r\nNo newline at the end")
+    return file
+
+
+def of(memory: Memory, file: Path, **settings: Any) -> AgentsMdFacts:
+    """The user's facts in a file."""
+    return AgentsMdFacts(memory, file, **{"subjects": [USER], "scope": FAIR} | settings)
+
+
+def read(file: Path) -> str:
+    return file.read_bytes().decode()
+
+
+def put(file: Path, text: str | bytes) -> None:
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def size(file: Path) -> int:
+    return file.stat().st_size
+
+
+def mode(file: Path) -> int:
+    return stat.S_IMODE(file.stat().st_mode)
+
+
+def allow(file: Path, mode: int) -> None:
+    file.chmod(mode)
+
+
+def beside(file: Path) -> list[str]:
+    """What lies in a file's folder."""
+    return sorted(path.name for path in file.parent.iterdir())
+
+
+def edit(file: Path, *edits: tuple[str, str]) -> None:
+    """Edit a file as a person does; each text must stand there."""
+    text = read(file)
+    for before, after in edits:
+        assert before in text
+        text = text.replace(before, after)
+    put(file, text)
+
+
+async def changed(facts: AgentsMdFacts) -> list[str]:
+    """What a sync changes in memory."""
+    return sorted(
+        f"{KINDS[change.kind]}{change.record.concept.keyword}={change.record.value}" for change in await facts.sync()
+    )
+
+
+def without(word: str, text: str) -> str:
+    """A text without the lines that hold a word."""
+    return "".join(line for line in text.splitlines(keepends=True) if word not in line)
