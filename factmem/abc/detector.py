@@ -219,7 +219,7 @@ class DetectionRequest:
 
 
 class DropReason(enum.Enum):
-    """Why a candidate of a model was dropped."""
+    """Why a candidate was dropped, or words that could have been one."""
 
     QUOTE_NOT_FOUND = "its quote stands in no message"
     NOT_THE_USERS_WORDS = "its quote is not what the user said"
@@ -227,6 +227,7 @@ class DropReason(enum.Enum):
     UNKNOWN_SUBJECT = "its subject was not asked for"
     UNKNOWN_CONCEPT = "its concept was not asked for, or its keyword is not legal"
     UNKNOWN_TOPIC = "its topic was not asked for"
+    ONLY_SECRETS = "its words are nothing but secrets, which are not kept"
     REPEATED_EXAMPLE = "it is what a worked example says, not what its quote says"
 
 

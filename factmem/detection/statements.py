@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -14,6 +15,7 @@ __all__ = ["MAX_WORD", "says_something", "statement_spans"]
 MAX_WORD: Final = 1_000
 """A run of characters without a space that is longer than this is no word, and may be cut."""
 
+_FIRST_EMOJI: Final = "\u2600"
 _FENCE: Final = re.compile(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
 _PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n\s*")
 _LINE: Final = re.compile(r"\n\s*")
@@ -23,8 +25,14 @@ _WORD: Final = re.compile(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
 
 
 def says_something(text: str) -> bool:
-    """Whether a redacted text holds a letter or digit besides the placeholders of secrets."""
-    return any(char.isalnum() for char in (without_placeholders(text) if "[redacted: " in text else text))
+    """Whether a redacted text holds a letter, a digit or an emoji besides the placeholders of secrets."""
+    said = without_placeholders(text) if "[redacted: " in text else text
+    return any(char.isalnum() for char in said) or any(map(_is_emoji, said))
+
+
+def _is_emoji(char: str) -> bool:
+    """Whether a character is a sign that speaks for itself; arrows, boxes and blocks are ornament."""
+    return char >= _FIRST_EMOJI and unicodedata.category(char) == "So"
 
 
 def statement_spans(text: str, max_chars: int) -> list[Span]:

@@ -9,7 +9,8 @@ from typing import Final
 import anyio.to_thread
 import attrs
 
-from factmem.abc import Candidate, Clock, Conversation, Detection, DetectionRequest, system_clock
+from factmem.abc import Candidate, Clock, Conversation, Detection, DetectionRequest, DropReason, system_clock
+from factmem.detection.redaction import redact_conversation
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import Utterance, utterances
 from factmem.errors import InvalidDataError
@@ -32,8 +33,9 @@ class VerbatimDetector:
     """A `Detector` that keeps what was said, statement by statement, each with its speaker.
 
     A message is one `STATEMENT`; a longer one than ``max_chars`` is several, cut at its paragraphs and
-    sentences. Secrets are redacted. Words of tools, documents and unknown roles become candidates of
-    an untrusted origin; instructions and what memory itself put into the prompt become none.
+    sentences. Secrets are redacted; a message that is nothing else is dropped, and counted.
+    Words of tools, documents and unknown roles become candidates of an untrusted origin; instructions and what memory
+    itself put into the prompt become none.
 
     Attributes:
         max_chars: about how long a statement may be, in characters, from 1 to `LONGEST_STATEMENT`. Whole
@@ -50,8 +52,20 @@ class VerbatimDetector:
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         """See `Detector.detect`. The same conversation, if it tells its times, gives the same candidates."""
         # A long conversation takes its time: it must not hold up the event loop.
-        found = await anyio.to_thread.run_sync(verbatim_candidates, conversation, self.max_chars, self.clock())
+        return await anyio.to_thread.run_sync(_detection, conversation, self.max_chars, self.clock())
+
+
+def _detection(conversation: Conversation, max_chars: int, now: dt.datetime) -> Detection:
+    found = verbatim_candidates(conversation, max_chars, now)
+    kept = {candidate.details.evidence[0].position for candidate in found}
+    if all(position in kept for position, message in enumerate(conversation.messages) if message.detectable):
         return Detection(candidates=found)
+    clean = redact_conversation(conversation).messages
+    secrets = sum(
+        message.detectable and position not in kept and message.content != clean[position].content
+        for position, message in enumerate(conversation.messages)
+    )
+    return Detection(candidates=found, dropped={DropReason.ONLY_SECRETS: secrets} if secrets else {})
 
 
 def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.datetime) -> tuple[Candidate, ...]:

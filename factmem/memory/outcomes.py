@@ -20,7 +20,8 @@ class Remembered:
     Attributes:
         records: what is known of them now, as it stands in the store; none if there was nothing to remember.
         changes: what that changed; none if all of it was known.
-        dropped: how many findings of the model were dropped, by why.
+        dropped: how many findings of the model were dropped, by why. Of words of which nothing was kept, for they
+            are nothing but secrets: how many messages.
         failure: the name of the error that kept the model from reading it, or None. The words are kept
             as they were said, and can be read again: see `Memory.dead_letters`.
     """

@@ -11,7 +11,7 @@ from typing import Any, Final, TypedDict, Unpack
 
 import attrs
 
-from factmem.abc import Candidate, Conversation, DetectionRequest, Message, Receipt
+from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, DropReason, Message, Receipt
 from factmem.detection import VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, StateConflictError
 from factmem.memory.errands import Errand, ErrandKind
@@ -88,6 +88,7 @@ class Handed:
 
     receipts: tuple[Receipt, ...]
     unit: Unit | None
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
 class MemoryRemembering(MemoryWaiting, abc.ABC):
@@ -104,6 +105,9 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         leaves out of scope, categories and importance is found out, and similar memories are updated or
         retracted. A message or a conversation is searched for facts by the detector; without a model it
         is kept word for word. Words of a tool, a document or an unknown origin are quarantined.
+
+        Words without a letter, a digit or an emoji are nothing to remember, and words that are nothing but secrets
+        are not kept: nothing comes of either, and of the secrets `Remembered.dropped` tells.
 
         What is handed in twice is there once. When this returns it is on disk; if the model failed, then
         as it was said, and `Remembered.failure` says so. If this is cancelled meanwhile, the words may be kept
@@ -207,8 +211,9 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         """Put words into the store, in one transaction."""
         now = self._reading.clock()
         errands = [self._errand(item, order) for item in what]
-        words = [await self._words(_conversation(item, now)) for item in what]
-        return await self._journalled([self._in_time(found) for found in words], errands, order)
+        found = [await self._words(_conversation(item, now)) for item in what]
+        handed = await self._journalled([self._in_time(each.candidates) for each in found], errands, order)
+        return [attrs.evolve(item, dropped=each.dropped) for item, each in zip(handed, found, strict=True)]
 
     async def _journalled(
         self, found: Sequence[Sequence[Candidate]], errands: Sequence[Errand | None], order: Order
@@ -250,10 +255,10 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             merge=order.merge,
         )
 
-    async def _words(self, conversation: Conversation) -> tuple[Candidate, ...]:
+    async def _words(self, conversation: Conversation) -> Detection:
         detector = self._writing.detector
         verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._reading.clock)
-        return (await verbatim.detect(conversation, DetectionRequest())).candidates
+        return await verbatim.detect(conversation, DetectionRequest())
 
     def _in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
         return [attrs.evolve(candidate, fact=self._dated(candidate.fact)) for candidate in found]
@@ -282,7 +287,8 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             for receipt in handed.receipts
             if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
         )
-        return Remembered(records=tuple(records.values()), changes=tuple(created))
+        dropped = {} if records else handed.dropped
+        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
 
     async def _submitted(self, handed: Sequence[Handed]) -> Handover:
         ids = [item.unit.errand.id if item.unit else uuid.uuid4().hex for item in handed]

@@ -152,7 +152,7 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         id = _stream_id(stream, order)
         before = [*(await self._events([id]))[id], *await self._kept_events(stream, order)]
         fresh = _fresh(stream, events, before, self._reading.clock())
-        words = [await self._words(fresh)] if fresh.messages else []
+        words = [(await self._words(fresh)).candidates] if fresh.messages else []
         return await self._journalled([self._in_time(found) for found in words], [errand] * len(words), order)
 
     def _stream_errand(self, stream: str, order: Order, trigger: Trigger) -> Errand | None:

@@ -66,10 +66,17 @@ def test_the_placeholder_of_a_secret_is_not_cut() -> None:
     assert cut("mine: x[redacted: aws key]y ok", 12) == ["mine:", "x[redacted: aws key]y", "ok"]
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "...", "?!", "👍", "[redacted: pin]", " - [redacted: aws key]."])
+@pytest.mark.parametrize("text", ["", "  \n", "...", "?!", "→ │ █", "[redacted: pin]", " - [redacted: aws key]."])
 def test_what_says_nothing_gives_no_statement(text: str) -> None:
     assert not says_something(text)
     assert cut(text, 10) == []
+
+
+@pytest.mark.parametrize("text", ["👍", "❤", "🇳🇴", "[redacted: pin] 👍🏽", "☺"])
+def test_an_emoji_says_something(text: str) -> None:
+    """It may be the whole answer to a question."""
+    assert says_something(text)
+    assert cut(text, 30) == [text]
 
 
 TEXTS = st.text(alphabet="ab .,!?\n`~。，é\u00a0[", max_size=200)

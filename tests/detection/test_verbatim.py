@@ -71,7 +71,7 @@ def test_instructions_and_what_memory_put_in_are_not_taken(role: str) -> None:
     assert words(found(Message(content="You are kind.", role=role), Message(content="I am Ann."))) == ["I am Ann."]
 
 
-@pytest.mark.parametrize("content", ["", " \n\t", "...", "?!", "👍🎉"])
+@pytest.mark.parametrize("content", ["", " \n\t", "...", "?!", "→→"])
 def test_what_says_nothing_gives_nothing(content: str) -> None:
     assert found(Message(content=content)) == ()
 
