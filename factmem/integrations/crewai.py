@@ -12,7 +12,9 @@ the kickoff's inputs ``user_id`` and ``session_id``, or in ``memory.run(user_id=
 
 CrewAI gives the agents of a crew that has memory its tool "Search memory", which finds the same. Who wants CrewAI's
 own analysis, with its model and its tool for saving, takes `FactMemStorage`: ``Memory(storage=FactMemStorage(…))``,
-for each crew or, by `set_default_storage`, for all. CrewAI asks memory from within the event loop in ``akickoff``.
+for each crew or, by `set_default_storage`, for all.
+
+CrewAI's ``akickoff`` asks any memory from within its event loop, and waits; ``kickoff_async`` does not.
 """
 
 # pyright: reportMissingImports=false
@@ -30,6 +32,7 @@ from factmem.abc import Message
 from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, RunIdentity, SavingTime
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MissingPackageError
 from factmem.integrations.crewai_storage import OWNER, FactMemStorage, VectorSizeError, run_of, working_for
+from factmem.memory import Memory as OpenMemory
 
 try:
     from crewai.crew import Crew
@@ -141,6 +144,11 @@ def _installed(memory: AgentMemory, host: Any) -> Crew:
         )
     if host.memory:
         raise InvalidDataError("this crew has a memory already: leave its memory= out, or give that a FactMemStorage")
+    if isinstance(memory.config.store, OpenMemory):
+        raise CapabilityError(
+            "a crew runs outside of the event loop that an open Memory lives in: give AgentMemory an address, a "
+            "provider or a function that makes the Memory"
+        )
     crew = host.model_copy(
         update={
             "memory": (told := CrewMemory.over(memory)),

@@ -86,6 +86,7 @@ class FactMemStorage:
         self, memory: AgentMemory | Store, *, embedder: Callable[[list[str]], Iterable[Any]] | None = None
     ) -> None:
         self.memory: Final = memory if isinstance(memory, AgentMemory) else AgentMemory(AgentMemoryConfig(store=memory))
+        self._own_embedder = self.memory.config.embedder or default_embedder()
         self._embedder = embedder or self.embed
         self._vectors: dict[str, NDArray[np.float32]] = {}
 
@@ -94,8 +95,7 @@ class FactMemStorage:
 
     def embed(self, texts: list[str]) -> list[list[float]]:
         """Embed texts with factmem's own embedder, offline: what to give to ``Memory(embedder=…)``."""
-        embedder = self.memory.config.embedder or default_embedder()
-        vectors = self.memory.for_run().held.use_blocking(lambda _: embedder.embed(texts))
+        vectors = self.memory.for_run().held.use_blocking(lambda _: self._own_embedder.embed(texts))
         return [[float(number) for number in vector] for vector in vectors]
 
     def save(self, records: list[MemoryRecord]) -> None:

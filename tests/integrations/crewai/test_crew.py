@@ -186,3 +186,5 @@ def test_memory_goes_into_crews_without_one(memory: AgentMemory, model: Scripted
         install(memory, into=own)
     with pytest.raises(CapabilityError, match="Crew"):
         install(memory, into=crew.agents[0])
+    with pytest.raises(CapabilityError, match="event loop"):
+        install(agent_memory(store=Memory(InMemoryProvider())), into=crew_of(model, "Hello."))
