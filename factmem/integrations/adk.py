@@ -41,8 +41,8 @@ try:
     from google.adk.tools.base_tool import BaseTool
     from google.adk.tools.function_tool import FunctionTool
     from google.adk.tools.tool_context import ToolContext
-except ModuleNotFoundError as error:
-    raise MissingPackageError("google-adk", extra="adk") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("google-adk", extra="adk") from _missing
 
 __all__ = [
     "ContentFormat",

@@ -17,8 +17,8 @@ try:
     from google.adk.events import Event
     from google.adk.sessions import Session
     from google.genai import types
-except ModuleNotFoundError as error:
-    raise MissingPackageError("google-adk", extra="adk") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("google-adk", extra="adk") from _missing
 
 __all__ = ["ContentFormat", "EventFormat", "MemoryContent", "run_for", "run_of", "text_of"]
 

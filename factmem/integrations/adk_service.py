@@ -25,8 +25,8 @@ try:
     from google.adk.memory.memory_entry import MemoryEntry
     from google.adk.sessions import Session
     from google.genai import types
-except ModuleNotFoundError as error:
-    raise MissingPackageError("google-adk", extra="adk") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("google-adk", extra="adk") from _missing
 
 __all__ = ["FactMemMemoryService", "memory_service", "register_memory_service"]
 

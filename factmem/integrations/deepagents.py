@@ -47,8 +47,8 @@ try:
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langchain_core.messages import HumanMessage
     from langgraph.runtime import Runtime
-except ModuleNotFoundError as error:
-    raise MissingPackageError("deepagents", extra="deepagents") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("deepagents", extra="deepagents") from _missing
 
 __all__ = [
     "EDITABLE_TEMPLATE",

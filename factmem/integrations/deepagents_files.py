@@ -33,8 +33,8 @@ try:
         perform_string_replacement,
         slice_read_response,
     )
-except ModuleNotFoundError as error:
-    raise MissingPackageError("deepagents", extra="deepagents") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("deepagents", extra="deepagents") from _missing
 
 __all__ = ["FactMemBackend"]
 

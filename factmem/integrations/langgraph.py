@@ -33,8 +33,8 @@ try:
     from langchain_core.runnables import ensure_config
     from langgraph.graph.message import REMOVE_ALL_MESSAGES
     from langgraph.runtime import Runtime, get_runtime
-except ModuleNotFoundError as _error:
-    raise MissingPackageError("langgraph", extra="langgraph") from _error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("langgraph", extra="langgraph") from _missing
 
 __all__ = ["ADDED_MESSAGES", "FactMemStore", "identity_here", "identity_of", "integration"]
 

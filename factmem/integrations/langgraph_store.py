@@ -36,8 +36,8 @@ try:
         SearchOp,
         TTLConfig,
     )
-except ModuleNotFoundError as _error:
-    raise MissingPackageError("langgraph", extra="langgraph") from _error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("langgraph", extra="langgraph") from _missing
 
 __all__ = ["FactMemStore"]
 
