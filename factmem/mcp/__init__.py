@@ -33,7 +33,7 @@ try:
     from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS, make_server
     from factmem.mcp.serving import serve_http
 except ImportError as _missing:
-    if (_error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+    if (_missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
         raise
     raise MissingPackageError("mcp>=2", extra="mcp") from _missing
 
