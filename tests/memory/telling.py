@@ -151,10 +151,12 @@ def opened(provider: AgentMemoryProvider, model: LanguageModel | None = None, **
     return Memory(provider, model=model, **{**given, **options})
 
 
-async def log_of(provider: AgentMemoryProvider) -> tuple[list[Recorded], Counter[AssertionState]]:
+async def log_of(
+    provider: AgentMemoryProvider, organization: str | None = None
+) -> tuple[list[Recorded], Counter[AssertionState]]:
     """What a store holds, and in how many of which state."""
     assert isinstance(provider, FeedsChanges)
-    log = await provider.changes(None)
+    log = await provider.changes(organization)
     return [entry for entry in log if isinstance(entry, Recorded)], Counter(states_of(log).values())
 
 
