@@ -53,7 +53,6 @@ try:
     from langchain.agents.middleware.types import (
         AgentMiddleware,
         AgentState,
-        ExtendedModelResponse,
         ModelRequest,
         ModelResponse,
         PrivateStateAttr,
@@ -71,8 +70,8 @@ try:
     from langchain_core.tools.base import create_schema_from_function
     from langgraph.channels import UntrackedValue
     from langgraph.runtime import Runtime
-except ModuleNotFoundError as _error:
-    raise MissingPackageError("langchain", extra="langchain") from _error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("langchain", extra="langchain") from _missing
 
 __all__ = [
     "FactMemMiddleware",
@@ -186,7 +185,7 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]:
+    ) -> ModelResponse[Any]:
         """Tell what is known, in this request."""
         state = cast("MemoryState", request.state)
         known = state.get("factmem_told")
@@ -196,7 +195,7 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]:
+    ) -> ModelResponse[Any]:
         """Tell what is known, in this request."""
         state = cast("MemoryState", request.state)
         known = state.get("factmem_told")
