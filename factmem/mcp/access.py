@@ -65,7 +65,7 @@ class Access:
         self._held: Held | None = None
         self._clients = 0
         self.read_only = read_only
-        self.private = False
+        self.private: bool = False
         self.scopes: tuple[MemoryScope | str, ...] = tuple(scopes)
         self.subjects: tuple[MemorySubject, ...] = tuple(subjects)
         if isinstance(memory, AgentMemory):
