@@ -23,11 +23,6 @@ def need_packages_of(path: Path) -> None:
         pytest.skip(f"{path.name} needs {', '.join(missing)}, which this environment does not have")
 
 
-def runs_elsewhere(name: str) -> bool:
-    """Whether a name of ours belongs to a host that is installed in an environment of its own, and not here."""
-    return name.startswith("factmem.integrations.crewai") and find_spec("crewai") is None
-
-
 def _imported(path: Path) -> set[str]:
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:

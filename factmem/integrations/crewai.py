@@ -42,8 +42,8 @@ try:
     from crewai.memory.types import MemoryMatch, MemoryRecord
     from crewai.memory.unified_memory import Memory
     from crewai.tasks.task_output import TaskOutput
-except ModuleNotFoundError as error:
-    raise MissingPackageError("crewai", extra="crewai") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("crewai", extra="crewai") from _missing
 
 __all__ = [
     "OWNER",

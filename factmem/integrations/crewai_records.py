@@ -22,8 +22,8 @@ from factmem.scopes import MemoryScope
 
 try:
     from crewai.memory.types import MemoryRecord
-except ModuleNotFoundError as error:
-    raise MissingPackageError("crewai", extra="crewai") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("crewai", extra="crewai") from _missing
 
 if TYPE_CHECKING:
     import numpy as np

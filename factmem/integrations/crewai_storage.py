@@ -33,8 +33,8 @@ from factmem.recall import default_embedder
 try:
     from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
     from crewai.memory.types import MemoryRecord, ScopeInfo
-except ModuleNotFoundError as error:
-    raise MissingPackageError("crewai", extra="crewai") from error
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("crewai", extra="crewai") from _missing
 
 if TYPE_CHECKING:
     import numpy as np
