@@ -12,6 +12,7 @@ QUIET = {
     "CREWAI_DISABLE_TELEMETRY": "true",
     "CREWAI_TESTING": "true",
     "CREWAI_TRACING_ENABLED": "false",
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
     "OTEL_SDK_DISABLED": "true",
 }
 """What keeps frameworks from telling anybody that they run, for the environment of a test's process."""

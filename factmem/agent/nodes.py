@@ -46,6 +46,8 @@ class Node(Protocol):
     Each library has its own name for the state, so that this has none: a type checker lets it into all of them.
     """
 
+    __name__: str
+
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Load or save, and pass on."""
         ...

@@ -133,7 +133,7 @@ def test_they_are_named_async_functions() -> None:
         save_to_memory(agent, [CITY]),
         save_to_memory_auto_detect_facts(agent),
     ]
-    assert [node.__name__ for node in nodes if inspect.iscoroutinefunction(node)] == [  # type: ignore[attr-defined]
+    assert [node.__name__ for node in nodes if inspect.iscoroutinefunction(node)] == [
         "load_from_memory",
         "load_all_facts_from_memory",
         "save_to_memory",

@@ -23,11 +23,13 @@ import pytest
 
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.packages import QUIET, need_packages_of
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 INSTALLS = re.compile(r"pip install|\.ci/run|benchmarks/(locomo|longmemeval)")
+RUNS_ELSEWHERE = re.compile(r"^from crewai ", re.MULTILINE)
 SHOWN = {"", "text", "json", "toml"}
 OLD_BREWERY = {"quote": "The old brewery seats 120", "message": 1, "value": 120}
 ANSWERS: dict[str, dict[str, Any]] = {
@@ -101,6 +103,8 @@ def test_the_fences_of_a_section_run(section: Section, tmp_path: Path, model: st
     for number, (language, code) in enumerate(_runnable(section)):
         script = tmp_path / f"fence_{number}.{language}"
         script.write_text(code, encoding="utf-8")
+        if language == "python":
+            need_packages_of(script)
         runner = {"python": [sys.executable, "-W", "error"], "bash": ["bash", "-euo", "pipefail"]}[language]
         done = subprocess.run(
             [*runner, str(script)], cwd=work, env=shell, capture_output=True, text=True, timeout=120, check=False
@@ -114,7 +118,7 @@ def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> 
     """What is shown is typed as it is used: a load that may give None is treated as one."""
     for section in SECTIONS:
         for number, (language, code) in enumerate(_runnable(section)):
-            if language == "python":
+            if language == "python" and not RUNS_ELSEWHERE.search(code):
                 name = re.sub(r"\W+", "_", section.title.lower())
                 (tmp_path / f"{name}_{number}.py").write_text(code, encoding="utf-8")
     # A class that is shown without annotations, for brevity, cannot match the contract's type variables.
@@ -155,4 +159,4 @@ def _shell_environment(folder: Path) -> dict[str, str]:
     offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     here = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
     own = {name: value for name, value in os.environ.items() if name != "FACTMEM_MODEL"}
-    return own | offline | here | {"PATH": os.pathsep.join([str(commands), os.environ["PATH"]])}
+    return own | QUIET | offline | here | {"PATH": os.pathsep.join([str(commands), os.environ["PATH"]])}
