@@ -200,7 +200,7 @@ ATTACK = (
 
 def ours(request: dict[str, Any]) -> str:
     """What a request says before the document; how many items an answer may have goes by the document's length."""
-    return re.sub(r'"maxItems\\*": ?\d+', "", json.dumps(request["messages"][:-1]))
+    return re.sub(r'"max(?:Items|Length)\\*": ?\d+', "", json.dumps(request["messages"][:-1]))
 
 
 async def test_an_injected_prompt_stays_data() -> None:
