@@ -199,7 +199,7 @@ ATTACK = (
 
 
 def ours(request: dict[str, Any]) -> str:
-    """What a request says before the document; how many items an answer may have goes by the document's length."""
+    """What a request says before the document; how much an answer may hold goes by the document's length."""
     return re.sub(r'"max(?:Items|Length)\\*": ?\d+', "", json.dumps(request["messages"][:-1]))
 
 
