@@ -175,7 +175,11 @@ async def test_save_defaults_what_is_written_into_a_record_reaches_nobody_else(t
         assert await memory.export(tmp_path / "log.jsonl") == 1
 
 
-@pytest.mark.parametrize("metadata", [{"it": object()}, {"n": float("nan")}, {1: "one"}], ids=str)
+@pytest.mark.parametrize(
+    "metadata",
+    [{"it": object()}, {"n": float("nan")}, {1: "one"}],
+    ids=["an object", "not a number", "a key that is no text"],
+)
 async def test_metadata_dropped_what_is_no_json_is_refused_before_anything_is_kept(metadata: dict[str, Any]) -> None:
     """CrewAI raises the TypeError of its serialiser while saving in the background, and the text is gone."""
     provider = InMemoryProvider()

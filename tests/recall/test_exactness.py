@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 import anyio
@@ -185,8 +184,9 @@ def test_what_a_viewer_cannot_see_changes_nothing(store: list[Said], query: str)
             return
         seen = await (await filled(store)).recall(query, limit=100)
         alone = await (await filled(public)).recall(query, limit=100)
-        assert Counter((key_of(match), match.score) for match in seen) == Counter(
-            (key_of(match), match.score) for match in alone
-        )
+        told, asked = (sorted((key_of(match), match.score) for match in matches) for matches in (seen, alone))
+        assert [key for key, _ in told] == [key for key, _ in asked]
+        # BLAS adds up a row of a larger matrix in another order: the last bits of float32 may differ.
+        assert [score for _, score in told] == pytest.approx([score for _, score in asked], abs=1e-6)
 
     anyio.run(check)

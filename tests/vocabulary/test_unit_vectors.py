@@ -51,7 +51,7 @@ def test_what_came_in_is_not_changed() -> None:
         [[1], [2, 3]],
         [1j, 2],
         np.array([1j, 2]),
-        object(),
+        pytest.param(object(), id="an object"),
     ],
     ids=repr,
 )
