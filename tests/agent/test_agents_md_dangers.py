@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,27 +19,14 @@ from tests.agent.facts_in_file import (
     beside,
     changed,
     edit,
-    knowing,
     mode,
     of,
     put,
     read,
     size,
     without,
-    written,
 )
 from tests.memory.telling import CITY, PETS
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[Memory]:
-    async with knowing() as memory:
-        yield memory
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return written(tmp_path)
 
 
 async def test_writing_never_loses_edits(memory: Memory, file: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,25 +14,12 @@ from tests.agent.facts_in_file import (
     beside,
     changed,
     edit,
-    knowing,
     of,
     put,
     read,
     without,
-    written,
 )
 from tests.memory.telling import CITY, PETS, SEATS
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[Memory]:
-    async with knowing() as memory:
-        yield memory
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return written(tmp_path)
 
 
 async def test_facts_are_written_below_what_stands_there(memory: Memory, file: Path) -> None:
