@@ -169,11 +169,13 @@ def _identified(inputs: dict[str, Any] | None) -> dict[str, Any] | None:
 def _learner(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
     def learn(output: CrewOutput) -> CrewOutput:
         """Hand over what was said, when the kickoff has ended well."""
-        if memory.config.saving.when is SavingTime.AFTER_RUN:
-            kickoff = uuid.uuid4().hex
-            run_of(memory).save_blocking(
-                [said for number, task in enumerate(output.tasks_output) for said in _said(task, f"{kickoff}-{number}")]
-            )
+        kickoff = uuid.uuid4().hex
+        said = [it for number, task in enumerate(output.tasks_output) for it in _said(task, f"{kickoff}-{number}")]
+        try:
+            if memory.config.saving.when is SavingTime.AFTER_RUN:
+                run_of(memory).save_blocking(said)
+        finally:
+            working_for.set(RunIdentity())  # what comes next in this context is nobody's, until somebody says whose
         return output
 
     return learn
