@@ -183,15 +183,15 @@ class _MemoryThread:
 
     def _run(self) -> None:
         try:
-            anyio.run(self._serve)
+            anyio.run(self._serve, self._make())
         except BaseException as error:  # whoever waits for the opening has to hear of it
             if not self._opened.done():
                 self._opened.set_exception(error)
 
-    async def _serve(self) -> None:
+    async def _serve(self, made: Memory) -> None:
         closing = anyio.Event()
         with anyio.CancelScope() as scope:
-            async with self._make() as memory, BlockingPortal() as portal:
+            async with made as memory, BlockingPortal() as portal:
                 self._opened.set_result(_Open(portal, memory, closing, scope))
                 await closing.wait()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from blockbuster import blockbuster_ctx
 
 from factmem import Memory, Message
 from factmem.agent import AgentMemory, AgentMemoryConfig
@@ -126,6 +127,18 @@ async def test_a_cancelled_wait_leaves_it_usable() -> None:
         with anyio.move_on_after(0):
             await agent.load_all_facts_to_agent([ASKED])
         assert "Oslo" in await remembered(agent)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what blocks a loop is only seen in asyncio's
+async def test_no_call_blocks_the_agents_loop(tmp_path: Path) -> None:
+    """Not the opening of the store, nor a load, a save, a tool or the end."""
+    agent = own(f"sqlite-vec:{tmp_path / 'facts.db'}")
+    with blockbuster_ctx("factmem"):
+        assert "Oslo" in await remembered(agent)
+        with agent.run("alice") as run:
+            assert "Oslo" in await run.tools.recall_memory("Oslo")
+            assert await run.tools.save_memory("Alice likes tea.") == "Saved."
+        await agent.aclose()
 
 
 async def test_many_at_once_share_one_thread() -> None:
