@@ -132,11 +132,7 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
 
     async def _words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """What the viewer may see of the words of a conversation that lie where an order says."""
-        return [
-            entry
-            for entry in await self._visible_log()
-            if entry.assertion.keyword == STATEMENT.keyword and _is_of(session, entry, order)
-        ]
+        return await self._visible_log(lambda entry: _is_of(session, entry, order))
 
 
 def _conversation(messages: Sequence[Any]) -> Conversation:
@@ -148,11 +144,15 @@ def _conversation(messages: Sequence[Any]) -> Conversation:
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
     said = entry.assertion
-    first = said.details.evidence[:1]
+    evidence = said.details.evidence
+    # What tells most entries apart comes first: every one that was ever recorded is looked at.
     return (
-        said.place.key == order.place.key
+        bool(evidence)
+        and evidence[0].conversation_id == session.id
+        and said.keyword == STATEMENT.keyword
+        and evidence[0].quote == said.data
         and said.details.owner == order.given.owner
-        and any(item.conversation_id == session.id and item.quote == said.data for item in first)
+        and said.place.key == order.place.key
         and (session.since is None or said.timestamp >= session.since)
         and (session.until is None or said.timestamp < session.until)
     )

@@ -113,11 +113,11 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         """Read all events that wait in this viewer's streams, whatever their triggers say, and wait for it."""
         self._worker.check_running()
         ids = {unit.errand.id for unit in await self._streams()}
-        for id in ids:
-            for handover in self._worker.reading(id):
-                await handover.wait()
         for handover in (await self._read_streams(ids, flush=True)).values():
             await handover.wait()
+        for id in ids:  # what somebody else has begun to read meanwhile, such as who resumes at the opening
+            for handover in self._worker.reading(id):
+                await handover.wait()
 
     async def resume(self) -> Handover:
         """Read in the background what an earlier process, of any owner, left unread. Done by itself at opening.
@@ -162,8 +162,8 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
     async def _events(self, ids: Collection[str]) -> dict[str, tuple[Recorded, ...]]:
         """Every event that was ever handed in to streams, in order, by the streams' ids."""
         events: dict[str, list[Recorded]] = {id: [] for id in ids}
-        for entry in await self._visible_log():
-            if (id := errand_id(entry)) in ids and id is not None:
+        for entry in await self._visible_log(lambda entry: errand_id(entry) in events):
+            if (id := errand_id(entry)) is not None:
                 events[id].append(entry)
         return {id: in_order(entries) for id, entries in events.items()}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 
+from anyio import to_thread
+
 from factmem.abc import StateRequest
 from factmem.fold import never_let_in, states_of
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
@@ -42,9 +44,14 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
             return result if isinstance(result, Remembered) else await self._give_up(unit, result)
 
     async def _waiting(self, state: AssertionState) -> list[Unit]:
-        log = await self._mirror.log()
-        recorded = [entry for entry in log if isinstance(entry, Recorded)]
-        units = units_in(recorded, states_of(log), self._reading.concepts, state=state)
+        log, concepts = await self._mirror.log(), self._reading.concepts
+
+        def select() -> list[Unit]:
+            errands = [entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.errand is not None]
+            recorded = [entry for entry in errands if isinstance(entry, Recorded)]
+            return units_in(recorded, states_of(errands), concepts, state=state)
+
+        units = await to_thread.run_sync(select)
         return [unit for unit in units if self._reading.reaches(unit.place.scope)]
 
     async def _kept_apart(self) -> list[tuple[Recorded, AssertionState]]:

@@ -6,10 +6,11 @@ import abc
 import datetime as dt
 import enum
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
+from anyio import to_thread
 
 from factmem.abc import (
     AgentMemoryProvider,
@@ -261,7 +262,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
     async def _entries_in(self, wanted: Collection[AssertionState]) -> list[Recorded]:
         """What the viewer may see of the log that is in one of some states."""
         log = await self._visible_log()
-        states = states_of(await self._mirror.log())
+        states = await to_thread.run_sync(states_of, await self._mirror.log())
         return [entry for entry in log if states.get(entry.id) in wanted]
 
     def _history(self) -> KeepsHistory:
@@ -270,17 +271,21 @@ class MemoryWriter(MemoryReader, abc.ABC):
             raise CapabilityError(f"{name} has the four verbs only: it keeps no evidence, states or history")
         return self._writing.provider
 
-    async def _visible_log(self) -> list[Recorded]:
-        return [
-            entry
-            for entry in await self._mirror.log()
-            if isinstance(entry, Recorded) and self._reading.sees(entry.assertion)
-        ]
+    async def _visible_log(self, wanted: Callable[[Recorded], bool] = lambda entry: True) -> list[Recorded]:
+        """What the viewer may see of what was recorded; with a test, only of what passes that."""
+        log, sees = await self._mirror.log(), self._reading.sees
+
+        def select() -> list[Recorded]:
+            recorded = (entry for entry in log if isinstance(entry, Recorded))
+            return [entry for entry in recorded if wanted(entry) and sees(entry.assertion)]
+
+        return await to_thread.run_sync(select)
 
     async def _seen_log(self) -> list[LogEntry]:
         """The log without what others keep to themselves or lies out of view; changes of state name no owner."""
-        return [
-            entry
-            for entry in await self._mirror.log()
-            if not isinstance(entry, Recorded) or self._reading.sees(entry.assertion)
-        ]
+        log, sees = await self._mirror.log(), self._reading.sees
+
+        def select() -> list[LogEntry]:
+            return [entry for entry in log if not isinstance(entry, Recorded) or sees(entry.assertion)]
+
+        return await to_thread.run_sync(select)
