@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -16,9 +16,6 @@ from factmem.memory import Memory
 from factmem.providers import NoMemory
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject
-
-if TYPE_CHECKING:
-    from typing import TypeAlias
 
 __all__ = ["USER", "AgentMemoryConfig", "Store"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["MemoryRun"]
 
 _log = logging.getLogger("factmem")
+
+_LONGEST_QUERY: Final = 4_000
+"""In characters; what the user said last is at the end."""
 
 
 @attrs.frozen(kw_only=True)
@@ -253,10 +256,6 @@ def _query(history: Sequence[Message], count: int) -> str:
     """What the user's latest messages say, the last one last; what is very long is cut at its beginning."""
     said = [message.content for message in history if message.role == "user" and message.content.strip()]
     return "\n".join(said[-count:])[-_LONGEST_QUERY:].strip()
-
-
-_LONGEST_QUERY = 4_000
-"""In characters; what the user said last is at the end."""
 
 
 def _stands_in(said: Collection[tuple[str | None, str | None]], record: FactRecord[Any]) -> bool:

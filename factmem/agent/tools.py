@@ -11,7 +11,7 @@ from factmem.abc import Message
 from factmem.agent.rendering import rendered
 from factmem.errors import InvalidDataError, ReadOnlyError, RecordNotFoundError
 from factmem.memory import Memory, Remembered
-from factmem.records import AssertionState, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord
 
 if TYPE_CHECKING:
     from factmem.agent.run import MemoryRun
@@ -22,13 +22,6 @@ TOOL_NAMES: Final = ("recall_memory", "save_memory", "forget_memory")
 """The names of the tools."""
 
 _MOST: Final = 50
-_ROLES: Final = {
-    Origin.USER: "user",
-    Origin.ASSISTANT: "assistant",
-    Origin.TOOL: "tool",
-    Origin.DOCUMENT: "document",
-    Origin.UNKNOWN: "unknown",
-}
 
 
 @attrs.frozen
@@ -98,7 +91,7 @@ class MemoryTools:
         if not text.strip():
             raise InvalidDataError("the text is blank: say what to remember")
         return await run.view(memory).remember(
-            Message(content=text, role=_ROLES[saving.tool_origin], name=run.config.agent_name),
+            Message(content=text, role=saving.tool_origin.value, name=run.config.agent_name),
             subject=run.user,
             scope=run.config.home,
             private=saving.private,
