@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
 import pytest
+
+Promise: TypeAlias = Callable[[str, str], None]
+"""Called with a promise, as `benchmarks/trust.py` lists it, and the figure by which it was kept."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--big", action="store_true", help="run the heavy checks with their big numbers")
+    parser.addoption("--promises", type=Path, help="append the figures by which promises were kept to this file")
     parser.addoption("--local-model", action="store_true", help="ask a real small model that runs on this machine")
 
 
@@ -23,6 +32,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def big(request: pytest.FixtureRequest) -> bool:
     """Whether to run the same check with its big number."""
     return bool(request.config.getoption("--big"))
+
+
+@pytest.fixture
+def promise(request: pytest.FixtureRequest) -> Promise:
+    """Keep the figure of a promise, for whoever asked with ``--promises``; to be called once it is kept."""
+    kept: Path | None = request.config.getoption("--promises")
+
+    def keep(name: str, figure: str) -> None:
+        if kept is not None:
+            line = json.dumps({"promise": name, "figure": figure, "test": request.node.nodeid})
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    return keep
 
 
 @pytest.fixture(params=["asyncio", "trio"])
