@@ -27,7 +27,13 @@
         ├── UnknownProviderError           no provider goes by this name or address
         ├── ProviderClosedError            used after `aclose()`
         ├── StoreUnavailableError          I/O failed, disk full, store locked; nothing was written
+        ├── KeyUnavailableError            the key could not be had: no such variable, a service that fails
+        ├── WrongKeyError                  the key is sound and does not open this store
         ├── CorruptStoreError              the store is damaged; it is never written to in this state
+        │   ├── TamperedStoreError         sealed bytes were changed, or sealed by someone without the key
+        │   ├── MisplacedDataError         genuine bytes that belong to another place (swapped files)
+        │   ├── RolledBackStoreError       something is missing, cut short or older than the store's manifest
+        │   └── DowngradedStoreError       in a weaker form than was asked for: not encrypted, a cheap key
         └── EmbedderMismatchError          the store's vectors come from another embedder
 
 No message here ever holds a fact's value or the text of a conversation.
@@ -43,6 +49,7 @@ __all__ = [
     "ConceptConflictError",
     "ConversationFormatError",
     "CorruptStoreError",
+    "DowngradedStoreError",
     "EmbedderError",
     "EmbedderMismatchError",
     "FactMemError",
@@ -50,7 +57,9 @@ __all__ = [
     "InvalidDataError",
     "InvalidNameError",
     "InvalidVectorError",
+    "KeyUnavailableError",
     "MemoryFileError",
+    "MisplacedDataError",
     "MissingPackageError",
     "ModelAnswerError",
     "ModelError",
@@ -62,9 +71,12 @@ __all__ = [
     "ProviderError",
     "ReadOnlyError",
     "RecordNotFoundError",
+    "RolledBackStoreError",
     "StateConflictError",
     "StoreUnavailableError",
+    "TamperedStoreError",
     "UnknownProviderError",
+    "WrongKeyError",
 ]
 
 
@@ -214,6 +226,30 @@ class StoreUnavailableError(ProviderError):
 
 class CorruptStoreError(ProviderError):
     """Raised when a store is damaged. A damaged store is never overwritten by a later save."""
+
+
+class TamperedStoreError(CorruptStoreError):
+    """Raised when sealed bytes were changed, or were sealed by someone who has not the key."""
+
+
+class MisplacedDataError(CorruptStoreError):
+    """Raised when what is found is sound and belongs to another place, as when two files were swapped."""
+
+
+class RolledBackStoreError(CorruptStoreError):
+    """Raised when a part of a store is missing, cut short, or older than the store's own manifest says."""
+
+
+class DowngradedStoreError(CorruptStoreError):
+    """Raised when a store is in a weaker form than was asked for: not encrypted, or its key made too cheaply."""
+
+
+class KeyUnavailableError(ProviderError):
+    """Raised when the key of a store could not be had. Nothing was read or written."""
+
+
+class WrongKeyError(ProviderError):
+    """Raised when a key does not open a store. Nothing was changed."""
 
 
 class EmbedderMismatchError(ProviderError):

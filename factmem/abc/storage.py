@@ -65,7 +65,8 @@ class Storage(Protocol):
 
     A frame is whole or not there. What a kill or a power cut left of an unfinished append at the end of
     a log is passed over by readers and dropped by the next append; damage anywhere else is
-    `CorruptStoreError`, and the log is not written while it lasts. The name of a log is the
+    `CorruptStoreError`, and the log is not written while it lasts. A storage may keep what is appended
+    out of sight until `seal`, so that several logs change at once. The name of a log is the
     context that a ciphering storage binds its frames to. A payload holds no line feed and no NUL.
 
     Several processes may use one storage: writers hold `lock`, readers need not. Every method but
@@ -111,12 +112,25 @@ class Storage(Protocol):
         """
         ...
 
+    def seal(self) -> None:
+        """Let everything appended under this lock count; what was not sealed when the lock goes may never. Needs `lock`.
+
+        Raises:
+            StoreUnavailableError: it could not be written; nothing of it counts, or nobody knows.
+        """
+        ...
+
     def settle(self, log: LogName, upto: Position) -> None:
         """Make what was read durable, in case that its writer died before it could. Needs `lock`."""
         ...
 
-    def scan(self, log: LogName, since: Position | None = None) -> Scan:
+    def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
         """Return the whole frames behind a position; nothing if there is no such log.
+
+        Args:
+            log: which.
+            since: where an earlier scan ended, or None for all.
+            limit: how many frames at the most, counted from where this scan begins.
 
         A reader without the lock may see what is being written. It takes the lock and looks again
         before it believes in damage.
@@ -136,7 +150,7 @@ class Storage(Protocol):
         ...
 
     def replace(self, log: LogName, payloads: Sequence[bytes], *, durable: bool = True) -> None:
-        """Replace a log's frames atomically; no payloads removes the log. Needs `lock`."""
+        """Replace a log's frames atomically and at once; no payloads removes the log. Needs `lock`."""
         ...
 
     def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:

@@ -60,8 +60,8 @@ def framed(payload: bytes) -> bytes:
     return b"%08x %b\n" % (zlib.crc32(payload), payload)
 
 
-def parse(data: bytes) -> Parsed:
-    """Read frames up to the end or to what was never acknowledged.
+def parse(data: bytes, *, limit: int | None = None) -> Parsed:
+    """Read frames up to a number of them, to the end or to what was never acknowledged.
 
     Raises:
         DamagedFrameError: an acknowledged frame was changed.
@@ -69,7 +69,7 @@ def parse(data: bytes) -> Parsed:
     *lines, tail = data.split(b"\n")
     payloads: list[bytes] = []
     start = end = 0
-    for line in lines:
+    for line in lines[:limit]:
         payload = _payload(line)
         if payload is None:
             if end + len(line) + 1 == len(data) and _UNWRITTEN.search(line):
@@ -78,7 +78,7 @@ def parse(data: bytes) -> Parsed:
         payloads.append(payload)
         start, end = end, end + len(line) + 1
     else:
-        if tail and tail[-1] != 0 and _payload(tail[:-1]) is not None:
+        if len(payloads) != limit and tail and tail[-1] != 0 and _payload(tail[:-1]) is not None:
             raise DamagedFrameError(end)
     return Parsed(payloads=tuple(payloads), start=start, end=end)
 

@@ -83,6 +83,7 @@ class Ledger:
                     self._mirrors.distrust(log)
         if identity is not None:
             self._write_vectors(plan, identity, failed)
+        self._seal(plan, failed)
         if plan.seq > last:
             self._counter.commit()
         for request in requests:
@@ -100,6 +101,14 @@ class Ledger:
                 failed[log] = error
             else:
                 del failed[log]
+
+    def _seal(self, plan: Plan, failed: dict[LogName, FactMemError]) -> None:
+        if not plan.logs.keys() - failed.keys():
+            return
+        try:
+            self._storage.seal()
+        except FactMemError as error:
+            failed.update((log, error) for log in plan.logs if log not in failed)
 
     def _write_vectors(self, plan: Plan, identity: EmbedderIdentity, failed: Mapping[LogName, FactMemError]) -> None:
         with self._guard, contextlib.suppress(StoreUnavailableError):  # the facts are safe; vectors can be made again
@@ -197,6 +206,7 @@ class Ledger:
             for log, mirror in self._mirrors.of_folder():
                 if here := {seq: vector for seq, vector in checked.items() if mirror.holds(seq)}:
                     self._sidecars.append(log, here, identity)
+            self._storage.seal()
 
     def vectors(self, tenant: str | None, since: int) -> tuple[list[int], NDArray[np.float32]]:
         """See `factmem.abc.KeepsVectors.vectors`."""
@@ -244,6 +254,7 @@ class Ledger:
         self._counter.reserve(seq + len(gone))
         position = self._mirrors.caught_up(erased_log(tenant)).position
         self._storage.append(erased_log(tenant), payload_of(tombstones), position)
+        self._storage.seal()
 
     def _rewrite(self, log: LogName, mirror: Mirror, hidden: set[str]) -> None:
         kept = [entry for entry in mirror.entries if assertion_id(entry) not in hidden]

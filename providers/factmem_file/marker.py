@@ -6,28 +6,33 @@ import json
 from pathlib import Path
 from typing import Final
 
-from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
+from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, StoreUnavailableError
 
-__all__ = ["LOCK_NAME", "MARKER_NAME", "STORE_FORMAT", "check_marker", "is_vacant", "marker"]
+__all__ = ["LOCK_NAME", "MARKER_NAME", "PLAIN", "STORE_FORMAT", "check_marker", "is_vacant", "marker"]
 
 STORE_FORMAT: Final = 1
 """The format of the stores that this factmem writes, and the newest it reads."""
+
+PLAIN: Final = "factmem"
+"""What the marker calls a store of plain files."""
 
 MARKER_NAME: Final = "factmem.json"
 LOCK_NAME: Final = ".lock"
 _BEFORE_THE_MARKER: Final = frozenset({LOCK_NAME, f"{MARKER_NAME}.tmp"})
 
 
-def marker() -> bytes:
-    """Return what the marker of a new store holds."""
-    return json.dumps({"format": STORE_FORMAT, "store": "factmem"}).encode() + b"\n"
+def marker(form: str = PLAIN) -> bytes:
+    """Return what the marker of a new store of some form holds."""
+    return json.dumps({"format": STORE_FORMAT, "store": form}).encode() + b"\n"
 
 
-def check_marker(content: bytes, root: Path) -> None:
+def check_marker(content: bytes, root: Path, form: str = PLAIN) -> None:
     """Raise unless this factmem can use the store.
 
     Raises:
         NewerVersionError: a newer factmem wrote it.
+        DowngradedStoreError: it holds plain files, and another form was asked for.
+        StoreUnavailableError: it is of another form than plain files.
         CorruptStoreError: the marker is damaged.
     """
     try:
@@ -35,15 +40,25 @@ def check_marker(content: bytes, root: Path) -> None:
     except (ValueError, RecursionError):
         document = None
     match document:
-        case {"format": int() as version, "store": "factmem"} if version > STORE_FORMAT:
+        case {"format": int() as version, "store": str()} if version > STORE_FORMAT:
             raise NewerVersionError(
                 f"the store at {root} is of format {version}, newer than {STORE_FORMAT}: upgrade factmem to use it"
             )
-        case {"format": 1, "store": "factmem"}:
+        case {"format": 1, "store": str() as found} if found == form:
             return
+        case {"format": 1, "store": "factmem"}:
+            raise DowngradedStoreError(
+                f"the store at {root} is of plain files, and {form} was asked for: open it with file:, "
+                "or export it and import it into a new store"
+            )
+        case {"format": 1, "store": str() as found} if found.startswith(f"{PLAIN}-"):
+            raise StoreUnavailableError(
+                f"the store at {root} is {found}, and {form} was asked for: "
+                f"open it with {found.removeprefix(f'{PLAIN}-')}:"
+            )
         case _:
             raise CorruptStoreError(
-                f"{MARKER_NAME} in {root} is damaged: restore it, or write {marker().decode().strip()} into it"
+                f"{MARKER_NAME} in {root} is damaged: restore it, or write {marker(form).decode().strip()} into it"
             )
 
 

@@ -21,10 +21,9 @@ from typing import Final
 
 from factmem.abc import LogName
 
-__all__ = ["SUFFIXES", "encoded", "file_path", "folder_path"]
+__all__ = ["encoded", "file_path", "folder_path", "suffix"]
 
-SUFFIXES: Final = {"facts": ".jsonl", "erased": ".erased", "vectors": ".vectors"}
-"""How the file names of the kinds of log end."""
+_READABLE: Final = "facts"
 
 _PLAIN: Final = re.compile(r"[a-z0-9_][a-z0-9_-]{0,39}")
 _DEVICES: Final = frozenset(["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))])
@@ -42,6 +41,11 @@ def encoded(name: str) -> str:
     return f"{_slug(name)}~{_hash(name)}"
 
 
+def suffix(kind: str) -> str:
+    """Return how the names of files of a kind of log end."""
+    return ".jsonl" if kind == _READABLE else f".{kind}"
+
+
 def folder_path(folder: Sequence[str]) -> tuple[str, ...]:
     """Return the folders of a path, at most some 150 characters in all."""
     parts = tuple(map(encoded, folder))
@@ -56,7 +60,7 @@ def folder_path(folder: Sequence[str]) -> tuple[str, ...]:
 
 def file_path(log: LogName) -> tuple[str, ...]:
     """Return the path of a log's file below the root."""
-    return (*folder_path(log.folder), "@".join(map(encoded, log.name)) + SUFFIXES[log.kind])
+    return (*folder_path(log.folder), "@".join(map(encoded, log.name)) + suffix(log.kind))
 
 
 def _slug(name: str) -> str:

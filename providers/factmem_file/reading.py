@@ -12,9 +12,9 @@ from typing import Final
 import attrs
 
 from factmem.abc import LogName, Position, Scan
-from factmem.errors import CorruptStoreError, NewerVersionError
+from factmem.errors import CorruptStoreError, MisplacedDataError, NewerVersionError
 from factmem_file.frames import CRC_LENGTH, DamagedFrameError, Parsed, parse
-from factmem_file.names import SUFFIXES, file_path
+from factmem_file.names import file_path
 
 __all__ = ["START", "LogFile", "new_header"]
 
@@ -43,14 +43,14 @@ class LogFile:
     path: Path
     shown: str
 
-    def scan(self, log: LogName, since: Position) -> Scan:
+    def scan(self, log: LogName, since: Position, limit: int | None) -> Scan:
         """Return the frames behind a position, or all of them if what was read is no more."""
         if _stamp(self.path.stat()) == since.stamp:
             return Scan(payloads=(), position=since, fresh=False)
         with self.path.open("rb") as file:
-            return self._resumed(file, log, since) or self._afresh(file, log)
+            return self._resumed(file, log, since, limit) or self._afresh(file, log, limit)
 
-    def _resumed(self, file: BufferedReader, log: LogName, since: Position) -> Scan | None:
+    def _resumed(self, file: BufferedReader, log: LogName, since: Position, limit: int | None) -> Scan | None:
         size = os.fstat(file.fileno()).st_size
         # A file that changed and did not grow was changed in place.
         if not since.end or size <= since.end or self._generation(file.readline(), log) != since.generation:
@@ -59,14 +59,14 @@ class LogFile:
         data = file.read()
         if not data.startswith(since.mark):
             return None
-        parsed = self._parsed(data, since.start)
+        parsed = self._parsed(data, since.start, limit)
         position = _position(parsed, data, since.generation, file, offset=since.start)
         return Scan(payloads=parsed.payloads[1:], position=position, fresh=False)
 
-    def _afresh(self, file: BufferedReader, log: LogName) -> Scan:
+    def _afresh(self, file: BufferedReader, log: LogName, limit: int | None) -> Scan:
         file.seek(0)
         data = file.read()
-        parsed = self._parsed(data)
+        parsed = self._parsed(data, limit=limit)
         if not parsed.payloads:
             return Scan(payloads=(), position=START, fresh=True)
         generation = self._checked_header(parsed.payloads[0], log)
@@ -96,7 +96,7 @@ class LogFile:
         if not payloads:
             return None
         log, _ = self._header(payloads[0])
-        if log.kind not in SUFFIXES or root.joinpath(*file_path(log)) != self.path:
+        if root.joinpath(*file_path(log)) != self.path:
             raise self._misplaced()
         return log
 
@@ -123,12 +123,13 @@ class LogFile:
             case _:
                 raise CorruptStoreError(f"{self.shown} does not begin with a header: restore it from a backup")
 
-    def _misplaced(self) -> CorruptStoreError:
-        return CorruptStoreError(f"{self.shown} holds another log than its path says: move it back")
+    def _misplaced(self) -> MisplacedDataError:
+        return MisplacedDataError(f"{self.shown} holds another log than its path says: move it back")
 
-    def _parsed(self, data: bytes, offset: int = 0) -> Parsed:
+    def _parsed(self, data: bytes, offset: int = 0, limit: int | None = None) -> Parsed:
         try:
-            return parse(data)
+            # One frame more is the header, or the one that was read last.
+            return parse(data, limit=None if limit is None else limit + 1)
         except DamagedFrameError as error:
             raise CorruptStoreError(
                 f"{self.shown} is damaged at byte {offset + error.start}, and is not written to in this state: "

@@ -15,8 +15,8 @@ from factmem.abc import LogName, Position, Scan
 from factmem.errors import CorruptStoreError, StoreUnavailableError
 from factmem_file.durable import FlushError, make_folders, replace_file, sync_file, sync_folder, write_all
 from factmem_file.frames import DamagedFrameError, framed, parse
-from factmem_file.marker import LOCK_NAME, MARKER_NAME, check_marker, is_vacant, marker
-from factmem_file.names import SUFFIXES, file_path, folder_path
+from factmem_file.marker import LOCK_NAME, MARKER_NAME, PLAIN, check_marker, is_vacant, marker
+from factmem_file.names import file_path, folder_path, suffix
 from factmem_file.reading import START, LogFile, new_header
 
 __all__ = ["LocalStorage"]
@@ -32,10 +32,12 @@ class LocalStorage:
 
     Args:
         root: the folder; the first write makes it.
+        form: what its marker says it is a store of, so that nobody takes it for another one.
     """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, form: str = PLAIN) -> None:
         self._root = Path(root).absolute()
+        self._form = form
         self._found = False
         self._distrusted = False
         self._durable: dict[Path, int] = {}
@@ -66,7 +68,7 @@ class LocalStorage:
         try:
             with self._own_errors("written"):
                 if not self._look():
-                    replace_file(self._root / MARKER_NAME, marker())
+                    replace_file(self._root / MARKER_NAME, marker(self._form))
             self._found = True
             yield
         finally:
@@ -76,7 +78,7 @@ class LocalStorage:
         """Whether there is a store; raise if there is something else."""
         while True:
             try:
-                check_marker((self._root / MARKER_NAME).read_bytes(), self._root)
+                check_marker((self._root / MARKER_NAME).read_bytes(), self._root, self._form)
             except FileNotFoundError:
                 if is_vacant(self._root):
                     return False
@@ -118,6 +120,9 @@ class LocalStorage:
         except OSError:
             self._distrusted = True
 
+    def seal(self) -> None:
+        """See `factmem.abc.Storage.seal`: here each append counts at once."""
+
     def settle(self, log: LogName, upto: Position) -> None:
         """See `factmem.abc.Storage.settle`."""
         self._refuse_distrusted()
@@ -138,11 +143,11 @@ class LocalStorage:
             if folder == self._root:
                 break
 
-    def scan(self, log: LogName, since: Position | None = None) -> Scan:
+    def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
         """See `factmem.abc.Storage.scan`."""
         with self._own_errors("read"):
             try:
-                return self._file(self._path(log)).scan(log, since or START)
+                return self._file(self._path(log)).scan(log, since or START, limit)
             except FileNotFoundError:
                 return Scan(payloads=(), position=START, fresh=True)
 
@@ -184,7 +189,7 @@ class LocalStorage:
         """See `factmem.abc.Storage.logs`."""
         top = self._root.joinpath(*folder_path(folder[:1]))
         with self._own_errors("read"):
-            found = [self._name_of(path) for path in _log_files(top, {SUFFIXES[kind] for kind in kinds})]
+            found = [self._name_of(path) for path in _log_files(top, set(map(suffix, kinds)))]
         return [log for log in found if log is not None and log.folder[: len(folder)] == tuple(folder)]
 
     def _name_of(self, path: Path) -> LogName | None:

@@ -1,0 +1,47 @@
+"""Recipes above the primitives of `cryptography`: sealing, keys and where they come from, a store's key file.
+
+Nothing here touches a disk. `factmem_encrypted` builds a store of it.
+"""
+
+from __future__ import annotations
+
+from factmem.crypto.key_file import KEY_FILE_VERSION, Root, Roots, locked_roots, unlocked_roots
+from factmem.crypto.keys import (
+    CalledKey,
+    EnvironmentKey,
+    EnvironmentPassphrase,
+    Keyring,
+    KeySource,
+    OsKeyringKey,
+    Passphrase,
+    SecretKey,
+    keyring_of,
+)
+from factmem.crypto.recipes import AS_IT_IS, Argon2id, Recipe
+from factmem.crypto.sealing import KEY_BYTES, SEAL_BYTES, Context, SealBrokenError, seal, unseal
+
+__all__ = [
+    "AS_IT_IS",
+    "KEY_BYTES",
+    "KEY_FILE_VERSION",
+    "SEAL_BYTES",
+    "Argon2id",
+    "CalledKey",
+    "Context",
+    "EnvironmentKey",
+    "EnvironmentPassphrase",
+    "KeySource",
+    "Keyring",
+    "OsKeyringKey",
+    "Passphrase",
+    "Recipe",
+    "Root",
+    "Roots",
+    "SealBrokenError",
+    "SecretKey",
+    "keyring_of",
+    "locked_roots",
+    "seal",
+    "unlocked_roots",
+    "unseal",
+]

@@ -1,0 +1,201 @@
+"""The document that holds a store's root keys, wrapped with what a person or a service gives.
+
+Everything else is sealed with the roots or with keys that these wrap. Every rotation begins an *epoch* with
+a root of its own; while it lasts, the store has two.
+
+::
+
+    {"factmem": "keys", "version": 1, "suite": "cobblestone-256", "store": "<id>",
+     "slots": [{"id": "default", "recipe": {"kdf": "none"}, "check": "<base64>", "roots": "<base64>"}]}
+
+A slot's ``check`` is derived from the wrapping key by HKDF-SHA-512 and tells a wrong key from a damaged slot.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+import secrets
+from typing import Any, Final
+
+import attrs
+
+from factmem.crypto.keys import Keyring
+from factmem.crypto.recipes import Recipe, recipe_from, recipe_to
+from factmem.crypto.sealing import KEY_BYTES, Context, SealBrokenError, seal, unseal
+from factmem.errors import (
+    CorruptStoreError,
+    DowngradedStoreError,
+    NewerVersionError,
+    TamperedStoreError,
+    WrongKeyError,
+)
+
+__all__ = ["KEY_FILE_VERSION", "Root", "Roots", "locked_roots", "unlocked_roots"]
+
+KEY_FILE_VERSION: Final = 1
+_SUITE: Final = "cobblestone-256"
+_CHECK_BYTES: Final = 16
+
+
+@attrs.frozen(repr=False)
+class Root:
+    """The root key of one epoch.
+
+    Attributes:
+        epoch: its number, from 1.
+        key: of `KEY_BYTES` random bytes.
+    """
+
+    epoch: int
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Root({self.epoch}, ...)"
+
+
+@attrs.frozen
+class Roots:
+    """The roots of a store; never empty.
+
+    Attributes:
+        store: the store's id, random, part of every context.
+        of_epochs: the newest last; more than one while the keys are rotated.
+    """
+
+    store: str
+    of_epochs: tuple[Root, ...]
+
+    @classmethod
+    def new(cls) -> Roots:
+        """Make those of a new store."""
+        return cls(secrets.token_hex(16), (Root(1, secrets.token_bytes(KEY_BYTES)),))
+
+    @property
+    def current(self) -> Root:
+        """The root that everything new is sealed with."""
+        return self.of_epochs[-1]
+
+    def of(self, epoch: int) -> bytes | None:
+        """Return the key of an epoch, or None."""
+        return next((root.key for root in self.of_epochs if root.epoch == epoch), None)
+
+    def begin_epoch(self) -> Roots:
+        """Return the roots with a new one."""
+        fresh = Root(self.current.epoch + 1, secrets.token_bytes(KEY_BYTES))
+        return attrs.evolve(self, of_epochs=(*self.of_epochs, fresh))
+
+    def end_epochs(self) -> Roots:
+        """Return the roots without the old ones."""
+        return attrs.evolve(self, of_epochs=(self.current,))
+
+
+def locked_roots(roots: Roots, keyring: Keyring) -> bytes:
+    """Return the document that holds roots for the keyring's current key, and for no other.
+
+    Raises:
+        KeyUnavailableError: the key cannot be had.
+    """
+    source = keyring.sources[keyring.current]
+    recipe = source.recipe()
+    key = source.wrapping_key(recipe)
+    if key is None:
+        raise TypeError("a key source does not make keys by its own recipe")
+    content = [[root.epoch, base64.b64encode(root.key).decode()] for root in roots.of_epochs]
+    context = _context(roots.store, keyring.current, recipe)
+    slot = {
+        "id": keyring.current,
+        "recipe": recipe_to(recipe),
+        "check": base64.b64encode(_check(key, context)).decode(),
+        "roots": base64.b64encode(seal(key, json.dumps(content).encode(), context)).decode(),
+    }
+    document = {"factmem": "keys", "version": KEY_FILE_VERSION, "suite": _SUITE, "store": roots.store, "slots": [slot]}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def unlocked_roots(document: bytes, keyring: Keyring) -> Roots:
+    """Open a store's roots with whichever key of a keyring fits.
+
+    Raises:
+        WrongKeyError: none does.
+        KeyUnavailableError: the key that should fit cannot be had.
+        NewerVersionError: a newer factmem wrote the document.
+        DowngradedStoreError: the document names a construction or a cost that factmem never uses.
+        TamperedStoreError: the key fits and what it should open was changed.
+        CorruptStoreError: the document cannot be read.
+    """
+    store, slots = _read(document)
+    for id, recipe, check, sealed in slots:
+        source = keyring.sources.get(id)
+        key = source.wrapping_key(recipe) if source is not None else None
+        context = _context(store, id, recipe)
+        if key is not None and hmac.compare_digest(_check(key, context), check):
+            return Roots(store, _opened(key, sealed, context))
+    raise WrongKeyError(
+        f"no key given opens this store: it was made with {_named(id for id, *_ in slots)}, "
+        f"and the keys given are {_named(keyring.sources)}. Nothing was changed"
+    )
+
+
+def _opened(key: bytes, sealed: bytes, context: Context) -> tuple[Root, ...]:
+    try:
+        content = json.loads(unseal(key, sealed, context))
+    except SealBrokenError:
+        raise TamperedStoreError("the keys of this store were changed: restore its key file from a backup") from None
+    return tuple(Root(epoch, base64.b64decode(text)) for epoch, text in content)
+
+
+def _read(document: bytes) -> tuple[str, list[tuple[str, Recipe, bytes, bytes]]]:
+    try:
+        match json.loads(document):
+            case {"factmem": "keys", "version": int() as version} if version > KEY_FILE_VERSION:
+                raise NewerVersionError("the keys of this store were written by a newer factmem: upgrade factmem")
+            case {
+                "factmem": "keys",
+                "version": 1,
+                "suite": "cobblestone-256",
+                "store": str() as store,
+                "slots": [*all],
+            }:
+                return store, list(map(_slot, all))
+            case {"factmem": "keys", "version": int(), "suite": str(), "store": str(), "slots": [*_]}:
+                raise DowngradedStoreError(
+                    "the keys of this store name a construction that factmem never uses: its header was changed"
+                )
+    except (NewerVersionError, CorruptStoreError):
+        raise
+    except (ValueError, RecursionError):
+        pass
+    raise _unreadable()
+
+
+def _slot(document: Any) -> tuple[str, Recipe, bytes, bytes]:
+    match document:
+        case {"id": str() as id, "recipe": dict() as recipe, "check": str() as check, "roots": str() as roots}:
+            try:
+                return id, recipe_from(recipe), base64.b64decode(check, validate=True), base64.b64decode(roots)
+            except binascii.Error:
+                pass
+    raise _unreadable()
+
+
+def _check(key: bytes, context: Context) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA512
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+    info = json.dumps(["factmem", "check", *context]).encode()
+    return HKDFExpand(algorithm=SHA512(), length=_CHECK_BYTES, info=info).derive(key)
+
+
+def _context(store: str, slot: str, recipe: Recipe) -> Context:
+    return ("roots", KEY_FILE_VERSION, _SUITE, store, slot, json.dumps(recipe_to(recipe), sort_keys=True))
+
+
+def _named(ids: Any) -> str:
+    return ", ".join(map(repr, ids)) or "none"
+
+
+def _unreadable() -> CorruptStoreError:
+    return CorruptStoreError("the keys of this store cannot be read: restore its key file from a backup")

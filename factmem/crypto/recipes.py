@@ -1,0 +1,126 @@
+"""How a wrapping key is made of what a person or a service gives."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from factmem.crypto.sealing import KEY_BYTES
+from factmem.errors import CorruptStoreError, DowngradedStoreError, InvalidDataError
+
+__all__ = ["AS_IT_IS", "Argon2id", "Recipe", "recipe_from", "recipe_to"]
+
+SALT_BYTES: Final = 16
+_WEAKEST_KIB: Final = 19 * 1024
+_WEAKEST_PASSES: Final = 2
+_MOST_KIB: Final = 1024 * 1024
+_MOST_PASSES: Final = 64
+_MOST_LANES: Final = 16
+
+
+@attrs.frozen(kw_only=True)
+class Argon2id:
+    """A passphrase is stretched by argon2id (RFC 9106), so that each guess costs time and memory.
+
+    The defaults are RFC 9106's second recommendation: about half a second and 64 MiB. Less than 19 MiB and two
+    passes (the least that OWASP recommends) is refused, and so is more than 1 GiB, 64 passes or 16 lanes:
+    whoever can write a store's header must not be able to make it cheap to guess, or to exhaust the reader.
+
+    Attributes:
+        memory_kib: memory, in KiB.
+        passes: over the memory.
+        lanes: that can run side by side.
+    """
+
+    memory_kib: int = 64 * 1024
+    passes: int = 3
+    lanes: int = 4
+
+    def __attrs_post_init__(self) -> None:
+        if not all(type(number) is int for number in attrs.astuple(self)):
+            raise InvalidDataError("argon2id takes whole numbers of KiB, passes and lanes")
+        if self.weak or not (
+            self.memory_kib <= _MOST_KIB and self.passes <= _MOST_PASSES and 1 <= self.lanes <= _MOST_LANES
+        ):
+            raise InvalidDataError(
+                f"argon2id takes {_WEAKEST_KIB} to {_MOST_KIB} KiB, {_WEAKEST_PASSES} to {_MOST_PASSES} passes and "
+                f"1 to {_MOST_LANES} lanes"
+            )
+
+    @property
+    def weak(self) -> bool:
+        """Whether guessing would be too cheap."""
+        return self.memory_kib < _WEAKEST_KIB or self.passes < _WEAKEST_PASSES
+
+    def stretch(self, secret: bytes, salt: bytes) -> bytes:
+        """Return the key of a secret; it takes as long as was asked for, and belongs into a worker thread."""
+        from cryptography.hazmat.primitives.kdf.argon2 import Argon2id as Stretcher
+
+        stretcher = Stretcher(
+            salt=salt, length=KEY_BYTES, iterations=self.passes, lanes=self.lanes, memory_cost=self.memory_kib
+        )
+        return stretcher.derive(secret)
+
+
+@attrs.frozen(kw_only=True)
+class Recipe:
+    """How the wrapping key of one slot is made.
+
+    Attributes:
+        cost: of stretching a passphrase, or None where the key is taken as it is.
+        salt: fresh for each slot, of `SALT_BYTES` where there is a cost.
+    """
+
+    cost: Argon2id | None = None
+    salt: bytes = b""
+
+
+AS_IT_IS: Final = Recipe()
+"""The key itself, not stretched: for keys that are random."""
+
+
+def recipe_to(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe as JSON."""
+    if recipe.cost is None:
+        return {"kdf": "none"}
+    return {"kdf": "argon2id", "salt": base64.b64encode(recipe.salt).decode(), **attrs.asdict(recipe.cost)}
+
+
+def recipe_from(document: Mapping[str, Any]) -> Recipe:
+    """Read a recipe.
+
+    Raises:
+        DowngradedStoreError: it makes guessing cheap.
+        CorruptStoreError: it is no recipe, or asks for more than any of ours.
+    """
+    match document:
+        case {"kdf": "none"}:
+            return AS_IT_IS
+        case {
+            "kdf": "argon2id",
+            "salt": str() as salt,
+            "memory_kib": int() as memory,
+            "passes": int() as passes,
+            "lanes": int() as lanes,
+        }:
+            if memory < _WEAKEST_KIB or passes < _WEAKEST_PASSES:
+                raise DowngradedStoreError(
+                    "a key of this store is said to be stretched less than factmem ever does: its header was changed"
+                )
+            try:
+                cost = Argon2id(memory_kib=memory, passes=passes, lanes=lanes)
+                return Recipe(cost=cost, salt=_salt(salt))
+            except (InvalidDataError, binascii.Error, ValueError):
+                pass
+    raise CorruptStoreError("how a key of this store is made cannot be read: restore the store from a backup")
+
+
+def _salt(text: str) -> bytes:
+    salt = base64.b64decode(text, validate=True)
+    if len(salt) != SALT_BYTES:
+        raise ValueError("a salt of another length")
+    return salt
