@@ -113,7 +113,7 @@ class Storage(Protocol):
         ...
 
     def seal(self) -> None:
-        """Let everything appended under this lock count; what was not sealed when the lock goes may never. Needs `lock`.
+        """Let all that was appended under this lock count; without it, it may never. Needs `lock`.
 
         Raises:
             StoreUnavailableError: it could not be written; nothing of it counts, or nobody knows.

@@ -58,8 +58,8 @@ class LocalFileMemoryProvider(LedgerProvider):
         lock_timeout: float | str = 30.0,
     ) -> None:
         super().__init__(clock=clock)
-        seconds = _seconds(lock_timeout)
-        self._ledger = Ledger(storage or LocalStorage(root), clock=clock, lock_timeout=seconds)
+        self._lock_timeout = _seconds(lock_timeout)
+        self._ledger = Ledger(storage or LocalStorage(root), clock=clock, lock_timeout=self._lock_timeout)
         self._group: GroupCommit[Request] = GroupCommit(self._ledger.commit, anyio.CapacityLimiter(1))
         self._closed = False
 

@@ -28,8 +28,8 @@ class CountingStorage(LocalStorage):
         super().__init__(root)
         self.read = self.written = self.enumerations = 0
 
-    def scan(self, log: LogName, since: Position | None = None) -> Scan:
-        scan = super().scan(log, since)
+    def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
+        scan = super().scan(log, since, limit=limit)
         self.read += sum(map(len, scan.payloads))
         return scan
 

@@ -1,0 +1,182 @@
+"""The keys of a store on disk: the key file, and below it one key for each subject or tenant.
+
+They lie in a log of their own, ``keys``. Its first frame is the key file (`factmem.crypto`), each later one the
+key of one *unit* in one epoch, sealed with that epoch's root. Every frame of a unit's files is sealed with
+the unit's key: without it nobody reads them, copies of them in backups included.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+import threading
+from collections.abc import Collection
+from typing import Final
+
+import attrs
+
+from factmem.abc import LogName, Position, Storage
+from factmem.crypto import KEY_BYTES, Keyring, Roots, SealBrokenError, locked_roots, seal, unlocked_roots, unseal
+from factmem.errors import CorruptStoreError, RolledBackStoreError, TamperedStoreError
+from factmem_encrypted.manifest import Unit
+
+__all__ = ["KeyTable"]
+
+_LOG: Final = LogName(folder=(), name=("store",), kind="keys")
+
+
+@attrs.frozen(kw_only=True)
+class _UnitKey:
+    unit: Unit
+    epoch: int
+    key: bytes = attrs.field(repr=False)
+
+
+class KeyTable:
+    """The keys, as one process sees them. What writes needs the storage's lock.
+
+    Args:
+        storage: where they lie.
+        keyring: opens them.
+    """
+
+    def __init__(self, storage: Storage, keyring: Keyring) -> None:
+        self._storage = storage
+        self._keyring = keyring
+        self._guard = threading.RLock()
+        self._position = Position()
+        self._roots: Roots | None = None
+        self._units: dict[tuple[Unit, int], bytes] = {}
+        self._draft: bytes | None = None
+        self._there = False
+
+    def roots(self) -> Roots:
+        """Return the roots, opened on first use and again when they changed.
+
+        Raises:
+            WrongKeyError: the keyring does not open them.
+            RolledBackStoreError: the store has no keys.
+        """
+        with self._guard:
+            self._catch_up()
+            if self._roots is None:
+                raise RolledBackStoreError(
+                    "the file with the store's keys is missing: restore it; without it nothing can be read"
+                )
+            return self._roots
+
+    def prepare(self) -> None:
+        """Draw up the keys of a new store without writing them: whoever has no key is told so first.
+
+        Raises:
+            KeyUnavailableError: the key that they are wrapped with cannot be had.
+        """
+        with self._guard:
+            self._draft = self._draft or locked_roots(Roots.new(), self._keyring)
+
+    def create(self) -> None:
+        """Write the keys of a new store."""
+        self.prepare()
+        with self._guard:
+            assert self._draft is not None
+            self._storage.replace(_LOG, [self._draft])
+            self._draft = None
+
+    def there(self) -> bool:
+        """Return whether there are keys, whoever can open them."""
+        with self._guard:
+            self._there = self._there or self._storage.scan(_LOG, limit=1).position.end > 0
+            return self._there
+
+    def empty(self) -> bool:
+        """Return whether nothing was ever sealed with these keys, or all of it is forgotten."""
+        with self._guard:
+            self.roots()
+            return not self._units
+
+    def of(self, unit: Unit, epoch: int) -> bytes:
+        """Return a unit's key.
+
+        Raises:
+            RolledBackStoreError: it has none, so that its files cannot be read.
+        """
+        with self._guard:
+            if (unit, epoch) not in self._units:
+                self._catch_up()
+            if (unit, epoch) not in self._units:
+                raise RolledBackStoreError(
+                    "the key of a part of this store is missing: it was destroyed, or the file of keys is an older one"
+                )
+            return self._units[unit, epoch]
+
+    def give(self, unit: Unit, epoch: int) -> bytes:
+        """Return a unit's key, making it if need be."""
+        with self._guard:
+            roots = self.roots()
+            if (unit, epoch) not in self._units:
+                fresh = _UnitKey(unit=unit, epoch=epoch, key=secrets.token_bytes(KEY_BYTES))
+                self._storage.append(_LOG, _sealed(fresh, roots), self._position)
+                self._catch_up()
+            return self._units[unit, epoch]
+
+    def keep(self, wanted: Collection[tuple[Unit, int]]) -> None:
+        """Destroy the keys of all units but these."""
+        with self._guard:
+            roots = self.roots()
+            if self._units.keys() - set(wanted):
+                self._units = {unit: key for unit, key in self._units.items() if unit in wanted}
+                self._rewrite(self._storage.scan(_LOG, limit=1).payloads[0], roots)
+
+    def rekey(self, roots: Roots, keyring: Keyring) -> None:
+        """Put roots in place of those before, for another keyring alone."""
+        with self._guard:
+            self.roots()
+            self._keyring = keyring
+            self._rewrite(locked_roots(roots, keyring), roots)
+
+    def _rewrite(self, document: bytes, roots: Roots) -> None:
+        self._units = {unit: key for unit, key in self._units.items() if roots.of(unit[1]) is not None}
+        kept = [_UnitKey(unit=unit, epoch=epoch, key=key) for (unit, epoch), key in self._units.items()]
+        self._storage.replace(_LOG, [document, *(_sealed(unit, roots) for unit in kept)])
+
+    def _catch_up(self) -> None:
+        scan = self._storage.scan(_LOG, self._position)
+        payloads = list(scan.payloads)
+        if scan.fresh:
+            self._roots, self._units = None, {}
+            self._position = Position()
+            if not payloads:
+                return
+            self._roots = unlocked_roots(payloads.pop(0), self._keyring)
+        if self._roots is not None:
+            for payload in payloads:
+                found = _opened(payload, self._roots)
+                self._units[found.unit, found.epoch] = found.key
+        self._position = scan.position
+
+
+def _sealed(unit: _UnitKey, roots: Roots) -> bytes:
+    root = roots.of(unit.epoch)
+    if root is None:
+        raise CorruptStoreError("a key of this store is of an epoch that is over")
+    content = json.dumps([list(unit.unit), base64.b64encode(unit.key).decode()]).encode()
+    return b"%d %b" % (unit.epoch, base64.b64encode(seal(root, content, _context(roots, unit.epoch))))
+
+
+def _opened(payload: bytes, roots: Roots) -> _UnitKey:
+    try:
+        number, text = payload.split(b" ")
+        epoch = int(number)
+        root = roots.of(epoch)
+        if root is None:
+            raise SealBrokenError("no such epoch")
+        unit, key = json.loads(unseal(root, base64.b64decode(text, validate=True), _context(roots, epoch)))
+        return _UnitKey(unit=tuple(unit), epoch=epoch, key=base64.b64decode(key))
+    except (SealBrokenError, ValueError, binascii.Error):
+        raise TamperedStoreError("the file with the store's keys was changed: restore it from a backup") from None
+
+
+def _context(roots: Roots, epoch: int) -> tuple[str | int, ...]:
+    return ("unit", roots.store, epoch)

@@ -1,0 +1,155 @@
+"""The provider of encrypted files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+from factmem_file import LocalFileMemoryProvider, LocalStorage
+
+from factmem.abc import Clock, LogName, system_clock
+from factmem.crypto import EnvironmentKey, EnvironmentPassphrase, Keyring, KeySource, OsKeyringKey, keyring_of
+from factmem.errors import InvalidDataError
+from factmem_encrypted.manifest import Unit
+from factmem_encrypted.storage import EncryptedStorage
+
+__all__ = ["EncryptedMemoryProvider"]
+
+_FORM: Final = "factmem-encrypted"
+
+
+class EncryptedMemoryProvider(LocalFileMemoryProvider):
+    """Keeps facts in encrypted files, with every capability of the plain ones, and the same ranking.
+
+    No value, concept, subject, scope, category, owner or vector can be found on the disk, nor in the names of
+    files: each frame is sealed with AES-256-GCM (`factmem.crypto`) and bound to the store, the tenant, the scope, the
+    subject and its place in the file; files have random names, and a sealed manifest says what they hold. Recall
+    decrypts into memory what it ranks.
+
+    *Who sees the files without a key* sees how many places there are, how many commits each had and how long
+    they were, when, and which file grew with which; and the ids of the keys.
+
+    *Who can change the files without a key* is found out: changed, swapped, cut and deleted files, files put back to
+    an earlier state, and an earlier manifest raise a `CorruptStoreError` of their kind. What cannot be found out
+    from the store alone is that *all* of it was put back to one earlier state, or that the last commit
+    alone was taken back, which looks like a crash. Vectors are made again where they were damaged.
+
+    *Erasing.* Each subject has a key of its own (or each tenant). When the last fact about it is forgotten, its key
+    is destroyed: copies of its files in backups cannot be read any more with the key file of today. So keep
+    fewer old copies of ``store.keys`` than of the files.
+
+    A transaction is atomic over all its places.
+
+    Args:
+        root: the folder; the first write makes it.
+        key: the key, or a keyring with former ones.
+        key_env: in place of ``key``, the environment variable that holds it.
+        passphrase_env: in place of ``key``, the environment variable that holds a passphrase.
+        os_keyring: in place of ``key``, the service under which the system's keyring holds it.
+        key_per: what has a key of its own: each ``"subject"`` of a tenant, or each ``"tenant"``.
+        clock: gives the time of recording, and decides what has expired.
+        lock_timeout: how long to wait for other processes that write, in seconds.
+
+    Raises:
+        InvalidDataError: there is no key, or more than one way to it.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        key: Keyring | KeySource | None = None,
+        *,
+        key_env: str | None = None,
+        passphrase_env: str | None = None,
+        os_keyring: str | None = None,
+        key_per: Literal["subject", "tenant"] | str = "subject",
+        clock: Clock = system_clock,
+        lock_timeout: float | str = 30.0,
+    ) -> None:
+        self._keyring = _one_keyring(key, key_env, passphrase_env, os_keyring)
+        self._storage = EncryptedStorage(LocalStorage(root, form=_FORM), self._keyring, _units(key_per))
+        super().__init__(root, storage=self._storage, clock=clock, lock_timeout=lock_timeout)
+
+    async def rotate(
+        self,
+        key: Keyring | KeySource | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Put the store under another key, and seal everything anew with fresh keys.
+
+        From the first moment on, the new key opens all of it and the old one nothing. It may be broken off at any
+        point, by a kill as well: the store then works as before, and calling this without a key, with the
+        store opened by the new one, goes on. Other processes need the new key at once; where their keyring has
+        it already, they notice nothing.
+
+        Args:
+            key: the new one; None goes on with a rotation that was broken off, if there is one.
+            progress: called with how many of the logs are done, and how many there are.
+
+        Raises:
+            WrongKeyError: the store was not opened with its key.
+            KeyUnavailableError: the new key cannot be had.
+        """
+        if key is not None:
+            keyring = keyring_of(key)
+            await self._write(lambda: self._locked(lambda: self._storage.begin_rotation(keyring)))
+            self._keyring = keyring
+        waiting = await self._run(self._rotating)
+        for done, log in enumerate(waiting):
+            if progress is not None:
+                progress(done, len(waiting))
+            await self._write(lambda log=log: self._locked(lambda: self._storage.rotate(log)))  # type: ignore[misc]
+        await self._write(lambda: self._locked(lambda: self._storage.end_rotation(self._keyring)))
+        if progress is not None:
+            progress(len(waiting), len(waiting))
+
+    async def verify(self) -> int:
+        """Open every frame of every log and return how many logs there are.
+
+        Raises:
+            CorruptStoreError: something is not as it should be; the kinds of it say what.
+        """
+        return await self._run(self._verified)
+
+    def _rotating(self) -> Sequence[LogName]:
+        return self._storage.rotating() if self._storage.exists() else ()
+
+    def _verified(self) -> int:
+        logs = self._storage.logs(kinds=("facts", "erased", "vectors"))
+        for log in logs:
+            self._storage.scan(log)
+        return len(logs)
+
+    def _locked(self, work: Callable[[], None]) -> None:
+        with self._storage.lock(self._lock_timeout):
+            work()
+
+
+def _one_keyring(
+    key: Keyring | KeySource | None, key_env: str | None, passphrase_env: str | None, os_keyring: str | None
+) -> Keyring:
+    given: list[Keyring | KeySource] = [] if key is None else [key]
+    given += [EnvironmentKey(key_env)] if key_env else []
+    given += [EnvironmentPassphrase(passphrase_env)] if passphrase_env else []
+    given += [OsKeyringKey(os_keyring)] if os_keyring else []
+    if len(given) != 1 or not isinstance(given[0], Keyring | KeySource):
+        raise InvalidDataError(
+            "an encrypted store needs one key: key=SecretKey(...) or Passphrase(...), or one of key_env=, "
+            "passphrase_env= and os_keyring=, as in encrypted:facts?key_env=FACTMEM_KEY"
+        )
+    return keyring_of(given[0])
+
+
+def _units(key_per: str) -> Callable[[LogName], Unit]:
+    if key_per not in ("subject", "tenant"):
+        raise InvalidDataError("key_per must be 'subject' or 'tenant'", path="$.key_per")
+
+    def unit_of(log: LogName) -> Unit:
+        tenant = log.folder[0]
+        if log.kind == "erased":
+            return ("tombstones", tenant)
+        return ("tenant", tenant) if key_per == "tenant" else ("subject", tenant, *log.name)
+
+    return unit_of

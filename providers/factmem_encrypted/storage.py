@@ -1,0 +1,313 @@
+"""The encrypting storage: sealed frames in files with random names, listed by a sealed manifest."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from factmem.abc import LogName, Position, Scan, Storage
+from factmem.crypto import Keyring, Roots, SealBrokenError, seal, unseal
+from factmem.errors import CorruptStoreError, RolledBackStoreError
+from factmem_encrypted.frames import FrameKey, commit_number, opened, sealed
+from factmem_encrypted.key_table import KeyTable
+from factmem_encrypted.manifest import Commit, Listed, Listing, Unit
+from factmem_encrypted.manifest_log import ManifestLog
+
+__all__ = ["EncryptedStorage"]
+
+_KIND: Final = "sealed"
+_REMADE: Final = "vectors"
+_NOTES: Final = ("embedder", "sequence")
+
+
+@attrs.define
+class _Pending:
+    """What was appended under a lock and does not count yet."""
+
+    placed: dict[LogName, Listed] = attrs.field(factory=dict)
+    grown: dict[LogName, Listed] = attrs.field(factory=dict)
+
+
+class EncryptedStorage:
+    """Seals what goes into another storage, names included.
+
+    Args:
+        inner: where the sealed frames go.
+        keyring: opens the store's keys, or makes those of a new store.
+        unit_of: says of a new log whose key its frames are sealed with.
+    """
+
+    def __init__(self, inner: Storage, keyring: Keyring, unit_of: Callable[[LogName], Unit]) -> None:
+        self._inner = inner
+        self._unit_of = unit_of
+        self._keys = KeyTable(inner, keyring)
+        self._manifest = ManifestLog(inner)
+        self._pending = _Pending()
+        self._tidied = False
+        self._checked: set[str] = set()
+
+    def exists(self) -> bool:
+        """See `factmem.abc.Storage.exists`."""
+        if not self._inner.exists():
+            return False
+        if self._keys.there():
+            return True
+        self._refuse_without_keys()
+        return False
+
+    @contextlib.contextmanager
+    def lock(self, timeout: float) -> Iterator[None]:
+        """See `factmem.abc.Storage.lock`.
+
+        Raises:
+            WrongKeyError: the key does not open the store; nothing was changed.
+            KeyUnavailableError: there is no key; nothing was changed.
+        """
+        if not self._inner.exists():
+            self._keys.prepare()
+        with self._inner.lock(timeout):
+            self._create()
+            self._tidy()
+            self._pending = _Pending()
+            yield
+
+    def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
+        """See `factmem.abc.Storage.append`; it counts from the next `seal` on."""
+        roots, listing = self._now()
+        listed = listing.logs.get(log)
+        pending = self._pending.placed if listed is None else self._pending.grown
+        if listed is None:
+            listed = self._newly_listed(log, roots)
+        inner, index = _inner_position(after, listed.file)
+        key = self._frame_key(listed, roots, make=not index)
+        frame = sealed(key, index, listing.number + 1, payload)
+        self._inner.append(_file_log(listed.file), frame, inner, durable=durable)
+        pending[log] = attrs.evolve(listed, frames=index + 1)
+
+    def seal(self) -> None:
+        """See `factmem.abc.Storage.seal`."""
+        pending, self._pending = self._pending, _Pending()
+        if pending.placed or pending.grown:
+            grown = {listed.file: listed.frames for listed in pending.grown.values()}
+            self._commit(tuple(pending.placed.values()), grown=grown)
+
+    def settle(self, log: LogName, upto: Position) -> None:
+        """See `factmem.abc.Storage.settle`: a frame is durable before the manifest counts it."""
+        self._now()
+        self._manifest.settle()
+
+    def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
+        """See `factmem.abc.Storage.scan`."""
+        roots, listing = self._now()
+        listed = listing.logs.get(log)
+        if listed is None:
+            return Scan(payloads=(), position=Position(), fresh=True)
+        inner, done = _inner_position(since, listed.file)
+        count = listed.frames - done if limit is None else min(limit, listed.frames - done)
+        if since is not None and inner.end and count <= 0:
+            if listed.frames < done:
+                raise _rolled_back(listed.file)
+            return Scan(payloads=(), position=since, fresh=False)
+        if not inner.end:
+            self._check_end(listed.file, listing)
+        scan = self._inner.scan(_file_log(listed.file), inner, limit=count)
+        if scan.fresh and inner.end:
+            raise RolledBackStoreError(f"{listed.file} was put in place of another one: restore it from a backup")
+        if len(scan.payloads) < count:
+            raise _rolled_back(listed.file)
+        key = self._frame_key(listed, roots)
+        payloads = tuple(opened(key, done + n, frame) for n, frame in enumerate(scan.payloads))
+        position = _outer_position(scan.position, listed.file, done + len(payloads))
+        return Scan(payloads=payloads, position=position, fresh=not inner.end)
+
+    def last(self, log: LogName) -> bytes | None:
+        """See `factmem.abc.Storage.last`."""
+        roots, listing = self._now()
+        listed = listing.logs.get(log)
+        if listed is None or not listed.frames:
+            return None
+        frame = self._inner.last(_file_log(listed.file))
+        if frame is not None and frame.startswith(b"%d " % (listed.frames - 1)):
+            return opened(self._frame_key(listed, roots), listed.frames - 1, frame)
+        # Something lies behind it that never counted, or the end is missing.
+        return self.scan(log).payloads[-1]
+
+    def replace(self, log: LogName, payloads: Sequence[bytes], *, durable: bool = True) -> None:
+        """See `factmem.abc.Storage.replace`: a new file, then the manifest names it, then the old one goes."""
+        roots, listing = self._now()
+        before = listing.logs.get(log)
+        if payloads:
+            self._place(log, payloads, roots, listing, durable=durable)
+        elif before is not None:
+            self._commit(gone=(before.file,))
+        if before is not None:
+            self._inner.replace(_file_log(before.file), (), durable=durable)
+        if not payloads and before is not None:
+            self._destroy_unused_keys()
+
+    def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
+        """See `factmem.abc.Storage.logs`."""
+        if not self.exists():
+            return []
+        top = tuple(folder)
+        return [log for log in self._now()[1].logs if log.kind in kinds and log.folder[: len(top)] == top]
+
+    def read_note(self, name: str) -> bytes | None:
+        """See `factmem.abc.Storage.read_note`."""
+        if not self.exists():
+            return None
+        payload = self._inner.read_note(name)
+        if payload is None:
+            return None
+        roots = self._keys.roots()
+        for root in reversed(roots.of_epochs):
+            with contextlib.suppress(SealBrokenError, ValueError):
+                return unseal(root.key, base64.b64decode(payload, validate=True), ("note", roots.store, name))
+        return None
+
+    def write_note(self, name: str, payload: bytes, *, durable: bool = True) -> None:
+        """See `factmem.abc.Storage.write_note`."""
+        roots = self._keys.roots()
+        text = base64.b64encode(seal(roots.current.key, payload, ("note", roots.store, name)))
+        self._inner.write_note(name, text, durable=durable)
+
+    def close(self) -> None:
+        """See `factmem.abc.Storage.close`."""
+        self._inner.close()
+
+    def begin_rotation(self, keyring: Keyring) -> None:
+        """Put the store under another keyring, at once, and begin an epoch of new keys. Needs `lock`."""
+        self._keys.rekey(self._keys.roots().begin_epoch(), keyring)
+
+    def rotating(self) -> Sequence[LogName]:
+        """Return the logs that are sealed with the keys of an earlier epoch."""
+        roots, listing = self._now()
+        return [log for log, listed in listing.logs.items() if listed.epoch != roots.current.epoch]
+
+    def rotate(self, log: LogName) -> None:
+        """Seal a log with the keys of the current epoch. Needs `lock`."""
+        roots, listing = self._now()
+        listed = listing.logs.get(log)
+        if listed is None or listed.epoch == roots.current.epoch:
+            return
+        try:
+            payloads = self.scan(log).payloads
+        except CorruptStoreError:
+            if log.kind != _REMADE:
+                raise
+            payloads = ()
+        self.replace(log, payloads)
+
+    def end_rotation(self, keyring: Keyring) -> None:
+        """Destroy the keys of all epochs but the current one, once nothing is sealed with them. Needs `lock`."""
+        roots, listing = self._now()
+        if len(roots.of_epochs) > 1 and not self.rotating():
+            for name in _NOTES:
+                if (payload := self.read_note(name)) is not None:
+                    self.write_note(name, payload)
+            self._manifest.write_anew(listing, roots)
+            self._keys.rekey(roots.end_epochs(), keyring)
+
+    def _create(self) -> None:
+        if not self._keys.there():
+            self._refuse_without_keys()
+            self._keys.create()
+        if not self._manifest.there() and self._keys.empty():
+            self._manifest.write_anew(Listing(), self._keys.roots())
+
+    def _refuse_without_keys(self) -> None:
+        if self._manifest.there() or self._inner.logs(kinds=(_KIND,)):
+            raise RolledBackStoreError(
+                "the file with the store's keys is missing: restore it; without it nothing can be read"
+            )
+
+    def _now(self) -> tuple[Roots, Listing]:
+        roots = self._keys.roots()
+        if not self._manifest.there() and not self._keys.empty():
+            raise RolledBackStoreError("the store's manifest is missing: restore the whole store from one backup")
+        return roots, self._manifest.listing(roots)
+
+    def _commit(
+        self, placed: tuple[Listed, ...] = (), *, grown: Mapping[str, int] | None = None, gone: tuple[str, ...] = ()
+    ) -> None:
+        roots, listing = self._now()
+        commit = Commit(number=listing.number + 1, placed=placed, grown=grown or {}, gone=gone)
+        self._manifest.add(commit, roots)
+
+    def _place(self, log: LogName, payloads: Sequence[bytes], roots: Roots, listing: Listing, *, durable: bool) -> None:
+        listed = attrs.evolve(self._newly_listed(log, roots), frames=len(payloads))
+        key = self._frame_key(listed, roots, make=True)
+        frames = [sealed(key, index, listing.number + 1, payload) for index, payload in enumerate(payloads)]
+        self._inner.replace(_file_log(listed.file), frames, durable=durable)
+        self._commit((listed,))
+
+    def _newly_listed(self, log: LogName, roots: Roots) -> Listed:
+        return Listed(log=log, file=secrets.token_hex(16), unit=self._unit_of(log), epoch=roots.current.epoch, frames=0)
+
+    def _frame_key(self, listed: Listed, roots: Roots, *, make: bool = False) -> FrameKey:
+        key = self._keys.give(listed.unit, listed.epoch) if make else self._keys.of(listed.unit, listed.epoch)
+        return FrameKey(key=key, store=roots.store, log=listed.log, file=listed.file)
+
+    def _check_end(self, file: str, listing: Listing) -> None:
+        """What lies behind the frames that count was left by a writer that died; it cannot be of a later commit."""
+        if file in self._checked:
+            return
+        frame = self._inner.last(_file_log(file))
+        if frame is not None and commit_number(frame) > listing.number + 1:
+            raise _older_manifest()
+        self._checked.add(file)
+
+    def _tidy(self) -> None:
+        """Remove what writers that died left behind, once for each process."""
+        if self._tidied:
+            return
+        _, listing = self._now()
+        for log in self._inner.logs(kinds=(_KIND,)):
+            (file,) = log.name
+            if file not in listing.files:
+                self._check_end(file, listing)
+                self._inner.replace(log, ())
+            elif listing.files[file].kind != _REMADE:
+                self._check_end(file, listing)
+        self._destroy_unused_keys()
+        self._tidied = True
+
+    def _destroy_unused_keys(self) -> None:
+        _, listing = self._now()
+        self._keys.keep({(listed.unit, listed.epoch) for listed in listing.logs.values()})
+
+
+def _file_log(file: str) -> LogName:
+    return LogName(folder=(file[:2],), name=(file,), kind=_KIND)
+
+
+def _inner_position(position: Position | None, file: str) -> tuple[Position, int]:
+    """The position inside a file and how many frames lie before it; the beginning if it is of another file."""
+    if position is None or not position.end:
+        return Position(), 0
+    named, _, generation = position.generation.partition(" ")
+    if named != file:
+        return Position(), 0
+    done, _, mark = position.mark.partition(b" ")
+    return attrs.evolve(position, generation=generation, mark=mark), int(done)
+
+
+def _outer_position(position: Position, file: str, done: int) -> Position:
+    return attrs.evolve(position, generation=f"{file} {position.generation}", mark=b"%d %b" % (done, position.mark))
+
+
+def _rolled_back(file: str) -> RolledBackStoreError:
+    return RolledBackStoreError(
+        f"{file} is missing or an older one than the store's manifest says: restore it from a backup"
+    )
+
+
+def _older_manifest() -> RolledBackStoreError:
+    return RolledBackStoreError(
+        "the store's manifest is older than its files: restore the manifest, or the whole store from one backup"
+    )
