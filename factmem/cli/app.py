@@ -11,6 +11,7 @@ from factmem.cli import (
     exchanging,
     exploring,
     ingesting,
+    keys,
     lifecycle,
     profiling,
     reading,
@@ -89,7 +90,7 @@ def _global_options(
 
 _PARTS: Final = (
     *(demo, ingesting, remembering, waiting, reading, profiling),
-    *(saving, removing, lifecycle, exploring, exchanging, serving),
+    *(saving, removing, lifecycle, exploring, exchanging, keys, serving),
 )
 for _part in _PARTS:
     _part.add_to(app)

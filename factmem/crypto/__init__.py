@@ -18,6 +18,7 @@ from factmem.crypto.keys import (
     keyring_of,
 )
 from factmem.crypto.recipes import AS_IT_IS, Argon2id, Recipe
+from factmem.crypto.rotation import RotatesKeys
 from factmem.crypto.sealing import KEY_BYTES, SEAL_BYTES, Context, SealBrokenError, seal, unseal
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Recipe",
     "Root",
     "Roots",
+    "RotatesKeys",
     "SealBrokenError",
     "SecretKey",
     "keyring_of",

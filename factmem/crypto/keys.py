@@ -29,7 +29,7 @@ __all__ = [
     "keyring_of",
 ]
 
-_HOW_TO_MAKE = "a key is 32 random bytes as hex or base64; `factmem key new` makes one"
+_HOW_TO_MAKE = "a key is 32 random bytes as hex or base64; `factmem new-key` makes one"
 
 
 @runtime_checkable

@@ -77,21 +77,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Put the store under another key, and seal everything anew with fresh keys.
-
-        From the first moment on, the new key opens all of it and the old one nothing. It may be broken off at any
-        point, by a kill as well: the store then works as before, and calling this without a key, with the
-        store opened by the new one, goes on. Other processes need the new key at once; where their keyring has
-        it already, they notice nothing.
-
-        Args:
-            key: the new one; None goes on with a rotation that was broken off, if there is one.
-            progress: called with how many of the logs are done, and how many there are.
-
-        Raises:
-            WrongKeyError: the store was not opened with its key.
-            KeyUnavailableError: the new key cannot be had.
-        """
+        """See `factmem.crypto.RotatesKeys.rotate`; a piece is a log, and others write between two of them."""
         if key is not None:
             keyring = keyring_of(key)
             await self._write(lambda: self._locked(lambda: self._storage.begin_rotation(keyring)))

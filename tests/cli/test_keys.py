@@ -1,0 +1,52 @@
+"""Encrypted stores from a terminal: making a key, using it, changing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from factmem.crypto import SecretKey
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import CommandLine
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.fixture
+def encrypted(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The options that name an encrypted store, its key in a variable, with one fact in it."""
+    monkeypatch.setenv("FACTMEM_KEY", cli.data("new-key")["key"])
+    address = f"encrypted:{tmp_path / 'vault'}?key_env="
+    cli.data("--store", f"{address}FACTMEM_KEY", "save", "pet", "cat")
+    return address
+
+
+def test_new_key_makes_another_key_each_time(cli: CommandLine) -> None:
+    first, second = (SecretKey.from_text(cli.data("new-key")["key"]) for _ in range(2))
+    assert first != second
+    assert SecretKey.from_text(cli.run("new-key").out) not in (first, second)
+
+
+def test_a_store_opens_with_its_key_only(cli: CommandLine, encrypted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli.data("--store", f"{encrypted}FACTMEM_KEY", "load", "pet")["value"] == "cat"
+    monkeypatch.setenv("OTHER_KEY", SecretKey.generate().to_text())
+    assert cli.error("--store", f"{encrypted}OTHER_KEY", "load", "pet")["type"] == "WrongKeyError"
+    assert cli.error("--store", f"{encrypted}NO_SUCH_KEY", "load", "pet")["type"] == "KeyUnavailableError"
+
+
+def test_rotating_leaves_the_old_key_nothing(cli: CommandLine, encrypted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXT_KEY", SecretKey.generate().to_text())
+    assert cli.data("--store", f"{encrypted}FACTMEM_KEY", "rotate-key", "--key-env", "NEXT_KEY") == {"rotated": True}
+    assert cli.data("--store", f"{encrypted}NEXT_KEY", "load", "pet")["value"] == "cat"
+    assert cli.error("--store", f"{encrypted}FACTMEM_KEY", "load", "pet")["type"] == "WrongKeyError"
+    assert cli.data("--store", f"{encrypted}NEXT_KEY", "rotate-key", "--resume") == {"rotated": True}
+
+
+def test_rotating_needs_one_new_key_and_an_encrypted_store(cli: CommandLine, encrypted: str) -> None:
+    error = cli.error("--store", f"{encrypted}FACTMEM_KEY", "rotate-key")
+    assert error["type"] == "InvalidDataError"
+    assert cli.error("rotate-key", "--key-env", "FACTMEM_KEY")["type"] == "CapabilityError"
