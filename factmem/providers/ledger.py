@@ -14,7 +14,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, FactT
 from factmem.fold import Current, Moment, fold
 from factmem.providers.tracks import check_readable
-from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of, record_of
+from factmem.records import LogEntry, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -55,7 +55,7 @@ class LedgerProvider(AgentMemoryProvider):
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
         """See `AgentMemoryProvider.load_all`."""
-        return _facts(await self._current(Place(subject, scope)))
+        return [_fact(items) for items in _by_keyword(await self._current(Place(subject, scope)))]
 
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
@@ -65,11 +65,12 @@ class LedgerProvider(AgentMemoryProvider):
         if not wanted:
             raise InvalidDataError("the text to look for is empty; use load_all to read everything")
 
-        def matches(said: Assertion) -> bool:
-            return wanted in _comparable(said.description) or wanted in _comparable(said.keyword)
+        # By the concept as it is shown: what was once said under other descriptions is of the same fact.
+        def matches(items: Sequence[Current]) -> bool:
+            shown = items[-1].recorded.assertion
+            return wanted in _comparable(shown.description) or wanted in _comparable(shown.keyword)
 
-        current = await self._current(Place(subject, scope))
-        return _facts([item for item in current if matches(item.recorded.assertion)])
+        return [_fact(items) for items in _by_keyword(await self._current(Place(subject, scope))) if matches(items)]
 
     async def _current(self, place: Place, keyword: str | None = None) -> list[Current]:
         log = await self.entries(place, keyword)
@@ -95,11 +96,16 @@ def fact_of(concept: Concept[Any, FactT], current: Sequence[Current]) -> FactT:
     )
 
 
-def _facts(current: Sequence[Current]) -> list[Fact[Any]]:
+def _by_keyword(current: Sequence[Current]) -> list[list[Current]]:
     tracks: dict[str, list[Current]] = {}
     for item in current:
         tracks.setdefault(item.recorded.assertion.keyword, []).append(item)
-    return [fact_of(_concept_as_stored(items), items) for items in tracks.values()]
+    return list(tracks.values())
+
+
+def _fact(items: Sequence[Current]) -> Fact[Any]:
+    fact: Fact[Any] = fact_of(_concept_as_stored(items), items)
+    return fact
 
 
 def _concept_as_stored(items: Sequence[Current]) -> Concept[Any, Any]:
