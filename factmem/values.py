@@ -121,7 +121,9 @@ def _normalised(data: Json) -> Json:
         case str():
             return data if data.isascii() else unicodedata.normalize("NFC", data)
         case Mapping():
-            return {unicodedata.normalize("NFC", key): _normalised(item) for key, item in data.items()}
+            items = {unicodedata.normalize("NFC", key): _normalised(item) for key, item in data.items()}
+            # Two keys that are one in NFC are two all the same: neither item may get lost.
+            return items if len(items) == len(data) else {key: _normalised(item) for key, item in data.items()}
         case list() | tuple():
             return [_normalised(item) for item in data]
         case _:
