@@ -18,6 +18,7 @@ import binascii
 import hmac
 import json
 import secrets
+from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
@@ -133,9 +134,12 @@ def unlocked_roots(document: bytes, keyring: Keyring) -> Roots:
         context = _context(store, id, recipe)
         if key is not None and hmac.compare_digest(_check(key, context), check):
             return Roots(store, _opened(key, sealed, context))
+    ids = [id for id, *_ in slots]
+    if known := [id for id in ids if id in keyring.sources]:
+        raise WrongKeyError(f"this store was made with another key than the {_named(known)} given: nothing was changed")
     raise WrongKeyError(
-        f"no key given opens this store: it was made with {_named(id for id, *_ in slots)}, "
-        f"and the keys given are {_named(keyring.sources)}. Nothing was changed"
+        f"this store was made with the key {_named(ids)}, and the keyring has {_named(keyring.sources)} only: "
+        "nothing was changed"
     )
 
 
@@ -193,7 +197,7 @@ def _context(store: str, slot: str, recipe: Recipe) -> Context:
     return ("roots", KEY_FILE_VERSION, _SUITE, store, slot, json.dumps(recipe_to(recipe), sort_keys=True))
 
 
-def _named(ids: Any) -> str:
+def _named(ids: Iterable[str]) -> str:
     return ", ".join(map(repr, ids)) or "none"
 
 
