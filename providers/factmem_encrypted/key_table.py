@@ -50,6 +50,7 @@ class KeyTable:
         self._roots: Roots | None = None
         self._units: dict[tuple[Unit, int], bytes] = {}
         self._draft: bytes | None = None
+        self._opened: tuple[bytes, Roots] | None = None
         self._there = False
 
     def roots(self) -> Roots:
@@ -111,6 +112,12 @@ class KeyTable:
                 )
             return self._units[unit, epoch]
 
+    def has(self, unit: Unit, epoch: int) -> bool:
+        """Return whether a unit has a key."""
+        with self._guard:
+            self._catch_up()
+            return (unit, epoch) in self._units
+
     def give(self, unit: Unit, epoch: int) -> bytes:
         """Return a unit's key, making it if need be."""
         with self._guard:
@@ -149,12 +156,18 @@ class KeyTable:
             self._position = Position()
             if not payloads:
                 return
-            self._roots = unlocked_roots(payloads.pop(0), self._keyring)
+            self._roots = self._unlocked(payloads.pop(0))
         if self._roots is not None:
             for payload in payloads:
                 found = _opened(payload, self._roots)
                 self._units[found.unit, found.epoch] = found.key
         self._position = scan.position
+
+    def _unlocked(self, document: bytes) -> Roots:
+        """Open the key file; one that was opened before is not stretched a passphrase for again."""
+        if self._opened is None or self._opened[0] != document:
+            self._opened = (document, unlocked_roots(document, self._keyring))
+        return self._opened[1]
 
 
 def _sealed(unit: _UnitKey, roots: Roots) -> bytes:

@@ -55,7 +55,10 @@ class ManifestLog:
                 self._listing = Listing(self._listing.number, dict(self._listing.logs), dict(self._listing.files))
             self._position = Position()
             for payload in scan.payloads:
-                self._listing.take(_opened(payload, roots, self._frames))
+                commit = _opened(payload, roots, self._frames)
+                if self._frames and commit.number != self._listing.number + 1:
+                    raise _changed()
+                self._listing.take(commit)
                 self._frames += 1
             self._position = scan.position
             if self._listing.number < self._newest:
@@ -101,5 +104,9 @@ def _opened(payload: bytes, roots: Roots, index: int) -> Commit:
             raise SealBrokenError("no such epoch")
         content = unseal(root, base64.b64decode(text, validate=True), ("manifest", roots.store, int(number), index))
     except (SealBrokenError, ValueError, binascii.Error):
-        raise TamperedStoreError("the store's manifest was changed: restore the store from a backup") from None
+        raise _changed() from None
     return commit_from(content)
+
+
+def _changed() -> TamperedStoreError:
+    return TamperedStoreError("the store's manifest was changed: restore the store from a backup")

@@ -250,8 +250,15 @@ class EncryptedStorage:
         return Listed(log=log, file=secrets.token_hex(16), unit=self._unit_of(log), epoch=roots.current.epoch, frames=0)
 
     def _frame_key(self, listed: Listed, roots: Roots, *, make: bool = False) -> FrameKey:
-        key = self._keys.give(listed.unit, listed.epoch) if make else self._keys.of(listed.unit, listed.epoch)
+        unit, epoch = listed.unit, listed.epoch
+        # A key that is missing is made only for who never had one: what was sealed with a lost one must not hide.
+        new = make and not self._keys.has(unit, epoch) and not self._sealed_with(unit, epoch)
+        key = self._keys.give(unit, epoch) if new else self._keys.of(unit, epoch)
         return FrameKey(key=key, store=roots.store, log=listed.log, file=listed.file)
+
+    def _sealed_with(self, unit: Unit, epoch: int) -> bool:
+        _, listing = self._now()
+        return any((listed.unit, listed.epoch) == (unit, epoch) for listed in listing.logs.values())
 
     def _check_end(self, file: str, listing: Listing) -> None:
         """What lies behind the frames that count was left by a writer that died; it cannot be of a later commit."""
