@@ -40,6 +40,7 @@ class LocalStorage:
         self._form = form
         self._found = False
         self._distrusted = False
+        self._anchored = False
         self._durable: dict[Path, int] = {}
         self._names: dict[Path, LogName] = {}
 
@@ -96,8 +97,6 @@ class LocalStorage:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab", buffering=0) as file:
                 self._write(file, after.end, data, durable=durable)
-            if durable and not after.end:
-                self._anchor(path)
         self._durable[path] = after.end + len(data) if durable else 0
 
     def _write(self, file: FileIO, end: int, data: bytes, *, durable: bool) -> None:
@@ -110,6 +109,8 @@ class LocalStorage:
             write_all(file, data)
             if durable:
                 sync_file(file)
+                if not end:
+                    self._anchor(Path(str(file.name)))
         except OSError:
             self._take_back(file, end)
             raise
@@ -142,6 +143,11 @@ class LocalStorage:
             sync_folder(folder)
             if folder == self._root:
                 break
+        if not self._anchored:
+            for folder in self._root.parents[:2]:
+                with contextlib.suppress(PermissionError):
+                    sync_folder(folder)
+            self._anchored = True
 
     def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
         """See `factmem.abc.Storage.scan`."""
