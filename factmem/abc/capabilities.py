@@ -7,6 +7,7 @@ The engine asks ``isinstance(provider, KeepsHistory)`` and so on, uses what is t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import attrs
@@ -23,6 +24,7 @@ __all__ = [
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
+    "KeepsFiles",
     "KeepsHistory",
     "KeepsVectors",
     "Receipt",
@@ -86,7 +88,8 @@ class EraseReceipt:
 
     Attributes:
         erased: how many assertions are gone from every file of the store.
-        pending: True if another process still held old bytes (an open WAL); erase again to finish.
+        pending: True if bytes may be left that another process still holds (an open WAL), or that the disk had
+            no room to write anew; erase again, if only nothing, to finish.
     """
 
     erased: int
@@ -210,11 +213,24 @@ class Erases(Protocol):
 
         With an assertion go its words, its vector, its index entries and its changes of state. What is left is
         one `Tombstone` an assertion. A record that loses some of its assertions keeps its id and the others;
-        with the last one its id goes. Ids that name nothing in this tenant are passed over.
+        with the last one its id goes. Ids that name nothing in this tenant are passed over. Whatever is named,
+        what an earlier erasure of this tenant left behind goes now: one that was broken off, or is pending.
 
         Args:
             record_ids: records to erase with all of their revisions.
             tenant: whose.
             assertion_ids: revisions to erase one by one, whatever becomes of the others of their records.
+        """
+        ...
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """Keeps what it is told in files of this machine, which can be searched for what was erased."""
+
+    async def files(self) -> Sequence[Path]:
+        """Return the files that hold anything of the store and are there now, those by the way included.
+
+        That is logs, indexes and journals, and what an interrupted write may have left. No file is made.
         """
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -58,6 +59,7 @@ class LocalFileMemoryProvider(LedgerProvider):
         lock_timeout: float | str = 30.0,
     ) -> None:
         super().__init__(clock=clock)
+        self._root = Path(root)
         self._lock_timeout = _seconds(lock_timeout)
         self._ledger = Ledger(storage or LocalStorage(root), clock=clock, lock_timeout=self._lock_timeout)
         self._group: GroupCommit[Request] = GroupCommit(self._ledger.commit, anyio.CapacityLimiter(1))
@@ -131,6 +133,10 @@ class LocalFileMemoryProvider(LedgerProvider):
         """
         records, singly = frozenset(record_ids), frozenset(assertion_ids)
         return await self._write(lambda: self._ledger.erase(records, singly, tenant))
+
+    async def files(self) -> Sequence[Path]:
+        """See `factmem.abc.KeepsFiles.files`: everything in the folder, whoever put it there."""
+        return await self._run(lambda: sorted(path for path in self._root.rglob("*") if path.is_file()))
 
     async def aclose(self) -> None:
         """See `AgentMemoryProvider.aclose`."""

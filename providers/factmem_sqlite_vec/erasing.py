@@ -1,8 +1,20 @@
-"""Erasing: the rows, and then every copy of their bytes."""
+"""Erasing: the rows, and then every copy of their bytes.
+
+What is deleted is not gone by that. `secure_delete` zeroes it, but not the copies that SQLite leaves behind when
+it moves rows from one page to another; FTS5 keeps the beginnings of words as the separators of its pages, even
+with its own ``secure-delete``; and the WAL keeps what it held until somebody truncates it. So an erasure
+
+1. deletes the rows, makes the full-text index anew from what is left and leaves a note, in one transaction;
+2. writes the whole file anew (VACUUM, into the WAL) and changes the note;
+3. moves the WAL into the file, cuts it to nothing and drops the note.
+
+Whoever is killed in between leaves the note, and whoever erases or closes the store next goes on from there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import apsw
 
@@ -11,6 +23,11 @@ from factmem_sqlite_vec.tracks import settle_tracks
 from factmem_sqlite_vec.writing import Batch
 
 __all__ = ["delete_assertions", "scrub", "scrub_is_due"]
+
+_TRIES: Final = 6
+"""An erasure takes two; more are for those who erase at the same time."""
+
+_IN_THE_WAY: Final = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError)
 
 
 def delete_assertions(
@@ -31,24 +48,26 @@ def delete_assertions(
     """
     named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant)}
     named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant)}
-    gone = sorted(named)
-    for seq, id, _, text in gone:
-        connection.execute("INSERT INTO texts(texts, rowid, text) VALUES ('delete', ?, ?)", (seq, text))
+    gone, number = sorted(named), 0
+    for seq, id, _ in gone:
         connection.execute("DELETE FROM state_changes WHERE assertion = ?", (seq,))
         if batch.embedder is not None:
             connection.execute("DELETE FROM vectors WHERE rowid = ?", (seq,))
         connection.execute("DELETE FROM assertions WHERE seq = ?", (seq,))
-        connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (batch.next_seq(), id, tenant or ""))
-    settle_tracks(connection, {track for _, _, track, _ in gone})
+        number = batch.next_seq()
+        connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (number, id, tenant or ""))
     if gone:
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', 1)")
+        settle_tracks(connection, {track for _, _, track in gone})
+        connection.execute("INSERT INTO texts(texts) VALUES ('rebuild')")
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (number,))
     return len(gone)
 
 
 def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None) -> list[Row]:
+    # The plus keeps SQLite from looking through everything of the tenant instead.
     return select(
         connection,
-        "SELECT seq, id, track, text FROM assertions WHERE record_id = ? AND tenant = ?",
+        "SELECT seq, id, track FROM assertions WHERE record_id = ? AND +tenant = ?",
         (record_id, tenant or ""),
     )
 
@@ -56,26 +75,40 @@ def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None) 
 def _by_id(connection: apsw.Connection, id: str, tenant: str | None) -> list[Row]:
     return select(
         connection,
-        "SELECT seq, id, track, text FROM assertions WHERE seq = ? AND id = ? AND tenant = ?",
+        "SELECT seq, id, track FROM assertions WHERE seq = ? AND id = ? AND tenant = ?",
         (seq_of(id), id, tenant or ""),
     )
 
 
 def scrub_is_due(connection: apsw.Connection) -> bool:
     """Whether bytes of erased assertions may still be in the files."""
-    return bool(select(connection, "SELECT 1 FROM meta WHERE key = 'scrub'"))
+    return _due(connection) is not None
 
 
 def scrub(connection: apsw.Connection) -> bool:
-    """Write the file anew and empty the WAL; return whether nothing stood in the way.
+    """Do what is left to do after erasures; return whether nothing stood in the way.
 
-    `secure_delete` zeroes what is deleted, but not the copies that SQLite leaves behind when it moves
-    rows from one page to another; only VACUUM is sure to be rid of those.
+    A transaction of another process that began before this keeps the WAL as it is, and with it the bytes; so
+    does a disk that is full. Nothing is lost by that, and the next call goes on.
     """
     try:
-        connection.execute("VACUUM")
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        connection.execute("DELETE FROM meta WHERE key = 'scrub'")
-    except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError):
+        for _ in range(_TRIES):
+            due = _due(connection)
+            if due is None:
+                return True
+            if due > 0:
+                connection.execute("VACUUM")
+                # Whoever has erased something meanwhile has left a note of their own, which must stand.
+                connection.execute("UPDATE meta SET value = ? WHERE key = 'scrub' AND value = ?", (-due, due))
+            else:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                connection.execute("DELETE FROM meta WHERE key = 'scrub' AND value = ?", (due,))
+    except _IN_THE_WAY:
         return False
-    return True
+    return not scrub_is_due(connection)
+
+
+def _due(connection: apsw.Connection) -> int | None:
+    """Return the note: the number of an erasure after which the file was not written anew, or minus that if it was."""
+    found = select(connection, "SELECT value FROM meta WHERE key = 'scrub'")
+    return int(found[0][0]) if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -85,8 +86,12 @@ class Store:
         with own_errors(self.name):
             return self._noticing_damage(lambda: self._read(query))
 
-    def close(self) -> None:
-        """Wait for what is under way and close every connection; the last one empties the WAL."""
+    def close(self, tidy: Callable[[apsw.Connection], None]) -> None:
+        """Wait for what is under way and close every connection; the last one empties the WAL.
+
+        Args:
+            tidy: is called with the connection that wrote, if one did; nothing is closed later for its errors.
+        """
         with self._writing, own_errors(self.name):
             with self._pool:
                 self._closed = True
@@ -95,6 +100,9 @@ class Store:
                     connection.close()
                 self._idle.clear()
             if self._writer is not None:
+                if not self._damaged:
+                    with contextlib.suppress(apsw.Error):
+                        tidy(self._writer)
                 self._writer.close()
                 self._writer = None
 
