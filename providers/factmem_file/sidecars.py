@@ -92,6 +92,7 @@ class Sidecars:
         kept = {seq: row for seq, row in rows.items() if seq in seqs}
         payloads = [_written(kept, identity)] if kept and identity is not None else []
         self._storage.replace(vector_log(facts), payloads)
+        self._sidecars.pop(facts, None)
 
     def _caught_up(self, facts: LogName, identity: EmbedderIdentity) -> _Sidecar:
         sidecar = self._sidecars.pop(facts, None)

@@ -41,6 +41,7 @@ class LocalStorage:
         self._found = False
         self._distrusted = False
         self._anchored = False
+        self._anchored = False
         self._durable: dict[Path, int] = {}
         self._names: dict[Path, LogName] = {}
 
@@ -148,6 +149,11 @@ class LocalStorage:
                 with contextlib.suppress(PermissionError):
                     sync_folder(folder)
             self._anchored = True
+        if not self._anchored:
+            for folder in self._root.parents[:2]:
+                with contextlib.suppress(PermissionError):
+                    sync_folder(folder)
+            self._anchored = True
 
     def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
         """See `factmem.abc.Storage.scan`."""
@@ -175,8 +181,10 @@ class LocalStorage:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, b"".join(map(framed, (new_header(log), *payloads))), durable=durable)
             elif path.parent.is_dir():
-                path.unlink(missing_ok=True)
+                # What an interrupted replacement left goes first: once the log is gone nobody looks for it.
                 path.with_name(path.name + ".tmp").unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+                self._names.pop(path, None)
                 if durable:
                     sync_folder(path.parent)
                 self._prune(path.parent)
