@@ -140,8 +140,9 @@ class KeyTable:
         """Put roots in place of those before, for another keyring alone."""
         with self._guard:
             self.roots()
-            self._keyring = keyring
-            self._rewrite(locked_roots(roots, keyring), roots)
+            document = locked_roots(roots, keyring)
+            self._rewrite(document, roots)
+            self._keyring, self._opened = keyring, (document, roots)
 
     def _rewrite(self, document: bytes, roots: Roots) -> None:
         self._units = {unit: key for unit, key in self._units.items() if roots.of(unit[1]) is not None}

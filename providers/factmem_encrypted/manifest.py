@@ -2,13 +2,18 @@
 
 It is a log of sealed frames of its own. The first is a snapshot, each later one a *commit*: what one group
 of saves, one replacement or one rotation changed. Frames that were appended to files and never made it into the
-manifest do not count, so that several logs change together or not at all. Each frame says its commit, and
-so does each frame of each file: a manifest that is older than the files shows.
+manifest do not count, so that several logs change together or not at all.
+
+The manifest knows each file by a digest of all its frames that count (`chained`): a genuine frame that is
+another than was counted, from a copy of the store that went its own way or from a writer that died, is found
+out. Its own frames are chained likewise.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -17,7 +22,7 @@ import attrs
 from factmem.abc import LogName
 from factmem.errors import CorruptStoreError
 
-__all__ = ["Commit", "Listed", "Listing", "Unit", "commit_from", "commit_to"]
+__all__ = ["Commit", "Listed", "Listing", "Unit", "chained", "commit_from", "commit_to"]
 
 Unit: TypeAlias = tuple[str, ...]
 """What has a key of its own: a tenant, or a subject of a tenant."""
@@ -33,6 +38,7 @@ class Listed:
         unit: whose key the file is sealed with.
         epoch: of that key.
         frames: how many of them count.
+        digest: of these, see `chained`.
     """
 
     log: LogName
@@ -40,6 +46,7 @@ class Listed:
     unit: Unit
     epoch: int
     frames: int
+    digest: str
 
 
 @attrs.frozen(kw_only=True)
@@ -49,13 +56,13 @@ class Commit:
     Attributes:
         number: of this commit.
         placed: the logs that are new or in another file now.
-        grown: how many frames of these logs' files count now, by file.
+        grown: how many frames of these logs' files count now, and their digest, by file.
         gone: the files whose logs are no more.
     """
 
     number: int
     placed: tuple[Listed, ...] = ()
-    grown: Mapping[str, int] = attrs.field(factory=dict)
+    grown: Mapping[str, tuple[int, str]] = attrs.field(factory=dict)
     gone: tuple[str, ...] = ()
 
 
@@ -67,29 +74,57 @@ class Listing:
         number: of the last commit.
         logs: what is listed, by name.
         files: the names, by file.
+        units: how many files are sealed with the key of a unit and an epoch; none is 0.
     """
 
     number: int = 0
     logs: dict[LogName, Listed] = attrs.field(factory=dict)
     files: dict[str, LogName] = attrs.field(factory=dict)
+    units: Counter[tuple[Unit, int]] = attrs.field(factory=Counter)
+
+    def copy(self) -> Listing:
+        """Return one that can be changed by itself."""
+        return Listing(self.number, dict(self.logs), dict(self.files), Counter(self.units))
 
     def take(self, commit: Commit) -> None:
         """Take in a commit."""
         for file in commit.gone:
-            self.logs.pop(self.files.pop(file), None)
+            self._drop(self.files[file])
         for listed in commit.placed:
-            if (before := self.logs.get(listed.log)) is not None:
-                del self.files[before.file]
+            if listed.log in self.logs:
+                self._drop(listed.log)
             self.logs[listed.log] = listed
             self.files[listed.file] = listed.log
-        for file, frames in commit.grown.items():
+            self.units[listed.unit, listed.epoch] += 1
+        for file, (frames, digest) in commit.grown.items():
             log = self.files[file]
-            self.logs[log] = attrs.evolve(self.logs[log], frames=frames)
+            self.logs[log] = attrs.evolve(self.logs[log], frames=frames, digest=digest)
         self.number = commit.number
+
+    def _drop(self, log: LogName) -> None:
+        listed = self.logs.pop(log)
+        del self.files[listed.file]
+        self.units[listed.unit, listed.epoch] -= 1
+        if not self.units[listed.unit, listed.epoch]:
+            del self.units[listed.unit, listed.epoch]
 
     def snapshot(self) -> Commit:
         """Return everything as one commit."""
         return Commit(number=self.number, placed=tuple(self.logs.values()))
+
+
+def chained(digest: str, frames: Iterable[bytes]) -> str:
+    """Return the digest of what a digest stands for and some frames behind it; of nothing, it is ``""``."""
+    for frame in frames:
+        digest = hashlib.sha256(digest.encode() + b" " + frame).hexdigest()
+    return digest
+
+
+def chained(digest: str, frames: Iterable[bytes]) -> str:
+    """Return the digest of what a digest stands for and some frames behind it; of nothing, it is ``""``."""
+    for frame in frames:
+        digest = hashlib.sha256(digest.encode() + b" " + frame).hexdigest()
+    return digest
 
 
 def commit_to(commit: Commit) -> bytes:
@@ -115,7 +150,7 @@ def commit_from(payload: bytes) -> Commit:
         return Commit(
             number=document["commit"],
             placed=tuple(_listed(document.get("placed", ()))),
-            grown=document.get("grown", {}),
+            grown={file: (frames, digest) for file, (frames, digest) in document.get("grown", {}).items()},
             gone=tuple(document.get("gone", ())),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -124,10 +159,11 @@ def commit_from(payload: bytes) -> Commit:
 
 def _placed(listed: Listed) -> list[Any]:
     log = listed.log
-    return [list(log.folder), list(log.name), log.kind, listed.file, list(listed.unit), listed.epoch, listed.frames]
+    names = [list(log.folder), list(log.name), log.kind]
+    return [*names, listed.file, list(listed.unit), listed.epoch, listed.frames, listed.digest]
 
 
 def _listed(rows: Iterable[list[Any]]) -> Iterable[Listed]:
-    for folder, name, kind, file, unit, epoch, frames in rows:
+    for folder, name, kind, file, unit, epoch, frames, digest in rows:
         log = LogName(folder=tuple(folder), name=tuple(name), kind=kind)
-        yield Listed(log=log, file=file, unit=tuple(unit), epoch=epoch, frames=frames)
+        yield Listed(log=log, file=file, unit=tuple(unit), epoch=epoch, frames=frames, digest=digest)

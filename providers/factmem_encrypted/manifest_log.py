@@ -1,16 +1,18 @@
-"""The manifest on disk: a log of sealed commits, read as it grows."""
+"""The manifest on disk: a log of sealed commits, each bound to those before it, read as it grows."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import threading
 from typing import Final
 
 from factmem.abc import LogName, Position, Storage
 from factmem.crypto import Roots, SealBrokenError, seal, unseal
-from factmem.errors import RolledBackStoreError, TamperedStoreError
-from factmem_encrypted.manifest import Commit, Listing, commit_from, commit_to
+from factmem.errors import RolledBackStoreError, StoreUnavailableError, TamperedStoreError
+from factmem_encrypted.head import Head
+from factmem_encrypted.manifest import Commit, Listing, chained, commit_from, commit_to
 
 __all__ = ["ManifestLog"]
 
@@ -27,9 +29,11 @@ class ManifestLog:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self._head = Head(storage)
         self._guard = threading.RLock()
         self._position = Position()
         self._frames = 0
+        self._digest = ""
         self._listing = Listing()
         self._newest = 0
         self._there = False
@@ -40,27 +44,33 @@ class ManifestLog:
             self._there = self._there or self._storage.scan(_LOG, limit=1).position.end > 0
             return self._there
 
+    def begun(self) -> bool:
+        """Return whether a store was made here, as far as can be told without its keys."""
+        return self.there() or self._head.there()
+
+    def used(self, roots: Roots) -> bool:
+        """Return whether anything was ever committed, as far as can be told without the manifest."""
+        return self._head.there() and self._head.read(roots) > 0
+
+    def create(self, roots: Roots) -> None:
+        """Write the manifest of a new store."""
+        self._head.write(0, roots, durable=True)
+        self.write_anew(Listing(), roots)
+
     def listing(self, roots: Roots) -> Listing:
         """Return what is listed now; not to be changed.
 
         Raises:
-            RolledBackStoreError: the manifest is older than it was a moment ago.
+            RolledBackStoreError: the manifest is older than it was a moment ago, or than its head.
             TamperedStoreError: it was changed.
         """
         with self._guard:
-            scan = self._storage.scan(_LOG, self._position)
-            if scan.fresh:
-                self._listing, self._frames = Listing(), 0
-            elif scan.payloads:
-                self._listing = Listing(self._listing.number, dict(self._listing.logs), dict(self._listing.files))
-            self._position = Position()
-            for payload in scan.payloads:
-                commit = _opened(payload, roots, self._frames)
-                if self._frames and commit.number != self._listing.number + 1:
-                    raise _changed()
-                self._listing.take(commit)
-                self._frames += 1
-            self._position = scan.position
+            if self._caught_up(roots):
+                head = self._head.read(roots)
+                # Others may have gone on between the two.
+                if self._listing.number < head:
+                    self._caught_up(roots)
+                self._newest = max(self._newest, head)
             if self._listing.number < self._newest:
                 raise RolledBackStoreError(
                     "the store's manifest is gone or older than it was: restore the whole store from one backup"
@@ -68,21 +78,52 @@ class ManifestLog:
             self._newest = self._listing.number
             return self._listing
 
+    def _caught_up(self, roots: Roots) -> bool:
+        """Read what is new; return whether the whole manifest was read."""
+        scan = self._storage.scan(_LOG, self._position)
+        whole = scan.fresh and scan.position.end > 0
+        if whole and not scan.payloads:
+            raise RolledBackStoreError("the store's manifest was cut short: restore the whole store from one backup")
+        if scan.fresh:
+            self._listing, self._frames, self._digest = Listing(), 0, ""
+        elif scan.payloads:
+            self._listing = self._listing.copy()
+        self._position = Position()
+        for payload in scan.payloads:
+            commit = _opened(payload, roots, self._digest)
+            if self._frames and commit.number != self._listing.number + 1:
+                raise _changed()
+            self._listing.take(commit)
+            self._frames += 1
+            self._digest = chained(self._digest, (payload,))
+        self._position = scan.position
+        return whole
+
     def add(self, commit: Commit, roots: Roots) -> None:
         """Append a commit, or write the manifest anew where it has grown long."""
         with self._guard:
             listing = self.listing(roots)
             if self._frames > _SPARE_FRAMES + 2 * len(listing.logs):
+                listing = listing.copy()
                 listing.take(commit)
                 self.write_anew(listing, roots)
             else:
-                self._storage.append(_LOG, _sealed(commit, roots, self._frames), self._position)
+                self._storage.append(_LOG, _sealed(commit, roots, self._digest), self._position)
+            # It counts already: the head may be behind.
+            with contextlib.suppress(StoreUnavailableError):
+                self._head.write(commit.number, roots)
 
     def write_anew(self, listing: Listing, roots: Roots) -> None:
         """Put one snapshot in place of all frames, sealed with the current root."""
         with self._guard:
             self._position = Position()
-            self._storage.replace(_LOG, [_sealed(listing.snapshot(), roots, 0)])
+            self._storage.replace(_LOG, [_sealed(listing.snapshot(), roots, "")])
+
+    def reseal(self, listing: Listing, roots: Roots) -> None:
+        """Seal all of it with the current root, so that it needs no other."""
+        with self._guard:
+            self.write_anew(listing, roots)
+            self._head.write(listing.number, roots, durable=True)
 
     def settle(self) -> None:
         """Make what was read durable."""
@@ -90,19 +131,19 @@ class ManifestLog:
             self._storage.settle(_LOG, self._position)
 
 
-def _sealed(commit: Commit, roots: Roots, index: int) -> bytes:
+def _sealed(commit: Commit, roots: Roots, before: str) -> bytes:
     root = roots.current
-    text = base64.b64encode(seal(root.key, commit_to(commit), ("manifest", roots.store, root.epoch, index)))
+    text = base64.b64encode(seal(root.key, commit_to(commit), ("manifest", roots.store, root.epoch, before)))
     return b"%d %b" % (root.epoch, text)
 
 
-def _opened(payload: bytes, roots: Roots, index: int) -> Commit:
+def _opened(payload: bytes, roots: Roots, before: str) -> Commit:
     try:
         number, text = payload.split(b" ")
         root = roots.of(int(number))
         if root is None:
             raise SealBrokenError("no such epoch")
-        content = unseal(root, base64.b64decode(text, validate=True), ("manifest", roots.store, int(number), index))
+        content = unseal(root, base64.b64decode(text, validate=True), ("manifest", roots.store, int(number), before))
     except (SealBrokenError, ValueError, binascii.Error):
         raise _changed() from None
     return commit_from(content)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import contextlib
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from factmem.abc import LogName, Position, Scan, Storage
 from factmem.crypto import Keyring, Roots, SealBrokenError, seal, unseal
-from factmem.errors import CorruptStoreError, RolledBackStoreError
+from factmem.errors import CorruptStoreError, FactMemError, RolledBackStoreError, StoreUnavailableError
 from factmem_encrypted.frames import FrameKey, commit_number, opened, sealed
 from factmem_encrypted.key_table import KeyTable
-from factmem_encrypted.manifest import Commit, Listed, Listing, Unit
+from factmem_encrypted.manifest import Commit, Listed, Listing, Unit, chained
 from factmem_encrypted.manifest_log import ManifestLog
+from factmem_encrypted.positions import Done, inner_position, outer_position
 
 __all__ = ["EncryptedStorage"]
 
@@ -31,6 +32,7 @@ class _Pending:
 
     placed: dict[LogName, Listed] = attrs.field(factory=dict)
     grown: dict[LogName, Listed] = attrs.field(factory=dict)
+    broken: bool = False
 
 
 class EncryptedStorage:
@@ -49,6 +51,7 @@ class EncryptedStorage:
         self._manifest = ManifestLog(inner)
         self._pending = _Pending()
         self._tidied = False
+        self._looked = False
         self._checked: set[str] = set()
 
     def exists(self) -> bool:
@@ -83,17 +86,24 @@ class EncryptedStorage:
         pending = self._pending.placed if listed is None else self._pending.grown
         if listed is None:
             listed = self._newly_listed(log, roots)
-        inner, index = _inner_position(after, listed.file)
-        key = self._frame_key(listed, roots, make=not index)
-        frame = sealed(key, index, listing.number + 1, payload)
-        self._inner.append(_file_log(listed.file), frame, inner, durable=durable)
-        pending[log] = attrs.evolve(listed, frames=index + 1)
+        inner, done = inner_position(after, listed.file)
+        key = self._frame_key(listed, roots, make=not done.frames)
+        frame = sealed(key, done.frames, listing.number + 1, payload)
+        try:
+            self._inner.append(_file_log(listed.file), frame, inner, durable=durable)
+        except FactMemError:
+            # What need not last can be made again; of the rest all counts, or nothing.
+            self._pending.broken = self._pending.broken or durable
+            raise
+        pending[log] = attrs.evolve(listed, frames=done.frames + 1, digest=chained(done.digest, (frame,)))
 
     def seal(self) -> None:
         """See `factmem.abc.Storage.seal`."""
         pending, self._pending = self._pending, _Pending()
+        if pending.broken:
+            raise StoreUnavailableError("what belongs together could not be written whole: nothing of it counts")
         if pending.placed or pending.grown:
-            grown = {listed.file: listed.frames for listed in pending.grown.values()}
+            grown = {listed.file: (listed.frames, listed.digest) for listed in pending.grown.values()}
             self._commit(tuple(pending.placed.values()), grown=grown)
 
     def settle(self, log: LogName, upto: Position) -> None:
@@ -107,22 +117,25 @@ class EncryptedStorage:
         listed = listing.logs.get(log)
         if listed is None:
             return Scan(payloads=(), position=Position(), fresh=True)
-        inner, done = _inner_position(since, listed.file)
-        count = listed.frames - done if limit is None else min(limit, listed.frames - done)
+        inner, done = inner_position(since, listed.file)
+        count = listed.frames - done.frames if limit is None else min(limit, listed.frames - done.frames)
         if since is not None and inner.end and count <= 0:
-            if listed.frames < done:
+            if listed.frames < done.frames:
                 raise _rolled_back(listed.file)
             return Scan(payloads=(), position=since, fresh=False)
         if not inner.end:
-            self._check_end(listed.file, listing)
+            self._check_ends(listing, (listed.file,))
         scan = self._inner.scan(_file_log(listed.file), inner, limit=count)
         if scan.fresh and inner.end:
             raise RolledBackStoreError(f"{listed.file} was put in place of another one: restore it from a backup")
         if len(scan.payloads) < count:
             raise _rolled_back(listed.file)
         key = self._frame_key(listed, roots)
-        payloads = tuple(opened(key, done + n, frame) for n, frame in enumerate(scan.payloads))
-        position = _outer_position(scan.position, listed.file, done + len(payloads))
+        payloads = tuple(opened(key, done.frames + n, frame) for n, frame in enumerate(scan.payloads))
+        now_done = Done(done.frames + len(payloads), chained(done.digest, scan.payloads))
+        if now_done.frames == listed.frames and now_done.digest != listed.digest:
+            raise _rolled_back(listed.file)
+        position = outer_position(scan.position, listed.file, now_done)
         return Scan(payloads=payloads, position=position, fresh=not inner.end)
 
     def last(self, log: LogName) -> bytes | None:
@@ -210,107 +223,113 @@ class EncryptedStorage:
             for name in _NOTES:
                 if (payload := self.read_note(name)) is not None:
                     self.write_note(name, payload)
-            self._manifest.write_anew(listing, roots)
+            self._manifest.reseal(listing, roots)
             self._keys.rekey(roots.end_epochs(), keyring)
 
     def _create(self) -> None:
         if not self._keys.there():
             self._refuse_without_keys()
             self._keys.create()
-        if not self._manifest.there() and self._keys.empty():
-            self._manifest.write_anew(Listing(), self._keys.roots())
+        if not self._manifest.there():
+            self._refuse_without_manifest()
+            self._manifest.create(self._keys.roots())
 
     def _refuse_without_keys(self) -> None:
-        if self._manifest.there() or self._inner.logs(kinds=(_KIND,)):
+        if self._manifest.begun() or self._files():
             raise RolledBackStoreError(
                 "the file with the store's keys is missing: restore it; without it nothing can be read"
             )
 
+    def _refuse_without_manifest(self) -> None:
+        if not self._keys.empty() or self._manifest.used(self._keys.roots()) or self._files():
+            raise RolledBackStoreError("the store's manifest is missing: restore the whole store from one backup")
+
     def _now(self) -> tuple[Roots, Listing]:
         roots = self._keys.roots()
-        if not self._manifest.there() and not self._keys.empty():
-            raise RolledBackStoreError("the store's manifest is missing: restore the whole store from one backup")
-        return roots, self._manifest.listing(roots)
+        if not self._manifest.there():
+            self._refuse_without_manifest()
+        listing = self._manifest.listing(roots)
+        if not self._looked:
+            self._check_ends(listing, [file for file in self._files() if file not in listing.files])
+            self._looked = True
+        return roots, listing
 
     def _commit(
-        self, placed: tuple[Listed, ...] = (), *, grown: Mapping[str, int] | None = None, gone: tuple[str, ...] = ()
+        self,
+        placed: tuple[Listed, ...] = (),
+        *,
+        grown: Mapping[str, tuple[int, str]] | None = None,
+        gone: tuple[str, ...] = (),
     ) -> None:
         roots, listing = self._now()
         commit = Commit(number=listing.number + 1, placed=placed, grown=grown or {}, gone=gone)
         self._manifest.add(commit, roots)
 
     def _place(self, log: LogName, payloads: Sequence[bytes], roots: Roots, listing: Listing, *, durable: bool) -> None:
-        listed = attrs.evolve(self._newly_listed(log, roots), frames=len(payloads))
+        listed = self._newly_listed(log, roots)
         key = self._frame_key(listed, roots, make=True)
         frames = [sealed(key, index, listing.number + 1, payload) for index, payload in enumerate(payloads)]
         self._inner.replace(_file_log(listed.file), frames, durable=durable)
-        self._commit((listed,))
+        self._commit((attrs.evolve(listed, frames=len(frames), digest=chained("", frames)),))
 
     def _newly_listed(self, log: LogName, roots: Roots) -> Listed:
-        return Listed(log=log, file=secrets.token_hex(16), unit=self._unit_of(log), epoch=roots.current.epoch, frames=0)
+        unit, epoch = self._unit_of(log), roots.current.epoch
+        return Listed(log=log, file=secrets.token_hex(16), unit=unit, epoch=epoch, frames=0, digest="")
 
     def _frame_key(self, listed: Listed, roots: Roots, *, make: bool = False) -> FrameKey:
         unit, epoch = listed.unit, listed.epoch
         # A key that is missing is made only for who never had one: what was sealed with a lost one must not hide.
-        new = make and not self._keys.has(unit, epoch) and not self._sealed_with(unit, epoch)
+        new = make and not self._keys.has(unit, epoch) and (unit, epoch) not in self._now()[1].units
         key = self._keys.give(unit, epoch) if new else self._keys.of(unit, epoch)
         return FrameKey(key=key, store=roots.store, log=listed.log, file=listed.file)
 
-    def _sealed_with(self, unit: Unit, epoch: int) -> bool:
-        _, listing = self._now()
-        return any((listed.unit, listed.epoch) == (unit, epoch) for listed in listing.logs.values())
+    def _files(self) -> list[str]:
+        """The names of the files that are there, listed or not."""
+        logs = self._inner.logs(kinds=(_KIND,))
+        return [log.name[0] for log in logs if log == _file_log(log.name[0])]
 
-    def _check_end(self, file: str, listing: Listing) -> None:
+    def _check_ends(self, listing: Listing, files: Iterable[str]) -> None:
         """What lies behind the frames that count was left by a writer that died; it cannot be of a later commit."""
-        if file in self._checked:
-            return
-        frame = self._inner.last(_file_log(file))
-        if frame is not None and commit_number(frame) > listing.number + 1:
-            raise _older_manifest()
-        self._checked.add(file)
+        for file in files:
+            if file not in self._checked:
+                frame = self._inner.last(_file_log(file))
+                if frame is not None and commit_number(frame) > listing.number + 1:
+                    raise _older_manifest()
+                self._checked.add(file)
 
     def _tidy(self) -> None:
-        """Remove what writers that died left behind, once for each process."""
+        """Remove what writers that died left behind, once for each process; nothing, where anything is wrong."""
         if self._tidied:
             return
         _, listing = self._now()
-        for log in self._inner.logs(kinds=(_KIND,)):
-            (file,) = log.name
-            if file not in listing.files:
-                self._check_end(file, listing)
-                self._inner.replace(log, ())
-            elif listing.files[file].kind != _REMADE:
-                self._check_end(file, listing)
+        files = self._files()
+        left = [file for file in files if file not in listing.files]
+        self._check_ends(listing, left)
+        self._check_ends(listing, [file for file in files if _lasts(listing, file)])
+        for file in left:
+            self._inner.replace(_file_log(file), ())
         self._destroy_unused_keys()
         self._tidied = True
 
     def _destroy_unused_keys(self) -> None:
         _, listing = self._now()
-        self._keys.keep({(listed.unit, listed.epoch) for listed in listing.logs.values()})
+        # Those of logs that are about to be listed as well.
+        coming = {(listed.unit, listed.epoch) for listed in self._pending.placed.values()}
+        self._keys.keep(listing.units.keys() | coming)
+
+
+def _lasts(listing: Listing, file: str) -> bool:
+    log = listing.files.get(file)
+    return log is not None and log.kind != _REMADE
 
 
 def _file_log(file: str) -> LogName:
     return LogName(folder=(file[:2],), name=(file,), kind=_KIND)
 
 
-def _inner_position(position: Position | None, file: str) -> tuple[Position, int]:
-    """The position inside a file and how many frames lie before it; the beginning if it is of another file."""
-    if position is None or not position.end:
-        return Position(), 0
-    named, _, generation = position.generation.partition(" ")
-    if named != file:
-        return Position(), 0
-    done, _, mark = position.mark.partition(b" ")
-    return attrs.evolve(position, generation=generation, mark=mark), int(done)
-
-
-def _outer_position(position: Position, file: str, done: int) -> Position:
-    return attrs.evolve(position, generation=f"{file} {position.generation}", mark=b"%d %b" % (done, position.mark))
-
-
 def _rolled_back(file: str) -> RolledBackStoreError:
     return RolledBackStoreError(
-        f"{file} is missing or an older one than the store's manifest says: restore it from a backup"
+        f"{file} is missing or another one than the store's manifest says: restore it from a backup"
     )
 
 

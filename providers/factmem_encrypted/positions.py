@@ -1,0 +1,39 @@
+"""How far a log was read: the position in its file, and what was read up to there."""
+
+from __future__ import annotations
+
+import attrs
+
+from factmem.abc import Position
+
+__all__ = ["Done", "inner_position", "outer_position"]
+
+
+@attrs.frozen
+class Done:
+    """What was read of a file.
+
+    Attributes:
+        frames: how many frames.
+        digest: of them, see `factmem_encrypted.manifest.chained`.
+    """
+
+    frames: int = 0
+    digest: str = ""
+
+
+def inner_position(position: Position | None, file: str) -> tuple[Position, Done]:
+    """Return the position inside a file and what was read before it; the beginning if it is of another file."""
+    if position is None or not position.end:
+        return Position(), Done()
+    named, _, generation = position.generation.partition(" ")
+    if named != file:
+        return Position(), Done()
+    frames, digest, mark = position.mark.split(b" ", 2)
+    return attrs.evolve(position, generation=generation, mark=mark), Done(int(frames), digest.decode())
+
+
+def outer_position(position: Position, file: str, done: Done) -> Position:
+    """Return the position in the log of a file."""
+    mark = b"%d %b %b" % (done.frames, done.digest.encode(), position.mark)
+    return attrs.evolve(position, generation=f"{file} {position.generation}", mark=mark)
