@@ -153,6 +153,10 @@ class Storage(Protocol):
         """Replace a log's frames atomically and at once; no payloads removes the log. Needs `lock`."""
         ...
 
+    def sweep(self) -> None:
+        """Remove what writers that died left of a `replace`. Needs `lock`."""
+        ...
+
     def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
         """Return the names of the logs of some kinds in a folder and below, in no particular order.
 

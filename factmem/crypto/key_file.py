@@ -39,6 +39,7 @@ __all__ = ["KEY_FILE_VERSION", "Root", "Roots", "locked_roots", "unlocked_roots"
 KEY_FILE_VERSION: Final = 1
 _SUITE: Final = "cobblestone-256"
 _CHECK_BYTES: Final = 16
+_MOST_SLOTS: Final = 16
 
 
 @attrs.frozen(repr=False)
@@ -162,9 +163,12 @@ def _read(document: bytes) -> tuple[str, list[tuple[str, Recipe, bytes, bytes]]]
                 "suite": "cobblestone-256",
                 "store": str() as store,
                 "slots": [*all],
-            }:
+            } if len(all) <= _MOST_SLOTS:  # each may cost a passphrase's stretching
                 return store, list(map(_slot, all))
-            case {"factmem": "keys", "version": int(), "suite": str(), "store": str(), "slots": [*_]}:
+            case {"factmem": "keys", "version": int() as version, "suite": str() as suite} if (version, suite) != (
+                KEY_FILE_VERSION,
+                _SUITE,
+            ):
                 raise DowngradedStoreError(
                     "the keys of this store name a construction that factmem never uses: its header was changed"
                 )

@@ -190,7 +190,7 @@ class CalledKey:
         function: returns the 32 bytes; it may block, and whatever it raises becomes `KeyUnavailableError`.
     """
 
-    function: Callable[[], bytes]
+    function: Callable[[], bytes] = attrs.field(repr=False)  # what it is bound to may be a secret
 
     def recipe(self) -> Recipe:
         """See `KeySource.recipe`."""
@@ -199,12 +199,17 @@ class CalledKey:
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
         """See `KeySource.wrapping_key`."""
         try:
-            return SecretKey(bytes(self.function())).wrapping_key(recipe)
-        except InvalidDataError:
-            raise KeyUnavailableError(f"the function that fetches the key returned no key: {_HOW_TO_MAKE}") from None
+            found = self.function()
         except Exception as error:
             # Its text could hold anything, the key among it.
             raise KeyUnavailableError(f"the function that fetches the key raised {type(error).__name__}") from None
+        try:
+            # Not of a number: bytes(32) are 32 zeros.
+            return SecretKey(bytes(memoryview(found))).wrapping_key(recipe)
+        except (InvalidDataError, TypeError):
+            raise KeyUnavailableError(
+                "the function that fetches the key returned something else than the 32 bytes of a key"
+            ) from None
 
 
 @attrs.frozen
@@ -229,7 +234,6 @@ class OsKeyringKey:
         """See `KeySource.wrapping_key`."""
         try:
             import keyring
-            import keyring.errors
         except ModuleNotFoundError:
             raise MissingPackageError("keyring", extra="keyring") from None
         try:
@@ -237,7 +241,8 @@ class OsKeyringKey:
             if text is None and self.create:
                 text = SecretKey.generate().to_text()
                 keyring.set_password(self.service, self.user, text)
-        except keyring.errors.KeyringError as error:
+        except Exception as error:
+            # The backends raise what the system's own libraries raise.
             raise KeyUnavailableError(f"the system's keyring failed with {type(error).__name__}") from None
         if text is None:
             raise KeyUnavailableError(

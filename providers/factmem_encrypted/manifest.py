@@ -120,13 +120,6 @@ def chained(digest: str, frames: Iterable[bytes]) -> str:
     return digest
 
 
-def chained(digest: str, frames: Iterable[bytes]) -> str:
-    """Return the digest of what a digest stands for and some frames behind it; of nothing, it is ``""``."""
-    for frame in frames:
-        digest = hashlib.sha256(digest.encode() + b" " + frame).hexdigest()
-    return digest
-
-
 def commit_to(commit: Commit) -> bytes:
     """Write a commit as JSON."""
     document: dict[str, Any] = {"commit": commit.number}

@@ -163,6 +163,10 @@ class EncryptedStorage:
         if not payloads and before is not None:
             self._destroy_unused_keys()
 
+    def sweep(self) -> None:
+        """See `factmem.abc.Storage.sweep`; each process does it once by itself."""
+        self._inner.sweep()
+
     def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
         """See `factmem.abc.Storage.logs`."""
         if not self.exists():
@@ -308,6 +312,7 @@ class EncryptedStorage:
         self._check_ends(listing, [file for file in files if _lasts(listing, file)])
         for file in left:
             self._inner.replace(_file_log(file), ())
+        self.sweep()
         self._destroy_unused_keys()
         self._tidied = True
 

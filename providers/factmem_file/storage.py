@@ -199,6 +199,13 @@ class LocalStorage:
             folder = folder.parent
             sync_folder(folder)
 
+    def sweep(self) -> None:
+        """See `factmem.abc.Storage.sweep`."""
+        self._refuse_distrusted()
+        with self._own_errors("written"):
+            for path in _log_files(self._root, {".tmp"}):
+                path.unlink(missing_ok=True)
+
     def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
         """See `factmem.abc.Storage.logs`."""
         top = self._root.joinpath(*folder_path(folder[:1]))
