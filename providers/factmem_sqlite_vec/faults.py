@@ -10,7 +10,7 @@ import apsw
 
 from factmem.errors import CorruptStoreError, InvalidDataError, ProviderError, StoreUnavailableError
 
-__all__ = ["own_error", "own_errors"]
+__all__ = ["FlushError", "distrusted", "is_failed_flush", "own_error", "own_errors"]
 
 # A statement of ours that SQLite finds wrong means that the schema or an index is not what we made.
 _DAMAGE: Final = (
@@ -36,6 +36,26 @@ _ADVICE: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
     ((apsw.NoMemError, apsw.TooBigError), "there is not enough memory to work on {name}"),
 )
 
+_FAILED_FLUSHES: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
+
+
+class FlushError(OSError):
+    """A flush to the disk failed: nobody knows any more what is on it, and asking again would lie."""
+
+
+def is_failed_flush(error: BaseException) -> bool:
+    """Return whether an error means that a flush to the disk failed."""
+    return isinstance(error, FlushError) or (
+        isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) in _FAILED_FLUSHES
+    )
+
+
+def distrusted(name: str) -> StoreUnavailableError:
+    """Return what to raise when a flush failed, and from then on."""
+    return StoreUnavailableError(
+        f"{name} could not be flushed to its disk, and nothing was written: look after the disk, then open it again"
+    )
+
 
 def own_error(error: apsw.Error, name: str) -> ProviderError:
     """Return what to raise for an error of SQLite.
@@ -48,6 +68,8 @@ def own_error(error: apsw.Error, name: str) -> ProviderError:
         return CorruptStoreError(
             f"{name} is damaged or no factmem store; nothing was written to it: restore it from a backup"
         )
+    if is_failed_flush(error):
+        return distrusted(name)
     for kinds, advice in _ADVICE:
         if isinstance(error, kinds):
             return StoreUnavailableError(advice.format(name=name))
@@ -61,6 +83,8 @@ def own_errors(name: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise own_error(error, name) from error
+    except FlushError as error:
+        raise distrusted(name) from error
     except OSError as error:
         raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error
     except UnicodeEncodeError:

@@ -16,7 +16,7 @@ import apsw
 from factmem.errors import CorruptStoreError, NewerVersionError
 from factmem_sqlite_vec.rows import select
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "check_header", "found_version", "migrate"]
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
 
 APPLICATION_ID: Final = 0x666D656D
 """What SQLite's header says of a factmem store: ``fmem``."""
@@ -115,6 +115,16 @@ def check_header(path: Path) -> bool:
     if not sound:
         raise _foreign(path.name)
     return True
+
+
+def is_only_begun(path: Path) -> bool:
+    """Return whether a file has no table yet: whoever began to make it may have died, and left a rollback journal.
+
+    Such a file can be read by nobody who may not write to it; SQLite empties it for the next one who does.
+    """
+    with path.open("rb") as file:
+        page_size = int.from_bytes(file.read(_HEADER_BYTES)[16:18])
+    return path.stat().st_size <= (65536 if page_size == 1 else page_size)
 
 
 def found_version(connection: apsw.Connection, name: str) -> int:

@@ -19,8 +19,8 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
-from factmem_sqlite_vec.faults import own_errors
-from factmem_sqlite_vec.schema import check_header, found_version, migrate
+from factmem_sqlite_vec.faults import FlushError, distrusted, is_failed_flush, own_errors
+from factmem_sqlite_vec.schema import check_header, found_version, is_only_begun, migrate
 
 __all__ = ["Store"]
 
@@ -56,6 +56,7 @@ class Store:
         self._idle: list[apsw.Connection] = []
         self._lent = 0
         self._damaged = False
+        self._distrusted = False
         self._closed = False
 
     @property
@@ -75,7 +76,9 @@ class Store:
         with self._writing, own_errors(self.name):
             if self._damaged:
                 raise CorruptStoreError(f"{self.name} was found damaged and is not written to: restore it")
-            return self._noticing_damage(lambda: work(self._open_writer()))
+            if self._distrusted:
+                raise distrusted(self.name)
+            return self._noticing_damage(lambda: self._noticing_failed_flushes(work))
 
     def read(self, query: Callable[[apsw.Connection], T]) -> T:
         """Call ``query`` with a connection that sees one state of the store throughout.
@@ -100,10 +103,10 @@ class Store:
                     connection.close()
                 self._idle.clear()
             if self._writer is not None:
-                if not self._damaged:
+                if not (self._damaged or self._distrusted):
                     with contextlib.suppress(apsw.Error):
                         tidy(self._writer)
-                self._writer.close()
+                self._close(self._writer)
                 self._writer = None
 
     def _noticing_damage(self, action: Callable[[], T]) -> T:
@@ -113,6 +116,30 @@ class Store:
         except CorruptStoreError:
             self._damaged = True
             raise
+
+    def _noticing_failed_flushes(self, work: Callable[[apsw.Connection], T]) -> T:
+        try:
+            return work(self._open_writer())
+        except (apsw.IOError, FlushError) as error:
+            if is_failed_flush(error):
+                self._distrusted = True
+                self._take_back()
+            raise
+
+    def _take_back(self) -> None:
+        """Write nothing new over what was refused: it lies in the WAL, and whoever opens that next would believe it."""
+        if self._writer is not None:
+            with contextlib.suppress(apsw.Error):
+                self._writer.execute("PRAGMA synchronous=OFF")
+                ((version,),) = self._writer.execute("PRAGMA user_version").fetchall()
+                # The same again, which SQLite writes all the same.
+                self._writer.execute(f"PRAGMA user_version={version}")
+
+    def _close(self, connection: apsw.Connection) -> None:
+        if self._distrusted:
+            # Closing moves the WAL into the file, and flushes both.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.close()
 
     def _read(self, query: Callable[[apsw.Connection], T]) -> T:
         there = self._writer is not None or check_header(self._path)
@@ -171,6 +198,11 @@ class Store:
         connection = _connected(str(self._path), apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
         try:
             made = found_version(connection, self.name) > 0
+        except apsw.ReadOnlyError:
+            connection.close()
+            if not is_only_begun(self._path):
+                raise
+            return None
         except BaseException:
             connection.close()
             raise
@@ -193,6 +225,9 @@ class Store:
             probe = _connected(str(self._path), apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
             try:
                 found_version(probe, self.name)
+            except apsw.ReadOnlyError:
+                if not is_only_begun(self._path):
+                    raise
             finally:
                 probe.close()
         else:
@@ -204,10 +239,11 @@ class Store:
                 connection.execute(f"PRAGMA {pragma}")
             self._use_wal(connection)
             migrate(connection, self.name)
-            if not there:
-                _sync_folder(self._path.parent)
-        except BaseException:
-            connection.close()
+            # Whoever made the file may have died before it could.
+            _sync_folder(self._path.parent)
+        except BaseException as error:
+            self._distrusted = self._distrusted or is_failed_flush(error)
+            self._close(connection)
             raise
         return connection
 
@@ -216,13 +252,20 @@ class Store:
         deadline = time.monotonic() + self._busy_timeout
         while True:
             try:
-                connection.execute("PRAGMA journal_mode=WAL")
+                ((mode,),) = connection.execute("PRAGMA journal_mode=WAL").fetchall()
             except apsw.BusyError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
             else:
-                return
+                break
+        if mode != "wal":
+            # SQLite says no more of it, but that a flush failed is among the reasons.
+            self._distrusted = True
+            raise StoreUnavailableError(
+                f"{self.name} cannot have a write-ahead log: it must lie on a disk of this machine; "
+                "look after that disk, then open the store again"
+            )
 
 
 def _connected(filename: str, flags: int, busy_timeout: float) -> apsw.Connection:
@@ -264,5 +307,7 @@ def _sync_folder(folder: Path) -> None:
             return
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            raise FlushError(error.errno, error.strerror) from error
         finally:
             os.close(descriptor)
