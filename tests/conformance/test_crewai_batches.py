@@ -15,8 +15,8 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - 144: memory/test_handing_over.py::test_a_cancelled_question_leaves_the_words_to_the_next_process
 - kill -9 during a background save: memory/test_kill_handing_over.py::test_no_handed_over_text_is_lost_to_a_kill
 - exit without a close: memory/test_kill_handing_over.py::test_a_process_that_just_ends_loses_nothing
-- kill -9 in the middle of an update: conformance/test_processes.py::test_no_acknowledged_save_is_lost_to_a_kill
-- four processes, one store: conformance/test_processes.py::test_many_processes_share_one_store
+- kill -9 in the middle of an update: reliability/test_kills.py::test_no_acknowledged_save_is_lost_to_a_kill
+- four processes, one store: reliability/test_neighbours.py::test_many_processes_share_one_store
 - a dropped duplicate: consolidation/test_duplicates.py::test_the_first_said_is_kept_and_takes_the_others_evidence_in
 - plan_conflict, first wins: consolidation/test_planning.py::test_the_first_newcomer_that_decides_about_a_record_wins
 - batch_failure_silent: memory/test_handing_over.py::test_one_bad_item_keeps_nothing_of_the_batch

@@ -2,7 +2,7 @@
 
 The numbers are those of Koog's tests and the letters those of its defects, in the study that factmem's
 vocabulary comes from. Detection is in ``test_koog_detection.py``; the choice among scopes and subjects is tested
-with the engine; that writes are atomic (D7) is proven by kills in ``test_processes.py``.
+with the engine; that writes are atomic (D7) is proven by kills in ``tests/reliability``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,98 @@
+"""The durable providers, in one list, and what is in a store of one of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from factmem.facts import Concept
+from factmem.providers import open_provider
+from factmem.records import LogEntry
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+__all__ = [
+    "CITY",
+    "NOON",
+    "NUMBERS",
+    "PLANNER",
+    "STORES",
+    "USER",
+    "DurableStore",
+    "durable_stores",
+    "loaded_city",
+    "numbers_in",
+]
+
+CITY: Final = Concept.single("city", "Where the person lives")
+NUMBERS: Final = Concept.multiple("numbers", "Two values a save, so that half a save would show")
+USER: Final = MemorySubject("user")
+NOON: Final = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+PLANNER: Final = MemoryScope.agent("planner")
+
+
+@attrs.frozen
+class DurableStore:
+    """A provider that promises to keep what it acknowledged.
+
+    Attributes:
+        name: as the promises call it.
+        template: of an address.
+        environment: what a process needs in order to open one.
+        ignores_folders: SQLite goes on when it cannot flush the name of a new file.
+    """
+
+    name: str
+    template: str
+    environment: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
+    ignores_folders: bool = attrs.field(default=False, kw_only=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def address(self, path: Path) -> str:
+        """Return the address of a store at a path."""
+        return self.template.format(path=path)
+
+    def open(self, path: Path) -> Any:
+        """Return the provider, with all its capabilities."""
+        return open_provider(self.address(path))
+
+
+STORES: Final = (
+    DurableStore("sqlite-vec", "sqlite-vec:{path}", ignores_folders=True),
+    DurableStore("file", "file:{path}"),
+)
+
+durable_stores = pytest.mark.parametrize("store", STORES, ids=str)
+
+
+async def numbers_in(store: DurableStore, path: Path) -> set[int]:
+    """The numbers in a store; each must be there whole, once, and only right vectors beside them."""
+    found: list[str] = []
+    async with store.open(path) as provider:
+        for agent in ("0", "1"):
+            fact = await provider.load(NUMBERS, USER, MemoryScope.agent(agent))
+            found.extend(fact.values if fact else ())
+        changes: list[LogEntry] = await provider.changes(None)
+        seqs, rows = await provider.vectors(None)
+    halves = [{int(value.split()[0]) for value in found if value.endswith(end)} for end in ("a", "b")]
+    assert halves[0] == halves[1]
+    assert len(found) == 2 * len(halves[0])
+    numbered = [entry.seq for entry in changes]
+    assert numbered == sorted(set(numbered))
+    assert set(seqs) <= set(numbered)
+    assert len(rows) == len(seqs)
+    return halves[0]
+
+
+async def loaded_city(store: DurableStore, path: Path) -> str | None:
+    """The city in a store."""
+    async with store.open(path) as provider:
+        fact = await provider.load(CITY, USER, PLANNER)
+    return fact.values[0] if fact else None

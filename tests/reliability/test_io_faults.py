@@ -1,0 +1,175 @@
+"""Every system call of a save fails once: a typed error, the old value is there, and no flush is tried again.
+
+A process is traced while it saves a city, saves another one, loads and closes. First nothing fails, and its calls
+are counted; then it is done again for each of them, with a fault at that call.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from factmem.errors import FactMemError
+from tests.conftest import Promise
+from tests.reliability.stores import CITY, NOON, PLANNER, USER, DurableStore, durable_stores, loaded_city
+from tests.reliability.tracing import (
+    CHANGES,
+    FLUSHES,
+    READS,
+    WRITES,
+    Fault,
+    Traced,
+    read_trace,
+    reason_not_to_trace,
+    traced,
+)
+from tests.reliability.workers import Workers
+
+MISSING = reason_not_to_trace()
+OLD, FIRST, SECOND, LAST = "city 0", "city 1", "city 2", "city 3"
+SAMPLE = 1
+"""How many calls of each name are tried where time is short."""
+
+pytestmark = [
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(MISSING is not None, reason=f"I/O FAULTS ARE NOT TESTED HERE: {MISSING}"),
+]
+
+
+scenarios = pytest.mark.parametrize("scenario", ["saving", "making the store"])
+
+
+class Stage:
+    """A store that is begun anew for every fault."""
+
+    def __init__(self, store: DurableStore, workers: Workers, folder: Path, *, exists: bool) -> None:
+        self.store = store
+        self._workers = workers
+        self._folder = folder
+        self._exists = exists
+        self.path = folder / "now" / "store"
+        if exists:
+            anyio.run(self._fill, folder / "before" / "store")
+
+    async def _fill(self, path: Path) -> None:
+        async with self.store.open(path) as provider:
+            await provider.save(CITY.fact([OLD], timestamp=NOON), USER, PLANNER)
+
+    def play(self, fault: Fault | None = None) -> Traced:
+        """Save twice, load and close, with a fault; return what was called."""
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+        if self._exists:
+            shutil.copytree(self._folder / "before", self.path.parent)
+        log = self._folder / "log"
+        self._workers.forget()
+        scratch = self._folder / "scratch"
+        address, elsewhere = self.store.address(self.path), self.store.address(scratch / "store")
+        (pid,) = self._workers.start("move", address, scratch=elsewhere, first=1, count=2)
+        self._workers.wait_for_first("ready")
+        with traced(pid, log, fault):
+            os.kill(pid, signal.SIGUSR1)
+            self._workers.wait()
+        shutil.rmtree(scratch, ignore_errors=True)
+        return read_trace(log)
+
+    @property
+    def old(self) -> str | None:
+        """The city before the first save."""
+        return OLD if self._exists else None
+
+    def check(self, trace: Traced, fault: Fault | None = None) -> None:
+        """What was acknowledged is there, what was refused is not, no error was foreign, no flush tried again."""
+        kept = self._workers.told("kept")
+        errors = {name for _, name in self._workers.refusals}
+        # SQLite takes a page that cannot be read for damage.
+        damage = {"CorruptStoreError"} if fault and fault.call in READS else set[str]()
+        assert errors <= {"StoreUnavailableError", *damage}
+        newest = SECOND if 2 in kept else FIRST if 1 in kept else self.old
+        assert anyio.run(loaded_city, self.store, self.path) == newest
+        assert self._workers.loaded in ([str(newest)], [])
+        if fault and fault.call in FLUSHES and self._workers.refusals:
+            # Whatever could not be flushed is not to be trusted, and nothing built upon it.
+            assert 2 not in kept
+        assert trace.flushes_tried_again(files_only=self.store.ignores_folders) == []
+
+    def check_killed(self) -> None:
+        """What was acknowledged is there; what was under way may be."""
+        kept = self._workers.told("kept")
+        known = [self.old, FIRST, SECOND]
+        least = 2 if 2 in kept else 1 if 1 in kept else 0
+        assert anyio.run(loaded_city, self.store, self.path) in known[least : max(least, len(kept) + 1) + 1]
+        anyio.run(self._save_again)
+        assert anyio.run(loaded_city, self.store, self.path) == LAST
+
+    async def _save_again(self) -> None:
+        async with self.store.open(self.path) as provider:
+            await provider.save(CITY.fact([LAST], timestamp=NOON + dt.timedelta(hours=1)), USER, PLANNER)
+
+
+def faults(calls: Counter[str], names: Iterable[str], effect: str, *, big: bool) -> list[Fault]:
+    """A fault at every call of these names, or at some of each where time is short."""
+    chance = random.Random(14)
+    numbered = {name: range(1, calls[name] + 1) for name in names}
+    return [
+        Fault(name, number, effect)
+        for name, numbers in numbered.items()
+        for number in (numbers if big else chance.sample(numbers, min(SAMPLE, len(numbers))))
+    ]
+
+
+@scenarios
+@durable_stores
+def test_a_call_that_fails_is_a_typed_error_and_the_old_value_stays(
+    store: DurableStore, scenario: str, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """EIO when reading, writing and flushing; ENOSPC at whatever makes, grows, renames or cuts a file."""
+    stage = Stage(store, workers, tmp_path, exists=scenario == "saving")
+    calls = stage.play().calls(stage.path, until="closed")
+    stage.check(stage.play())
+    tried = faults(calls, (*FLUSHES, *READS, *WRITES), "error=EIO", big=big)
+    tried += faults(calls, CHANGES, "error=ENOSPC", big=big)
+    refused = 0
+    for fault in tried:
+        trace = stage.play(fault)
+        assert trace.injected, fault
+        with naming(fault):
+            stage.check(trace, fault)
+        refused += bool(workers.refusals)
+    figure = f"{len(tried)} calls failed, {refused} made a save fail: 0 untyped, 0 old values lost, 0 flushes retried"
+    promise(f"I/O faults while {scenario}, {store}", figure)
+
+
+@scenarios
+@durable_stores
+def test_a_kill_at_any_system_call_leaves_a_store_that_opens(
+    store: DurableStore, scenario: str, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """What was acknowledged is there, what was under way is there in whole or not at all."""
+    stage = Stage(store, workers, tmp_path, exists=scenario == "saving")
+    calls = stage.play().calls(stage.path, until="closed")
+    tried = faults(calls, (*FLUSHES, *CHANGES, "flock"), "signal=SIGKILL", big=big)
+    for fault in tried:
+        assert stage.play(fault).injected, fault
+        with naming(fault):
+            stage.check_killed()
+    figure = f"killed at {len(tried)} calls: 0 acknowledged lost, 0 unreadable"
+    promise(f"kills at system calls while {scenario}, {store}", figure)
+
+
+@contextmanager
+def naming(fault: Fault) -> Iterator[None]:
+    """Say after which fault an assertion failed."""
+    try:
+        yield
+    except (AssertionError, FactMemError) as error:
+        raise AssertionError(f"{fault}: {error}") from error

@@ -1,0 +1,99 @@
+"""`kill -9` at any moment: nothing acknowledged is lost, nothing is there by half, every store opens."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.conftest import Promise
+from tests.reliability.stores import DurableStore, durable_stores, numbers_in
+from tests.reliability.workers import Workers
+
+KILLS_PER_STORE = 8
+
+
+def killed(workers: Workers, pid: int, pause: float) -> None:
+    """Kill a process after a pause, and take in what it told before."""
+    time.sleep(pause)
+    os.kill(pid, signal.SIGKILL)
+    workers.wait()
+
+
+@pytest.mark.timeout(3600)
+@durable_stores
+def test_no_acknowledged_save_is_lost_to_a_kill(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """At any moment: while opening, while saving four facts at once, and again on what a kill left behind."""
+    chance = random.Random(9)
+    kills, kept, unacknowledged = 0, 0, 0
+    for life in range((10_000 if big else 120) // KILLS_PER_STORE):
+        path = tmp_path / str(life)
+        workers.forget()
+        for kill in range(KILLS_PER_STORE):
+            (pid,) = workers.start("save", store.address(path), first=kill * 100_000, count=100_000)
+            if kill % 3:
+                workers.wait_for_first("kept")
+            killed(workers, pid, chance.random() * 0.02)
+            kills += 1
+        found = anyio.run(numbers_in, store, path)
+        assert workers.told("kept")
+        assert workers.told("kept") <= found
+        kept += len(workers.told("kept"))
+        unacknowledged += len(found) - len(workers.told("kept"))
+    promise(
+        f"kill -9, {store}",
+        f"{kills:,} kills, {kept:,} acknowledged: 0 lost, 0 unreadable ({unacknowledged} kept unacknowledged)",
+    )
+
+
+@pytest.mark.timeout(3600)
+@durable_stores
+def test_a_kill_while_erasing_brings_nothing_back(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """What was said to be erased stays so, what was not begun stays there, and the next erasure finishes."""
+    chance = random.Random(10)
+    rounds, gone = 200 if big else 3, 0
+    for life in range(rounds):
+        path = tmp_path / str(life)
+        workers.start("save", store.address(path), count=20)
+        workers.wait()
+        for first in (0, 10):
+            (pid,) = workers.start("erase", store.address(path), first=first, count=10)
+            workers.wait_for_first("gone")
+            killed(workers, pid, chance.random() * 0.05)
+        erased = workers.told("gone")
+        found = anyio.run(numbers_in, store, path)
+        assert not erased & found
+        assert len(found) >= 20 - len(erased) - 2
+        gone += len(erased)
+        workers.forget()
+    promise(f"kill -9 while erasing, {store}", f"{2 * rounds} kills, {gone} erased: 0 came back, 0 others lost")
+
+
+@pytest.mark.timeout(3600)
+@durable_stores
+def test_a_kill_while_the_embedder_changes_leaves_every_fact(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Vectors belong to the embedder that the store names, or are missing; they are never mixed."""
+    chance = random.Random(11)
+    kills = 500 if big else 8
+    path = tmp_path / "store"
+    workers.start("save", store.address(path), count=20)
+    workers.wait()
+    for kill in range(kills):
+        (pid,) = workers.start("bind", store.address(path), first=kill, count=1000)
+        if kill % 2:
+            workers.wait_for_first("bound")
+        killed(workers, pid, chance.random() * 0.03)
+        workers.forget()
+        assert anyio.run(numbers_in, store, path) == set(range(20))
+    promise(f"kill -9 while the embedder changes, {store}", f"{kills} kills: 20 of 20 facts each time")

@@ -1,0 +1,61 @@
+"""Many processes and many tasks on one store: every save returns, and every fact is there once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from factmem.scopes import MemoryScope
+from tests.conftest import Promise
+from tests.reliability.stores import NOON, NUMBERS, USER, DurableStore, durable_stores, numbers_in
+from tests.reliability.workers import Workers
+
+PROCESSES = 8
+
+
+@pytest.mark.timeout(1800)
+@durable_stores
+def test_many_processes_share_one_store(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Eight processes with four tasks each, which also make the store together."""
+    count = 1000 if big else 50
+    path = tmp_path / "store"
+    workers.start("save", store.address(path), count=count, processes=PROCESSES)
+    workers.wait()
+    everything = set(range(PROCESSES * count))
+    assert workers.told("kept") == everything
+    assert anyio.run(numbers_in, store, path) == everything
+    promise(f"8 processes, {store}", f"{PROCESSES} × {count:,} saves: {len(everything):,} facts")
+
+
+@pytest.mark.timeout(1800)
+@durable_stores
+def test_two_processes_make_one_store_at_the_same_time(
+    store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Whoever comes first: both saves are kept in one store."""
+    rounds = 500 if big else 10
+    for life in range(rounds):
+        path = tmp_path / str(life) / "new" / "store"
+        workers.start("save", store.address(path), processes=2)
+        workers.wait()
+        assert workers.told("kept") == {0, 1}
+        assert anyio.run(numbers_in, store, path) == {0, 1}
+        workers.forget()
+    promise(f"two processes make one store, {store}", f"{rounds} stores: 2 facts in each")
+
+
+@durable_stores
+async def test_a_thousand_tasks_of_one_process_share_one_store(
+    store: DurableStore, tmp_path: Path, promise: Promise, anyio_backend: str
+) -> None:
+    """All of them at the same time, and all of them to the same concept."""
+    facts = [NUMBERS.fact([f"{number} a", f"{number} b"], timestamp=NOON) for number in range(1000)]
+    async with store.open(tmp_path / "store") as provider, anyio.create_task_group() as tasks:
+        for number, fact in enumerate(facts):
+            tasks.start_soon(provider.save, fact, USER, MemoryScope.agent(f"{number % 2}"))
+    assert await numbers_in(store, tmp_path / "store") == set(range(1000))
+    promise(f"1,000 tasks, {store}", f"1,000 saves at once, on {anyio_backend}: 1,000 facts")
