@@ -1,0 +1,228 @@
+"""The document with a store's keys: only its key opens it, and no change to it goes through."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from factmem.crypto import Argon2id, EnvironmentKey, Keyring, Passphrase, Roots, SecretKey, locked_roots, unlocked_roots
+from factmem.errors import (
+    CorruptStoreError,
+    DowngradedStoreError,
+    FactMemError,
+    InvalidDataError,
+    KeyUnavailableError,
+    NewerVersionError,
+    TamperedStoreError,
+    WrongKeyError,
+)
+
+KEY = SecretKey(bytes(range(32)))
+RING = Keyring.of(KEY)
+CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
+WORDS = Keyring.of(Passphrase("correct horse", cost=CHEAP))
+
+
+def changed(document: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
+    """The document, changed as by someone who can write it."""
+    content = json.loads(document)
+    change(content)
+    return json.dumps(content).encode()
+
+
+def put(name: str, value: object) -> Callable[[dict[str, Any]], Any]:
+    return lambda content: content.__setitem__(name, value)
+
+
+def put_in_slot(name: str, value: object) -> Callable[[dict[str, Any]], Any]:
+    return lambda content: content["slots"][0].__setitem__(name, value)
+
+
+@pytest.fixture
+def stretched(monkeypatch: pytest.MonkeyPatch) -> list[Argon2id]:
+    """What passphrases are stretched with, in place of stretching them."""
+    costs: list[Argon2id] = []
+
+    def stretch(self: Argon2id, secret: bytes, salt: bytes) -> bytes:
+        costs.append(self)
+        return bytes(32)
+
+    monkeypatch.setattr(Argon2id, "stretch", stretch)
+    return costs
+
+
+def test_roots_come_back_with_the_key_and_with_no_other() -> None:
+    roots = Roots.new().begin_epoch()
+    for ring in (RING, WORDS):
+        document = locked_roots(roots, ring)
+        assert unlocked_roots(document, ring) == roots
+        for root in roots.of_epochs:
+            assert base64.b64encode(root.key) not in document
+            assert root.key.hex() not in repr(roots)
+    with pytest.raises(WrongKeyError):
+        unlocked_roots(locked_roots(roots, RING), Keyring.of(SecretKey.generate()))
+    with pytest.raises(WrongKeyError):
+        unlocked_roots(locked_roots(roots, RING), WORDS)
+    with pytest.raises(WrongKeyError):
+        unlocked_roots(locked_roots(roots, WORDS), Keyring.of(Passphrase("correct horse ", cost=CHEAP)))
+
+
+def test_the_keyring_needs_the_id_that_the_document_names() -> None:
+    roots = Roots.new()
+    document = locked_roots(roots, Keyring.of(KEY, "2026"))
+    with pytest.raises(WrongKeyError, match="'2026'"):
+        unlocked_roots(document, RING)
+    other = SecretKey.generate()
+    assert unlocked_roots(document, Keyring({"2025": other, "2026": KEY}, "2025")) == roots
+
+
+def test_every_flipped_bit_and_every_truncation_of_the_document_is_a_typed_error() -> None:
+    """Where the document still opens, it opens to the very same keys."""
+    roots = Roots.new()
+    document = locked_roots(roots, RING)
+    for at, bit in itertools.product(range(len(document)), range(8)):
+        damaged = document[:at] + bytes([document[at] ^ 1 << bit]) + document[at + 1 :]
+        with contextlib.suppress(CorruptStoreError, WrongKeyError, NewerVersionError):
+            assert unlocked_roots(damaged, RING) == roots
+    for at in range(len(document)):
+        with pytest.raises(CorruptStoreError):
+            unlocked_roots(document[:at], RING)
+
+
+def test_a_slot_of_another_store_does_not_open_here() -> None:
+    one, other = (json.loads(locked_roots(Roots.new(), RING)) for _ in range(2))
+    moved = json.dumps(one | {"slots": other["slots"]}).encode()
+    with pytest.raises(WrongKeyError):
+        unlocked_roots(moved, RING)
+    mixed = [one["slots"][0] | {"roots": other["slots"][0]["roots"]}]
+    with pytest.raises(TamperedStoreError):
+        unlocked_roots(json.dumps(one | {"slots": mixed}).encode(), RING)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (put("version", 2), NewerVersionError),
+        (put("version", 99), NewerVersionError),
+        (put("version", 0), DowngradedStoreError),
+        (put("version", -1), DowngradedStoreError),
+        (put("version", "1"), CorruptStoreError),
+        (put("suite", "cobblestone-128"), DowngradedStoreError),
+        (put("suite", "none"), DowngradedStoreError),
+        (put("suite", None), CorruptStoreError),
+        (put("factmem", "facts"), CorruptStoreError),
+        (put("store", "another"), WrongKeyError),
+        (put("slots", []), WrongKeyError),
+        (put("slots", {}), CorruptStoreError),
+        (put("slots", [1]), CorruptStoreError),
+        (put_in_slot("id", "other"), WrongKeyError),
+        (put_in_slot("id", 1), CorruptStoreError),
+        (put_in_slot("check", "AAAA"), WrongKeyError),
+        (put_in_slot("check", "?"), CorruptStoreError),
+        (put_in_slot("check", "ключ"), CorruptStoreError),
+        (put_in_slot("roots", "ключ"), CorruptStoreError),
+        (put_in_slot("roots", ""), TamperedStoreError),
+        (put_in_slot("roots", "AAAA"), TamperedStoreError),
+        (put_in_slot("recipe", {}), CorruptStoreError),
+        (put_in_slot("recipe", {"kdf": "md5"}), CorruptStoreError),
+        (put_in_slot("recipe", []), CorruptStoreError),
+    ],
+)
+def test_a_changed_document_is_a_typed_error(
+    change: Callable[[dict[str, Any]], Any], error: type[FactMemError]
+) -> None:
+    document = locked_roots(Roots.new(), RING)
+    with pytest.raises(error):
+        unlocked_roots(changed(document, change), RING)
+
+
+@pytest.mark.parametrize("document", [b"", b"{", b"null", b"[]", b"\xff\xfe", b"[" * 100_000, b"{}", b'{"factmem": 1}'])
+def test_what_is_no_such_document_is_a_typed_error(document: bytes) -> None:
+    with pytest.raises(CorruptStoreError):
+        unlocked_roots(document, RING)
+
+
+@pytest.mark.parametrize(
+    ("costs", "error"),
+    [
+        ({"memory_kib": 19 * 1024 - 1}, DowngradedStoreError),
+        ({"memory_kib": 8}, DowngradedStoreError),
+        ({"memory_kib": 0}, DowngradedStoreError),
+        ({"memory_kib": -1}, DowngradedStoreError),
+        ({"passes": 1}, DowngradedStoreError),
+        ({"passes": 0}, DowngradedStoreError),
+        ({"memory_kib": 1024 * 1024 + 1}, CorruptStoreError),
+        ({"memory_kib": 2**31}, CorruptStoreError),
+        ({"memory_kib": 10**30}, CorruptStoreError),
+        ({"passes": 65}, CorruptStoreError),
+        ({"passes": 2**32}, CorruptStoreError),
+        ({"lanes": 17}, CorruptStoreError),
+        ({"lanes": 0}, CorruptStoreError),
+        ({"lanes": -1}, CorruptStoreError),
+        ({"lanes": True}, CorruptStoreError),
+        ({"memory_kib": 65536.0}, CorruptStoreError),
+        ({"salt": "AAAA"}, CorruptStoreError),
+        ({"salt": "?"}, CorruptStoreError),
+        ({"salt": "ключ"}, CorruptStoreError),
+        ({"salt": None}, CorruptStoreError),
+    ],
+)
+def test_a_cost_out_of_bounds_is_refused_before_it_is_spent(
+    costs: dict[str, object], error: type[FactMemError], stretched: list[Argon2id]
+) -> None:
+    document = locked_roots(Roots.new(), WORDS)
+    stretched.clear()
+    recipe = json.loads(document)["slots"][0]["recipe"] | costs
+    with pytest.raises(error):
+        unlocked_roots(changed(document, put_in_slot("recipe", recipe)), WORDS)
+    assert not stretched
+
+
+def test_a_cost_changed_within_the_bounds_is_no_key(stretched: list[Argon2id]) -> None:
+    """Weaker or dearer than it was made with: what is derived differs, whatever is stretched."""
+    document = locked_roots(Roots.new(), Keyring.of(Passphrase("correct horse")))
+    recipe = json.loads(document)["slots"][0]["recipe"] | attrs.asdict(CHEAP)
+    with pytest.raises(WrongKeyError):
+        unlocked_roots(changed(document, put_in_slot("recipe", recipe)), WORDS)
+
+
+def test_a_document_cannot_have_a_passphrase_stretched_without_end(stretched: list[Argon2id]) -> None:
+    document = locked_roots(Roots.new(), WORDS)
+    stretched.clear()
+    with pytest.raises(CorruptStoreError):
+        unlocked_roots(changed(document, lambda content: content["slots"].extend(content["slots"] * 1000)), WORDS)
+    assert len(stretched) <= 1
+
+
+def test_a_raw_key_is_never_taken_where_a_passphrase_was_asked_for() -> None:
+    document = locked_roots(Roots.new(), WORDS)
+    with pytest.raises(WrongKeyError):
+        unlocked_roots(changed(document, put_in_slot("recipe", {"kdf": "none"})), WORDS)
+
+
+@pytest.mark.parametrize("costs", [(19 * 1024 - 1, 2, 1), (65536, 1, 1), (2**21, 2, 1), (65536, 65, 1), (65536, 3, 17)])
+def test_costs_out_of_bounds_cannot_be_asked_for(costs: tuple[int, int, int]) -> None:
+    with pytest.raises(InvalidDataError):
+        Argon2id(memory_kib=costs[0], passes=costs[1], lanes=costs[2])
+
+
+def test_a_key_that_cannot_be_had_locks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FACTMEM_TEST_KEY", raising=False)
+    with pytest.raises(KeyUnavailableError):
+        locked_roots(Roots.new(), Keyring.of(EnvironmentKey("FACTMEM_TEST_KEY")))
+
+
+def test_an_error_names_ids_and_no_key() -> None:
+    document = locked_roots(Roots.new(), Keyring.of(KEY, "2026"))
+    with pytest.raises(WrongKeyError) as caught:
+        unlocked_roots(document, Keyring.of(SecretKey.generate(), "2027"))
+    assert "2026" in str(caught.value)
+    assert "2027" in str(caught.value)
+    assert KEY.to_text() not in str(caught.value)
