@@ -1,0 +1,251 @@
+"""What a `Memory` does, over the plain store: which assertions it adds, and which change their state."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.facts import FactType
+from factmem.records import Assertion, AssertionState, FactDetails, Origin
+from factmem.scopes import MemoryScope, ScopeKind
+from tests.models.plain_store import Moved, PlainStore, Said, Standing, Words
+from tests.models.plain_values import exact, same
+
+__all__ = ["PlainMemory", "Shown"]
+
+_KINDS = (ScopeKind.AGENT, ScopeKind.FEATURE, ScopeKind.PRODUCT, ScopeKind.CROSS_PRODUCT)
+_HEARD = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
+_TRUSTED = (Origin.USER, Origin.ASSISTANT)
+
+
+@attrs.frozen
+class Shown:
+    """A record as somebody sees it."""
+
+    id: str
+    value: object
+    timestamp: dt.datetime
+    revision: int
+    recorded_at: dt.datetime
+    owner: str | None
+    importance: float
+    messages: tuple[str | None, ...]
+    state: AssertionState
+
+
+@attrs.frozen
+class PlainMemory:
+    """One organization's memory as one viewer sees it.
+
+    Attributes:
+        store: everything.
+        tenant: whose it is.
+        viewer: who looks.
+    """
+
+    store: PlainStore
+    tenant: str | None
+    viewer: str | None
+
+    def sees(self, said: Said) -> bool:
+        return said.it.place.scope.tenant == self.tenant and said.owner in (None, self.viewer)
+
+    def visible(self) -> list[Said]:
+        return [said for said in self.store.said() if self.sees(said)]
+
+    def standing(self, as_of: dt.datetime | None = None, known_at: dt.datetime | None = None) -> list[Standing]:
+        return self.store.standing(self.sees, as_of=as_of, known_at=known_at)
+
+    def current(self, id: str) -> Standing:
+        found = [standing for standing in self.standing() if standing.said.record == id]
+        if not found:
+            raise RecordNotFoundError("the model: not current")
+        return found[-1]
+
+    def save(self, words: Sequence[Words], private: bool) -> list[tuple[Said, bool]]:
+        """Add what is said now or was before, for all to see or for the viewer alone."""
+        if private and self.viewer is None:
+            raise InvalidDataError("the model: nobody to own it")
+        if any(word.assertion.timestamp > self.store.clock() + dt.timedelta(minutes=5) for word in words):
+            raise InvalidDataError("the model: from the future")
+        return [self.store.append(word) for word in words]
+
+    def retract(self, ids: Sequence[str], reason: str | None) -> None:
+        for id in ids:
+            self.current(id)
+        for said in self.visible():
+            if said.record in ids and said.state in _HEARD:
+                self.store.move(said.id, AssertionState.RETRACTED, reason=reason)
+
+    def restore(self, ids: Sequence[str], reason: str | None) -> None:
+        """Bring back what was taken of each record in one go, the last time that anything was."""
+        taken = {id: self._taken_last(id) for id in ids}
+        if not all(taken.values()):
+            raise RecordNotFoundError("the model: nothing is retracted")
+        for said in [said for group in taken.values() for said in group]:
+            self.store.move(said.id, AssertionState.ACTIVE, reason=reason)
+        for id in ids:
+            self.current(id)
+
+    def _taken_last(self, id: str) -> list[Said]:
+        group: list[Said] = []
+        last_reason: str | None = None
+        closed = True
+        states: dict[int, AssertionState] = {}
+        for entry in self.store.log:
+            if isinstance(entry, Said) and self.sees(entry) and entry.record == id:
+                states[entry.seq] = entry.it.state
+                closed = closed or entry.is_heard(entry.it.state)
+            if isinstance(entry, Moved) and self.sees(entry.said) and entry.said.record == id:
+                was_heard = entry.said.is_heard(states[entry.said.seq])
+                states[entry.said.seq] = entry.state
+                if entry.state is AssertionState.RETRACTED and was_heard:
+                    if closed or entry.reason != last_reason:
+                        group = []
+                    closed, last_reason = False, entry.reason
+                    group.append(entry.said)
+                elif entry.said.is_heard(entry.state):
+                    closed = True
+        return [said for said in group if said.state is AssertionState.RETRACTED]
+
+    def forget(self, meant: Callable[[Said], bool]) -> list[Said]:
+        """Erase all revisions of the records of which something visible is meant."""
+        records = {said.record for said in self.visible() if meant(said)}
+        return self.store.erase(sorted(records), [], self.tenant)
+
+    def update(
+        self,
+        id: str,
+        *,
+        value: Any = ...,
+        kind: str = "",
+        importance: float | None = None,
+        origin: Origin | None = None,
+    ) -> tuple[Said, bool]:
+        """Say something new of a record; what is not given stays as it is."""
+        standing = self.current(id)
+        before = standing.said
+        # Several can hold one id, where a record was said to be of another place: the last shown is meant.
+        evidence = tuple(dict.fromkeys(item for said in standing.alike for item in said.it.details.evidence))
+        details = attrs.evolve(
+            before.it.details,
+            evidence=evidence if value is ... else (),
+            importance=before.it.details.importance if importance is None else importance,
+            origin=before.it.details.origin if origin is None else origin,
+        )
+        new = attrs.evolve(
+            before.it,
+            details=details,
+            revises=id,
+            revised=before.seq,
+            errand=None,
+            state=AssertionState.ACTIVE if origin is None or origin in _TRUSTED else AssertionState.QUARANTINED,
+        )
+        if value is ...:
+            return self.store.append(Words(new, before.words.kind, before.words.value))
+        timestamp = max(self.store.clock(), before.it.timestamp)
+        new = attrs.evolve(new, timestamp=timestamp, data=value, valid_from=None, valid_to=None)
+        return self.store.append(Words(new, kind, value))
+
+    def rollback(self, revision: int) -> Said:
+        """Let one revision be what its record is; return it."""
+        found = [said for said in self.visible() if said.seq == revision and not said.it.removed]
+        found = [said for said in found if any(said.is_heard(state) for _, state in said.states)]
+        if not found or found[0].has_ended(self.store.clock()):
+            raise RecordNotFoundError("the model: no such revision")
+        target = found[0]
+        later = [said for said in self.visible() if _one_record(said, target) and said.when > target.when]
+        later = [said for said in later if said.is_heard(said.state)]
+        if any(said.state is AssertionState.PENDING for said in later):
+            raise StateConflictError("the model: it waits for a model")
+        for said in later:
+            self.store.move(said.id, AssertionState.RETRACTED, reason="rolled back")
+        if not target.is_heard(target.state):
+            self.store.move(target.id, AssertionState.ACTIVE, reason="rolled back")
+        if not any(_one_record(standing.said, target) for standing in self.standing()):
+            raise RecordNotFoundError("the model: another record has its value")
+        return target
+
+    def kept_apart(self) -> list[Said]:
+        return [
+            said
+            for said in self.visible()
+            if said.it.state is not AssertionState.RETRACTED
+            and not any(said.is_heard(state) for _, state in said.states)
+        ]
+
+    def decide(self, ids: Sequence[str], *, let_in: bool, reason: str | None) -> None:
+        """Let in what is kept apart, or turn it away."""
+        apart = {said.id for said in self.kept_apart()}
+        if not apart.issuperset(ids):
+            raise RecordNotFoundError("the model: not kept apart")
+        for id in dict.fromkeys(ids):
+            self.store.move(id, AssertionState.ACTIVE if let_in else AssertionState.RETRACTED, reason=reason)
+
+    def history(self, keyword: str) -> list[Shown]:
+        """Every revision that was ever heard, oldest first."""
+        apart = {said.id for said in self.kept_apart()}
+        standing = {item.said.id for item in self.standing()}
+        revisions = [said for said in self.visible() if said.it.keyword == keyword and not said.it.removed]
+        return [
+            shown(said, (said,), _became(said, said.id in standing))
+            for said in sorted(revisions, key=lambda said: said.when)
+            if said.id not in apart
+        ]
+
+    def chosen(self, keyword: str, fits: Callable[[Assertion], bool]) -> list[Standing]:
+        """What an agent sees of a concept that several places may have."""
+        items = [item for item in self.standing() if item.said.it.keyword == keyword and fits(item.said.it)]
+        if not items:
+            return []
+        best = min(items, key=lambda item: (_level(item.said.it), -_seconds(item.said.it.timestamp)))
+        if best.said.it.fact_type is FactType.SINGLE:
+            return [best]
+        level = [item for item in items if _level(item.said.it) == _level(best.said.it) and item.said.many]
+        united: dict[object, Standing] = {}
+        for item in level:
+            united.setdefault(same(item.said.words.value), item)
+        return list(united.values())
+
+
+def shown(said: Said, alike: Sequence[Said], state: AssertionState = AssertionState.ACTIVE) -> Shown:
+    details: FactDetails = said.it.details
+    messages = dict.fromkeys(item for other in alike for item in other.it.details.evidence)
+    return Shown(
+        said.record,
+        exact(said.it.data),
+        said.it.timestamp,
+        said.seq,
+        said.at,
+        details.owner,
+        details.importance,
+        tuple(item.message_id for item in messages),
+        state,
+    )
+
+
+def _became(said: Said, is_current: bool) -> AssertionState:
+    return AssertionState.SUPERSEDED if said.is_heard(said.state) and not is_current else said.state
+
+
+def _one_record(one: Said, other: Said) -> bool:
+    return one.track == other.track and one.many is other.many and (not one.many or one.record == other.record)
+
+
+def _level(said: Assertion) -> tuple[int, bool, int, int]:
+    """The stronger subject, then one's own, then the narrower scope, a child before its parent."""
+    scope: MemoryScope = said.place.scope
+    return (
+        said.place.subject.priority_level,
+        said.details.owner is None,
+        _KINDS.index(scope.kind),
+        -len(scope.path),
+    )
+
+
+def _seconds(moment: dt.datetime) -> float:
+    return (moment - dt.datetime(2000, 1, 1, tzinfo=dt.UTC)).total_seconds()

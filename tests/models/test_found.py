@@ -1,0 +1,47 @@
+"""What walking beside a plain model found, one test a difference."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from factmem.facts import Concept
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing import FakeClock
+from tests.models.hostile import at
+from tests.models.stores import STORES, Store
+
+USER = MemorySubject("user", "The user")
+PLANNER = MemoryScope.agent("planner")
+
+every_store = pytest.mark.parametrize("store", STORES, ids=lambda store: store.name)
+
+
+@every_store
+async def test_a_set_said_under_two_descriptions_is_found_whole_by_the_one_it_is_shown_with(
+    store: Store, tmp_path: Path
+) -> None:
+    before = Concept.multiple("languages", "Languages the person speaks")
+    after = Concept.multiple("languages", "What one can talk with them in")
+    async with store.open(tmp_path, FakeClock()) as provider:
+        await provider.save(before.fact(["Thai"], timestamp=at(1)), USER, PLANNER)
+        await provider.save(after.fact(["Ewe"], timestamp=at(2)), USER, PLANNER)
+        (found,) = await provider.load_by_description("talk", USER, PLANNER)
+        assert found.values == ("Thai", "Ewe")
+        assert list(await provider.load_by_description("speaks", USER, PLANNER)) == []
+
+
+@every_store
+async def test_two_keys_that_are_one_in_nfc_are_two_and_neither_item_gets_lost(store: Store, tmp_path: Path) -> None:
+    apart, together = (unicodedata.normalize(form, "é") for form in ("NFD", "NFC"))
+    things = Concept.multiple("things", "Anything", object)
+    both, one = {together: 1, apart: 2}, {apart: 2}
+    async with store.open(tmp_path, FakeClock()) as provider:
+        await provider.save(things.fact([one], timestamp=at(1)), USER, PLANNER)
+        await provider.save(things.fact([both], timestamp=at(1)), USER, PLANNER)
+        loaded = await provider.load(things, USER, PLANNER)
+    assert loaded is not None
+    assert loaded.values == (one, both)
