@@ -18,7 +18,7 @@ from factmem.abc import Candidate, Conversation, Message
 from factmem.errors import CodecError
 from factmem.facts import Concept
 from factmem.fold import states_of
-from factmem.memory.errands import Errand, errand_from, errand_json
+from factmem.memory.errands import Errand, ErrandKind, errand_from, errand_json
 from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
 
 __all__ = [
@@ -102,7 +102,8 @@ def units_in(
 ) -> list[Unit]:
     """Return the words that wait (or, with FAILED, those that could not be read), in the order handed over.
 
-    Words whose errand cannot be read, for a newer factmem wrote it, are passed over.
+    Words whose errand cannot be read, for a newer factmem wrote it, are passed over; so are those that were
+    imported without the evidence that they would be read from.
 
     Args:
         log: what was recorded, in any order.
@@ -110,10 +111,12 @@ def units_in(
         concepts: the declared concepts by keyword.
         state: which state the words are in.
     """
-    waiting: dict[str, list[Recorded]] = {}
+    waiting: dict[tuple[object, ...], list[Recorded]] = {}
     for recorded in sorted(log, key=lambda item: item.seq):
         if states.get(recorded.id) is state and (id := errand_id(recorded)) is not None:
-            waiting.setdefault(id, []).append(recorded)
+            # An import may bring any id: words behind different walls are never one unit.
+            walls = (recorded.assertion.place.key, recorded.assertion.details.owner)
+            waiting.setdefault((id, *walls), []).append(recorded)
     return [unit for words in waiting.values() if (unit := _unit(words, concepts)) is not None]
 
 
@@ -122,9 +125,12 @@ def _unit(words: Sequence[Recorded], concepts: Mapping[str, Concept[Any, Any]]) 
     newest = words[-1].assertion.errand
     assert newest is not None
     try:
-        return Unit(errand=errand_from(newest, concepts), words=in_order(words))
+        errand = errand_from(newest, concepts)
     except CodecError:
         return None
+    if errand.kind is not ErrandKind.CONSOLIDATE and not all(item.assertion.details.evidence for item in words):
+        return None
+    return Unit(errand=errand, words=in_order(words))
 
 
 def errand_id(recorded: Recorded) -> str | None:
