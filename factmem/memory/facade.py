@@ -38,7 +38,7 @@ from factmem.memory.viewing import Reading, View
 from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.providers import open_provider
-from factmem.recall import Corpus, Mirror, RecallSettings, default_embedder, log_source
+from factmem.recall import Corpus, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
 from factmem.records import Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -226,7 +226,7 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
         return other
 
     async def reembed(self) -> int:
-        """Bind the store to this memory's embedder and embed everything anew; return how many records there are.
+        """Bind the store to this memory's embedder and embed everything anew; return how many records are visible.
 
         Raises:
             OutOfViewError: this is a view, and a store has one embedder only.
@@ -235,7 +235,7 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
         if self._reading.view is not None:
             raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
         await self._mirror.bind(replace=True)
-        return len(await self._corpus())
+        return len(await self._visible(RecallFilter()))
 
     async def import_(self, source: Path | str | IO[str], *, progress: Callable[[int], None] | None = None) -> int:
         """Take in what `export` wrote; what is there already stays as it is. Return how many assertions were new.
