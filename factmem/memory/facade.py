@@ -76,7 +76,7 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
         consolidation: how those are compared.
         keep_words: keep what the user said beside the facts that were found in it, instead of retracting it.
         background: how `remember_many` and its kin are read.
-        on_event: is called with every `MemoryEvent`.
+        on_event: is called with every `MemoryEvent` about words that are public or this viewer's own.
         settings: what weighs in recall.
         read_only: refuse every write.
         future: what to do with timestamps from the future.
@@ -150,7 +150,7 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
             ttl=ttl,
         )
         super().__init__(reading, writing, mirror, embedder)
-        self._worker = Worker(background, on_event)
+        self._worker = Worker(background, on_event, viewer=viewer)
 
     async def __aenter__(self) -> Self:
         await self._worker.__aenter__()

@@ -79,14 +79,19 @@ MemoryEvent: TypeAlias = HandoverFinished | HandoverFailed
 class Handover:
     """What was handed over together. It is in the store already, whatever becomes of this process.
 
+    Args:
+        ids: the ids of the errands.
+        beside: what is read at the same time for others: it is waited for as well, and never told of.
+
     Attributes:
         ids: the ids of the errands.
     """
 
-    def __init__(self, ids: Sequence[str]) -> None:
+    def __init__(self, ids: Sequence[str], *, beside: Handover | None = None) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
         self._outcomes: dict[str, Remembered] = {}
         self._over = anyio.Event()
+        self._beside = None if beside is None else beside._over
         if not self.ids:
             self._over.set()
 
@@ -112,6 +117,8 @@ class Handover:
         that opens the store.
         """
         await self._over.wait()
+        if self._beside is not None:
+            await self._beside.wait()
         return self.outcomes
 
     def settle(self, id: str, outcome: Remembered) -> None:
@@ -144,11 +151,15 @@ class Worker:
     Args:
         settings: how.
         tell: what to call with every event.
+        viewer: who hears of it: of what is public and of what is their own.
     """
 
-    def __init__(self, settings: Background, tell: Callable[[MemoryEvent], None] | None) -> None:
+    def __init__(
+        self, settings: Background, tell: Callable[[MemoryEvent], None] | None, *, viewer: str | None = None
+    ) -> None:
         self._settings = settings
         self._tell = tell
+        self._viewer = viewer
         self._tasks: TaskGroup | None = None
         self._closing = anyio.Event()
         self._open: set[Handover] = set()
@@ -214,7 +225,7 @@ class Worker:
         handovers = [self.stream(unit.errand.id) for unit in units]
         for unit in units:
             self._dismiss(unit.errand.id)
-            del self._streams[unit.errand.id]
+            self._streams.pop(unit.errand.id, None)
         self._submit(reader, list(zip(units, handovers, strict=True)))
 
     def _submit(self, reader: UnitReader, units: Sequence[tuple[Unit, Handover]]) -> None:
@@ -349,7 +360,7 @@ class Worker:
         id = unit.errand.id
         if isinstance(result, Remembered):
             self._tell_of(unit, result)
-            self._announce(HandoverFinished(handover_id=id, outcome=result))
+            self._announce(unit, HandoverFinished(handover_id=id, outcome=result))
             return
         _log.warning("words that were handed over could not be read (%s); they are kept", type(result).__name__)
         try:
@@ -357,7 +368,7 @@ class Worker:
         except FactMemError:  # the store is out of reach: they wait on, and the next process will find them
             outcome = Remembered(failure=type(result).__name__)
         self._tell_of(unit, outcome)
-        self._announce(HandoverFailed(handover_id=id, error=result))
+        self._announce(unit, HandoverFailed(handover_id=id, error=result))
 
     def _tell_of(self, unit: Unit, outcome: Remembered) -> None:
         for handover in self._underway.pop(unit.ids, ()):
@@ -365,8 +376,8 @@ class Worker:
             if not handover.pending:
                 self._open.discard(handover)
 
-    def _announce(self, event: MemoryEvent) -> None:
-        if self._tell is None:
+    def _announce(self, unit: Unit, event: MemoryEvent) -> None:
+        if self._tell is None or unit.given.owner not in (None, self._viewer):
             return
         try:
             self._tell(event)

@@ -110,8 +110,14 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         return await self._submitted(handed)
 
     async def flush(self) -> None:
-        """Read all events that wait in this viewer's streams, whatever their triggers say, and wait for it."""
+        """Read all events that wait in this viewer's streams, whatever their triggers say, and wait for it.
+
+        Raises:
+            CapabilityError: the memory was not opened with ``async with``.
+            ReadOnlyError: this memory is read-only.
+        """
         self._worker.check_running()
+        self._check_writable()
         ids = {unit.errand.id for unit in await self._streams()}
         for handover in (await self._read_streams(ids, flush=True)).values():
             await handover.wait()
@@ -125,20 +131,26 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         Streams whose trigger does not say so yet are watched on.
 
         Returns:
-            What is being read now.
+            What is being read now, of what is public and the viewer's own. To wait for it is to wait for what
+            is read for others, too; nothing of that is told.
 
         Raises:
             CapabilityError: the memory was not opened with ``async with``.
+            ReadOnlyError: this memory is read-only.
         """
         self._worker.check_running()
+        self._check_writable()
         held = self._worker.held  # looked at before and after: what ends meanwhile does not wait any more
         units = await self._waiting(AssertionState.PENDING)
         held |= self._worker.held
         others = [unit for unit in units if not unit.errand.streamed and not unit.ids <= held]
-        handover = Handover([unit.errand.id for unit in others])
+        visible = (None, self._reading.viewer)
+        unseen = Handover([unit.errand.id for unit in others if unit.given.owner not in visible])
+        handover = Handover([unit.errand.id for unit in others if unit.given.owner in visible], beside=unseen)
         for owner in dict.fromkeys(unit.given.owner for unit in others):
             mine = [unit for unit in others if unit.given.owner == owner]
-            self._worker.submit(self.as_viewer(owner)._unit_reader, mine, handover)
+            told = handover if owner in visible else unseen
+            self._worker.submit(self.as_viewer(owner)._unit_reader, mine, told)
         streams = [unit for unit in units if unit.errand.streamed]
         for owner in dict.fromkeys(unit.given.owner for unit in streams):
             ids = {unit.errand.id for unit in streams if unit.given.owner == owner}

@@ -115,6 +115,8 @@ async def test_resuming_ends_when_the_words_of_every_owner_are_read(tmp_path: Pa
     for viewer in ("alice", "bob"):
         with pytest.raises(KeyError):
             await handed_over_and_left(store, viewer)
-    async with reading(store, Slow(free=2)) as memory:
+    detector = Slow(free=2)
+    async with reading(store, detector, "alice") as memory:
         handover = await memory.resume()
-        assert (len(handover.ids), len(await handover.wait()), handover.pending) == (2, 2, 0)
+        assert (len(handover.ids), len(await handover.wait()), handover.pending) == (1, 1, 0)
+        assert detector.asked == 2
