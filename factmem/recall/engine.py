@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from factmem.abc import Embedder
+from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall.choosing import selected
@@ -17,6 +19,7 @@ from factmem.recall.filters import RecallFilter
 from factmem.recall.mirror import embedded
 from factmem.recall.scoring import RecallSettings, composite, similarity
 from factmem.records import FactRecord, record_of
+from factmem.values import accepts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,9 +68,13 @@ class RecallMatch:
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
     """Show a current record as people see it, read as its declared concept where there is one that fits."""
-    declared = concepts.get(current.recorded.assertion.keyword)
-    fits = declared is not None and declared.fact_type is current.recorded.assertion.fact_type
-    return record_of(current.recorded, declared if fits else None, details=current.details)
+    said = current.recorded.assertion
+    declared = concepts.get(said.keyword)
+    if declared is not None and declared.fact_type is said.fact_type and accepts(said.shape, declared.shape):
+        # Its class may be stricter than the shape: one value that it refuses must not hide all the others.
+        with contextlib.suppress(InvalidDataError):
+            return record_of(current.recorded, declared, details=current.details)
+    return record_of(current.recorded, details=current.details)
 
 
 async def embed_query(embedder: Embedder, query: str) -> NDArray[np.float32] | None:

@@ -5,17 +5,27 @@ from __future__ import annotations
 import unicodedata
 from pathlib import Path
 
+import attrs
 import pytest
 
+from factmem import InMemoryProvider, Memory
 from factmem.facts import Concept
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.testing import FakeClock
+from factmem.testing import FakeClock, HashEmbedder
 from tests.models.hostile import at
+from tests.models.plain_values import Pet
 from tests.models.stores import STORES, Store
 
 USER = MemorySubject("user", "The user")
 PLANNER = MemoryScope.agent("planner")
+
+
+@attrs.frozen
+class _StrictPet:
+    name: str = attrs.field(validator=attrs.validators.min_len(10))
+    age: int | None = None
+
 
 every_store = pytest.mark.parametrize("store", STORES, ids=lambda store: store.name)
 
@@ -45,3 +55,20 @@ async def test_two_keys_that_are_one_in_nfc_are_two_and_neither_item_gets_lost(s
         loaded = await provider.load(things, USER, PLANNER)
     assert loaded is not None
     assert loaded.values == (one, both)
+
+
+async def test_a_place_that_holds_another_type_than_the_declared_one_does_not_hide_the_others() -> None:
+    seats, planted = Concept.single("seats", "", int), Concept.single("seats", "")
+    memory = Memory(InMemoryProvider(), concepts=[seats], embedder=HashEmbedder())
+    await memory.save(seats.fact([4], timestamp=at(1)), scope="/product/a")
+    await memory.save(planted.fact(["four"], timestamp=at(2)), scope="/product/b")
+    assert [record.value for record in await memory.list_records()] == ["four", 4]
+    assert len(await memory.recall("seats")) == 2
+
+
+async def test_a_value_that_its_declared_class_refuses_is_listed_as_it_is_stored() -> None:
+    lax, strict = Concept.single("pet", "", Pet), Concept.single("pet", "", _StrictPet)
+    provider = InMemoryProvider()
+    await Memory(provider, embedder=HashEmbedder()).save(lax.fact([Pet("Rex")], timestamp=at(1)))
+    memory = Memory(provider, concepts=[strict], embedder=HashEmbedder())
+    assert [record.value for record in await memory.list_records()] == [{"name": "Rex", "age": None}]
