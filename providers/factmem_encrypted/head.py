@@ -1,7 +1,8 @@
 """The head: which commit is the last, in a note of its own, so that a manifest that lost its end shows.
 
 It is written after each commit, in place and without a flush: so it may be behind the manifest, where a
-writer died or the power failed, and never ahead of it. It has the same length always.
+writer died or the power failed, and never ahead of it. It has the same length always, and fits into one
+sector of a disk.
 """
 
 from __future__ import annotations
@@ -10,16 +11,32 @@ import base64
 import contextlib
 from typing import Final
 
+import attrs
+
 from factmem.abc import Storage
 from factmem.crypto import Roots, SealBrokenError, seal, unseal
 from factmem.errors import RolledBackStoreError, TamperedStoreError
 
-__all__ = ["Head"]
+__all__ = ["Head", "HeadNote"]
 
 _NOTE: Final = "head"
+_DIGITS: Final = 20
 
 
+@attrs.frozen
 class Head:
+    """A commit that the manifest must have.
+
+    Attributes:
+        number: of the commit.
+        digest: of the manifest's frames up to it; empty for a manifest that is still to be made.
+    """
+
+    number: int
+    digest: str
+
+
+class HeadNote:
     """The note as one process sees it.
 
     Args:
@@ -33,8 +50,8 @@ class Head:
         """Return whether there is one that is whole; it is made before the manifest."""
         return self._storage.read_note(_NOTE) is not None
 
-    def read(self, roots: Roots) -> int:
-        """Return the number of a commit that the manifest must have.
+    def read(self, roots: Roots) -> Head:
+        """Return what it says.
 
         Raises:
             RolledBackStoreError: it is missing, or damaged.
@@ -47,14 +64,16 @@ class Head:
             )
         for root in reversed(roots.of_epochs):
             with contextlib.suppress(SealBrokenError, ValueError):
-                return int(unseal(root.key, base64.b64decode(payload, validate=True), (_NOTE, roots.store)))
+                text = unseal(root.key, base64.b64decode(payload, validate=True), (_NOTE, roots.store)).decode()
+                return Head(int(text[:_DIGITS]), text[_DIGITS:].strip())
         raise TamperedStoreError(f"{_NOTE}.note of the store was changed: restore the whole store from one backup")
 
-    def write(self, number: int, roots: Roots, *, durable: bool = False) -> None:
-        """Say which commit is the last. Needs the storage's lock.
+    def write(self, head: Head, roots: Roots, *, durable: bool = False) -> None:
+        """Write it. Needs the storage's lock.
 
         Raises:
             StoreUnavailableError: it could not be written.
         """
-        text = base64.b64encode(seal(roots.current.key, b"%020d" % number, (_NOTE, roots.store)))
-        self._storage.write_note(_NOTE, text, durable=durable)
+        text = f"{head.number:0{_DIGITS}d}{head.digest:64}"
+        sealed = base64.b64encode(seal(roots.current.key, text.encode(), (_NOTE, roots.store)))
+        self._storage.write_note(_NOTE, sealed, durable=durable)

@@ -11,7 +11,7 @@ from typing import Final
 from factmem.abc import LogName, Position, Storage
 from factmem.crypto import Roots, SealBrokenError, seal, unseal
 from factmem.errors import RolledBackStoreError, StoreUnavailableError, TamperedStoreError
-from factmem_encrypted.head import Head
+from factmem_encrypted.head import Head, HeadNote
 from factmem_encrypted.manifest import Commit, Listing, chained, commit_from, commit_to
 
 __all__ = ["ManifestLog"]
@@ -29,11 +29,12 @@ class ManifestLog:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._head = Head(storage)
+        self._head = HeadNote(storage)
         self._guard = threading.RLock()
         self._position = Position()
         self._frames = 0
         self._digest = ""
+        self._digests: dict[int, str] = {}
         self._listing = Listing()
         self._newest = 0
         self._there = False
@@ -50,12 +51,12 @@ class ManifestLog:
 
     def used(self, roots: Roots) -> bool:
         """Return whether anything was ever committed, as far as can be told without the manifest."""
-        return self._head.there() and self._head.read(roots) > 0
+        return self._head.there() and self._head.read(roots).number > 0
 
     def create(self, roots: Roots) -> None:
         """Write the manifest of a new store."""
-        self._head.write(0, roots, durable=True)
-        self.write_anew(Listing(), roots)
+        self._head.write(Head(0, ""), roots, durable=True)
+        self._write_anew(Listing(), roots)
 
     def listing(self, roots: Roots) -> Listing:
         """Return what is listed now; not to be changed.
@@ -68,13 +69,13 @@ class ManifestLog:
             if self._caught_up(roots):
                 head = self._head.read(roots)
                 # Others may have gone on between the two.
-                if self._listing.number < head:
+                if self._listing.number < head.number:
                     self._caught_up(roots)
-                self._newest = max(self._newest, head)
+                if head.digest and self._digests.get(head.number, head.digest) != head.digest:
+                    raise _older()
+                self._newest = max(self._newest, head.number)
             if self._listing.number < self._newest:
-                raise RolledBackStoreError(
-                    "the store's manifest is gone or older than it was: restore the whole store from one backup"
-                )
+                raise _older()
             self._newest = self._listing.number
             return self._listing
 
@@ -83,9 +84,9 @@ class ManifestLog:
         scan = self._storage.scan(_LOG, self._position)
         whole = scan.fresh and scan.position.end > 0
         if whole and not scan.payloads:
-            raise RolledBackStoreError("the store's manifest was cut short: restore the whole store from one backup")
+            raise _older()
         if scan.fresh:
-            self._listing, self._frames, self._digest = Listing(), 0, ""
+            self._listing, self._frames, self._digest, self._digests = Listing(), 0, "", {}
         elif scan.payloads:
             self._listing = self._listing.copy()
         self._position = Position()
@@ -95,7 +96,7 @@ class ManifestLog:
                 raise _changed()
             self._listing.take(commit)
             self._frames += 1
-            self._digest = chained(self._digest, (payload,))
+            self._digest = self._digests[commit.number] = chained(self._digest, (payload,))
         self._position = scan.position
         return whole
 
@@ -106,24 +107,29 @@ class ManifestLog:
             if self._frames > _SPARE_FRAMES + 2 * len(listing.logs):
                 listing = listing.copy()
                 listing.take(commit)
-                self.write_anew(listing, roots)
+                digest = self._write_anew(listing, roots)
             else:
-                self._storage.append(_LOG, _sealed(commit, roots, self._digest), self._position)
+                frame = _sealed(commit, roots, self._digest)
+                digest = chained(self._digest, (frame,))
+                self._storage.append(_LOG, frame, self._position)
             # It counts already: the head may be behind.
             with contextlib.suppress(StoreUnavailableError):
-                self._head.write(commit.number, roots)
+                self._head.write(Head(commit.number, digest), roots)
 
-    def write_anew(self, listing: Listing, roots: Roots) -> None:
-        """Put one snapshot in place of all frames, sealed with the current root."""
-        with self._guard:
-            self._position = Position()
-            self._storage.replace(_LOG, [_sealed(listing.snapshot(), roots, "")])
-
-    def reseal(self, listing: Listing, roots: Roots) -> None:
+    def reseal(self, roots: Roots) -> None:
         """Seal all of it with the current root, so that it needs no other."""
         with self._guard:
-            self.write_anew(listing, roots)
-            self._head.write(listing.number, roots, durable=True)
+            listing = self.listing(roots).copy()
+            listing.number += 1
+            digest = self._write_anew(listing, roots)
+            self._head.write(Head(listing.number, digest), roots, durable=True)
+
+    def _write_anew(self, listing: Listing, roots: Roots) -> str:
+        """Put one snapshot in place of all frames, sealed with the current root, and return its digest."""
+        self._position = Position()
+        frame = _sealed(listing.snapshot(), roots, "")
+        self._storage.replace(_LOG, [frame])
+        return chained("", (frame,))
 
     def settle(self) -> None:
         """Make what was read durable."""
@@ -147,6 +153,12 @@ def _opened(payload: bytes, roots: Roots, before: str) -> Commit:
     except (SealBrokenError, ValueError, binascii.Error):
         raise _changed() from None
     return commit_from(content)
+
+
+def _older() -> RolledBackStoreError:
+    return RolledBackStoreError(
+        "the store's manifest is gone, cut short or another one than it was: restore the whole store from one backup"
+    )
 
 
 def _changed() -> TamperedStoreError:

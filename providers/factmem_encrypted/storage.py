@@ -222,12 +222,12 @@ class EncryptedStorage:
 
     def end_rotation(self, keyring: Keyring) -> None:
         """Destroy the keys of all epochs but the current one, once nothing is sealed with them. Needs `lock`."""
-        roots, listing = self._now()
+        roots, _ = self._now()
         if len(roots.of_epochs) > 1 and not self.rotating():
             for name in _NOTES:
                 if (payload := self.read_note(name)) is not None:
                     self.write_note(name, payload)
-            self._manifest.reseal(listing, roots)
+            self._manifest.reseal(roots)
             self._keys.rekey(roots.end_epochs(), keyring)
 
     def _create(self) -> None:

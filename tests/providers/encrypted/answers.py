@@ -1,0 +1,180 @@
+"""Everything that can be read from a store, by every path, each as a process that begins anew."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import attrs
+from factmem_encrypted import EncryptedMemoryProvider
+
+from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError, WrongKeyError
+from factmem.records import Place
+from factmem.testing import HashEmbedder
+from tests.providers.encrypted.worlds import DIMENSION, LIKES, PLACES, Files, opened, remembering, statements, vector_of
+
+__all__ = ["LOOKS", "Answers", "Attacks", "Verdict", "answers_of", "judged", "judged_save"]
+
+Answers: TypeAlias = Mapping[str, Any]
+Look: TypeAlias = Callable[[EncryptedMemoryProvider], Awaitable[Any]]
+REFUSALS: Final = (CorruptStoreError, WrongKeyError, NewerVersionError, StoreUnavailableError)
+
+
+class Verdict(enum.Enum):
+    """What became of an attack, seen from one path."""
+
+    REFUSED = "a typed error"
+    HARMLESS = "the very same facts"
+    ACCEPTED = "other facts, or some missing, without an error"
+
+
+def _looks() -> dict[str, Look]:
+    looks: dict[str, Look] = {
+        "version": EncryptedMemoryProvider.version,
+        "verify": EncryptedMemoryProvider.verify,
+        "embedder": EncryptedMemoryProvider.embedder,
+    }
+    for number, place in enumerate(PLACES):
+        subject, scope = place.subject, place.scope
+        looks[f"entries {number}"] = functools.partial(EncryptedMemoryProvider.entries, place=place)
+        looks[f"load {number}"] = functools.partial(_load, place=place)
+        looks[f"load_all {number}"] = functools.partial(EncryptedMemoryProvider.load_all, subject=subject, scope=scope)
+        looks[f"by description {number}"] = functools.partial(_described, place=place)
+    for tenant in (None, "acme"):
+        looks[f"changes {tenant}"] = functools.partial(EncryptedMemoryProvider.changes, tenant=tenant)
+        looks[f"vectors {tenant}"] = functools.partial(_vectors, tenant=tenant)
+        looks[f"nearest {tenant}"] = functools.partial(_nearest, tenant=tenant)
+        looks[f"facade {tenant}"] = functools.partial(_facade, tenant=tenant)
+    return looks
+
+
+async def _load(provider: EncryptedMemoryProvider, place: Place) -> Any:
+    return await provider.load(LIKES, place.subject, place.scope)
+
+
+async def _described(provider: EncryptedMemoryProvider, place: Place) -> Any:
+    return await provider.load_by_description("quaffs", place.subject, place.scope)
+
+
+async def _nearest(provider: EncryptedMemoryProvider, tenant: str | None) -> Any:
+    return await provider.nearest(vector_of("thirst"), 10, tenant=tenant)
+
+
+async def _vectors(provider: EncryptedMemoryProvider, tenant: str | None) -> list[tuple[int, bytes]]:
+    seqs, rows = await provider.vectors(tenant)
+    return [(seq, row.tobytes()) for seq, row in zip(seqs, rows, strict=True)]
+
+
+async def _facade(provider: EncryptedMemoryProvider, tenant: str | None) -> Any:
+    memory = remembering(provider, tenant).as_viewer("alice")
+    matches = await memory.recall("tisane", limit=20)
+    return matches, await memory.list_records(), await memory.info(), await memory.list_categories()
+
+
+LOOKS: Final = _looks()
+REMADE: Final = tuple(path for path in LOOKS if path.startswith(("embedder", "vectors", "nearest")))
+"""What may be missing, since it is made again of the facts."""
+
+
+async def answers_of(root: Path) -> Answers:
+    """What every path says of a sound store."""
+    return {path: await _asked(root, look) for path, look in LOOKS.items()}
+
+
+async def _asked(root: Path, look: Look) -> Any:
+    async with opened(root, lock_timeout="5") as provider:
+        return await look(provider)
+
+
+async def judged(root: Path, sound: Answers, paths: Sequence[str] = tuple(LOOKS)) -> dict[str, Verdict]:
+    """What some paths make of a store that was attacked; a path that is refused leaves it as it was."""
+    verdicts = {}
+    for path in paths:
+        before = Files.of(root).lasting
+        verdicts[path] = await _judged(root, path, sound[path])
+        refused = verdicts[path] is Verdict.REFUSED
+        assert not refused or Files.of(root).lasting == before, f"{path} was refused and changed the store"
+    return verdicts
+
+
+async def _judged(root: Path, path: str, expected: Any) -> Verdict:
+    try:
+        found = await _asked(root, LOOKS[path])
+    except REFUSALS:
+        return Verdict.REFUSED
+    same = found == expected or (path in REMADE and _part_of(found, expected))
+    return Verdict.HARMLESS if same else Verdict.ACCEPTED
+
+
+def _part_of(found: Any, expected: Any) -> bool:
+    return found is None or (isinstance(found, list) and set(found) <= set(expected))
+
+
+async def judged_save(root: Path, sound: Answers, number: int) -> Verdict:
+    """What saving at a place makes of a store that was attacked: refused, or nothing that was there is missing."""
+    identity = await HashEmbedder(DIMENSION).identity()
+    bound = await _refused(root, lambda provider: provider.use_embedder(identity))
+    if bound or await _refused(root, lambda provider: provider.append(statements(PLACES[number], ["a new drink"]))):
+        return Verdict.REFUSED
+    for other in range(len(PLACES)):
+        found = await _entries(root, other)
+        if found is not None and found[: len(sound[f"entries {other}"])] != list(sound[f"entries {other}"]):
+            return Verdict.ACCEPTED
+    return Verdict.HARMLESS
+
+
+async def _refused(root: Path, write: Look) -> bool:
+    before = Files.of(root).lasting
+    try:
+        await _asked(root, write)
+    except REFUSALS:
+        assert Files.of(root).lasting == before, "a refused call changed the store"
+        return True
+    return False
+
+
+async def _entries(root: Path, number: int) -> list[Any] | None:
+    try:
+        return list(await _asked(root, LOOKS[f"entries {number}"]))
+    except REFUSALS:
+        return None
+
+
+@attrs.frozen
+class Attacks:
+    """Attacks on one store, one after the other, each on the sound one.
+
+    Attributes:
+        root: of the store.
+        sound: what it says unharmed.
+        counts: how many readings and savings ended how.
+    """
+
+    root: Path
+    sound: Answers
+    counts: dict[Verdict, int] = attrs.field(factory=lambda: dict.fromkeys(Verdict, 0))
+
+    async def judge(self, changes: Mapping[Path, bytes | None], random: random.Random, *, paths: int = 2) -> Verdict:
+        """Change some files (None removes one), read, save, put back; return what `verify` makes of it.
+
+        Whatever a path makes of it, no other facts are accepted, and nothing is changed by a refusal.
+        """
+        files = Files.of(self.root)
+        for path, content in changes.items():
+            if content is None:
+                path.unlink()
+            else:
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(content)
+        verdicts = await judged(self.root, self.sound, ["verify", *random.sample(sorted(LOOKS), paths)])
+        verdicts["save"] = await judged_save(self.root, self.sound, random.randrange(len(PLACES)))
+        files.put_back()
+        accepted = [path for path, verdict in verdicts.items() if verdict is Verdict.ACCEPTED]
+        assert not accepted, f"{accepted} accepted a change of {[path.name for path in changes]}"
+        for verdict in verdicts.values():
+            self.counts[verdict] += 1
+        return verdicts["verify"]

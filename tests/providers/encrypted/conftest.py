@@ -1,0 +1,39 @@
+"""What the tests of the encrypted store share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.providers.encrypted.answers import Answers, answers_of
+from tests.providers.encrypted.worlds import fill
+
+
+@pytest.fixture
+def without_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what lies in the files, not of when it gets there."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="session")
+def _sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answers]:
+    root = tmp_path_factory.mktemp("sound") / "facts"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        anyio.run(fill, root)
+        return root, anyio.run(answers_of, root)
+
+
+@pytest.fixture
+def sound_root(_sound: tuple[Path, Answers]) -> Path:
+    """A small sound store of several tenants, to be copied and never changed."""
+    return _sound[0]
+
+
+@pytest.fixture
+def sound_answers(_sound: tuple[Path, Answers]) -> Answers:
+    """What every read path says of it."""
+    return _sound[1]

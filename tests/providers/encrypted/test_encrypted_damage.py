@@ -1,0 +1,123 @@
+"""Every flipped bit and every truncation of every file is a typed error, and a refused call changes nothing.
+
+Where vectors or notes were hit, which are made again, the very same facts are there. Frames have checksums: the
+same is done with these set right, as by somebody who means it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.conftest import Promise
+from tests.providers.encrypted.answers import Answers, Attacks, Verdict
+from tests.providers.encrypted.worlds import Files, framed, frames_of
+
+pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(40_000)]
+
+HARMLESS = ("sequence.note", "embedder.note", "factmem.json")
+"""What `verify` does not ask: numbers and a name that are found out again, and what white space the marker has."""
+
+Change = tuple[Path, bytes]
+
+
+@pytest.fixture
+def root(sound_root: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound_root, tmp_path / "facts"))
+
+
+def flips(files: Mapping[Path, bytes]) -> Iterator[Change]:
+    """Every single bit of every file."""
+    for path, content in files.items():
+        for at, bit in itertools.product(range(len(content)), range(8)):
+            yield path, content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+
+
+def sealed_flips(files: Mapping[Path, bytes]) -> Iterator[Change]:
+    """Every single bit of every frame's payload, the checksum set right."""
+    for path, content in files.items():
+        if path.suffix == ".json":
+            continue
+        frames = frames_of(content)
+        for number, frame in enumerate(frames):
+            for at, bit in itertools.product(range(len(frame)), range(8)):
+                other = frame[:at] + bytes([frame[at] ^ 1 << bit]) + frame[at + 1 :]
+                if b"\n" not in other:
+                    yield path, b"".join(map(framed, [*frames[:number], other, *frames[number + 1 :]]))
+
+
+def cuts(files: Mapping[Path, bytes]) -> Iterator[Change]:
+    """Every truncation of every file."""
+    for path, content in files.items():
+        for length in range(len(content)):
+            yield path, content[:length]
+
+
+def some(changes: Iterator[Change], count: int, chance: random.Random) -> list[Change]:
+    """Some of them, of each file about as many, the end of each file among them."""
+    by_file: dict[Path, list[Change]] = {}
+    for change in changes:
+        by_file.setdefault(change[0], []).append(change)
+    each = count // len(by_file)
+    return [one for found in by_file.values() for one in (found[-1], *chance.sample(found, min(each, len(found))))]
+
+
+async def attack(root: Path, sound: Answers, changes: list[Change], *, must_show: bool) -> Attacks:
+    """Make each change by itself; each must show, unless it is harmless where it is."""
+    attacks, chance = Attacks(root, sound), random.Random(7)
+    for path, content in changes:
+        verdict = await attacks.judge({path: content}, chance)
+        assert verdict is Verdict.REFUSED or not must_show or path.name in HARMLESS, path.name
+    return attacks
+
+
+@pytest.mark.parametrize(("name", "kind"), [("bit flips", flips), ("truncations", cuts)])
+def test_damage_is_refused(
+    root: Path,
+    sound_answers: Answers,
+    big: bool,
+    promise: Promise,
+    name: str,
+    kind: functools.partial[Iterator[Change]],
+) -> None:
+    files = Files.of(root).content
+    changes = list(kind(files)) if big else some(kind(files), 50, random.Random(5))
+    attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=True))
+    promise("bit flips and truncations of a store", f"{len(changes)} {name} of {len(files)} files: {told(attacks)}")
+
+
+def test_damage_with_its_checksum_set_right_is_refused(
+    root: Path, sound_answers: Answers, big: bool, promise: Promise
+) -> None:
+    """What may pass is what nobody believes: a generation in the clear, the spare bits of base64."""
+    files = Files.of(root).content
+    changes = list(sealed_flips(files)) if big else some(sealed_flips(files), 70, random.Random(6))
+    attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=False))
+    assert attacks.counts[Verdict.REFUSED] > attacks.counts[Verdict.HARMLESS] / 4
+    promise(
+        "bit flips and truncations of a store",
+        f"{len(changes)} bit flips with their checksums set right: {told(attacks)}",
+    )
+
+
+def test_whatever_is_put_in_place_of_a_file_is_a_typed_error(root: Path, sound_answers: Answers) -> None:
+    async def main() -> None:
+        attacks, chance = Attacks(root, sound_answers), random.Random(8)
+        for path in Files.of(root).content:
+            for content in (b"", b"\0" * 600, b"{}\xff\n", framed(b"[" * 50_000)):
+                verdict = await attacks.judge({path: content}, chance, paths=1)
+                assert verdict is Verdict.REFUSED or path.name in HARMLESS, (path.name, content[:20])
+
+    anyio.run(main)
+
+
+def told(attacks: Attacks) -> str:
+    """What became of all that was read and saved."""
+    return ", ".join(f"{count} {verdict.value}" for verdict, count in attacks.counts.items())

@@ -1,0 +1,166 @@
+"""What was put back to an earlier state, or is gone, is missed: each file by itself, and any two together.
+
+What cannot be missed is written on `EncryptedMemoryProvider`: that all of the store was put back, or the manifest
+together with its head by its last commit alone, which then looks as if its writer had died.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import attrs
+import pytest
+
+from tests.conftest import Promise
+from tests.providers.encrypted.answers import Answers, Attacks, Verdict, answers_of
+from tests.providers.encrypted.worlds import PLACES, Files, filling, framed, frames_of, opened, save
+
+pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(40_000)]
+
+REMADE = ("sequence.note", "embedder.note")
+MANIFEST = "store.manifest"
+HEAD = "head.note"
+
+
+@attrs.frozen
+class Past:
+    """A store, and what its files were after each step of its life.
+
+    Attributes:
+        root: of the store.
+        states: the last is that of now.
+        answers: of now.
+    """
+
+    root: Path
+    states: list[dict[Path, bytes]]
+    answers: Answers
+
+    def earlier(self, path: Path) -> list[bytes | None]:
+        """What a file once was and is no more: each content once, the latest first, and that it is gone."""
+        now = self.states[-1].get(path)
+        once = dict.fromkeys(state.get(path) for state in reversed(self.states))
+        return [content for content in {**once, None: None} if content != now]
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Past:
+    root = tmp_path / "facts"
+    states: list[dict[Path, bytes]] = []
+
+    async def live() -> Answers:
+        states.extend([Files.of(root).content async for _ in filling(root)])
+        return await answers_of(root)
+
+    answers = anyio.run(live)
+    states.append(Files.of(root).content)
+    return Past(root, states, answers)
+
+
+def one_file(past: Past) -> Iterator[dict[Path, bytes | None]]:
+    """Each file at each earlier state, and gone; those that are gone now as well."""
+    for path in dict.fromkeys(path for state in past.states for path in state):
+        for content in past.earlier(path):
+            yield {path: content}
+
+
+def two_files(past: Past) -> Iterator[dict[Path, bytes | None]]:
+    """Any two files as they were at the same earlier time, or gone."""
+    now = past.states[-1]
+    for one, other in itertools.combinations(now, 2):
+        for state in (*past.states[:-1], {}):
+            change = {path: state.get(path) for path in (one, other)}
+            if all(content != now[path] for path, content in change.items()):
+                yield change
+
+
+def test_a_file_put_back_or_gone_is_missed(past: Past, promise: Promise) -> None:
+    """Also one that was put back after it was erased: it is not believed, and what was erased stays so."""
+
+    async def main() -> int:
+        attacks, chance, count = Attacks(past.root, past.answers), random.Random(3), 0
+        for count, change in enumerate(one_file(past), start=1):  # noqa: B007
+            verdict = await attacks.judge(change, chance, paths=1)
+            ((path, content),) = change.items()
+            # A head may be behind; a file that was replaced since is removed again.
+            harmless = path.name in REMADE or (path.name == HEAD and content) or path not in past.states[-1]
+            assert verdict is Verdict.REFUSED or harmless, (path.name, content)
+        return count
+
+    promise("rolled back files", f"{anyio.run(main)} files put back or removed: 0 accepted")
+
+
+def test_any_two_files_put_back_or_gone_are_missed(past: Past, big: bool, promise: Promise) -> None:
+    changes = list(two_files(past))
+    chosen = changes if big else random.Random(4).sample(changes, 70)
+    passed: list[set[str]] = []
+
+    async def main() -> None:
+        attacks, chance = Attacks(past.root, past.answers), random.Random(5)
+        for change in chosen:
+            names = {path.name for path in change}
+            if change in _taken_back(past):
+                continue
+            verdict = await attacks.judge(change, chance, paths=1)
+            if verdict is not Verdict.REFUSED:
+                passed.append(names)
+
+    anyio.run(main)
+    assert all(names <= {*REMADE, HEAD} for names in passed), passed
+    promise("rolled back files", f"{len(chosen)} pairs of files put back or removed: 0 accepted")
+
+
+def _taken_back(past: Past) -> list[dict[Path, bytes | None]]:
+    """The manifest and its head as they were one commit ago: the one pair that cannot be told from a crash."""
+    manifest, head = past.root / MANIFEST, past.root / HEAD
+    now = past.states[-1]
+    before = [state for state in past.states if len(frames_of(now[manifest])) - len(frames_of(state[manifest])) == 1]
+    return [{manifest: state[manifest], head: state[head]} for state in before]
+
+
+async def test_what_is_not_detected_is_the_last_commit_alone(tmp_path: Path) -> None:
+    """As documented: the manifest and its head one commit back; two back, or one of them by itself, shows."""
+    root = tmp_path / "facts"
+    states = []
+    for value in ("one", "two", "three"):
+        await save(root, value)
+        states.append(Files.of(root).content)
+    manifest, head = root / MANIFEST, root / HEAD
+    for path in (manifest, head):
+        path.write_bytes(states[1][path])
+    async with opened(root) as provider:
+        assert [entry.seq for entry in await provider.entries(PLACES[0])] == [1, 2]
+    Files(root, states[2]).put_back()
+    attacks = Attacks(root, await answers_of(root))
+    chance = random.Random(1)
+    assert await attacks.judge({manifest: states[0][manifest], head: states[0][head]}, chance) is Verdict.REFUSED
+    assert await attacks.judge({manifest: states[1][manifest]}, chance) is Verdict.REFUSED
+    assert await attacks.judge({manifest: states[1][manifest], head: None}, chance) is Verdict.REFUSED
+    cut = b"".join(map(framed, frames_of(states[2][manifest])[:-1]))
+    assert await attacks.judge({manifest: cut}, chance) is Verdict.REFUSED
+    assert await attacks.judge({manifest: b"".join(map(framed, frames_of(cut)[:1]))}, chance) is Verdict.REFUSED
+
+
+async def test_an_open_store_notices_too(tmp_path: Path) -> None:
+    """What it has read it knows; its manifest is never older than a moment ago, its keys never gone."""
+    root = tmp_path / "facts"
+    await save(root, "one")
+    earlier = Files.of(root).content
+    async with opened(root) as provider:
+        await save(root, "two")
+        assert len(await provider.entries(PLACES[0])) == 2
+        now = Files.of(root)
+        for name in (MANIFEST, "store.keys"):
+            for content in (None, earlier[root / name]):
+                if content == now.content[root / name]:
+                    continue
+                (root / name).unlink() if content is None else (root / name).write_bytes(content)
+                with pytest.raises(Exception, match=r"restore") as caught:
+                    await provider.entries(PLACES[0])
+                assert type(caught.value).__name__ == "RolledBackStoreError"
+                now.put_back()
+        assert len(await provider.entries(PLACES[0])) == 2

@@ -1,0 +1,283 @@
+"""Files and frames that were swapped, doubled, dropped or brought from elsewhere are not believed.
+
+As they are, and with all that is in the clear set right: the header with its names, the index, the checksum.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import pytest
+from factmem_file.logs import place_log
+
+from factmem.errors import CorruptStoreError, FactMemError, WrongKeyError
+from factmem.records import Place
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing import HashEmbedder
+from tests.conftest import Promise
+from tests.providers.encrypted.answers import Answers, Attacks, Verdict, answers_of
+from tests.providers.encrypted.worlds import (
+    DIMENSION,
+    KEY,
+    PLACES,
+    Files,
+    fill,
+    framed,
+    frames_of,
+    listing_of,
+    opened,
+    save,
+    statements,
+)
+
+pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(40_000)]
+
+MANY: Final = [Place(MemorySubject(f"subject{n % 10}"), MemoryScope.agent(f"agent{n // 10}")) for n in range(50)]
+
+
+@pytest.fixture
+def root(sound_root: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound_root, tmp_path / "facts"))
+
+
+def disguised(content: bytes, instead_of: bytes) -> bytes:
+    """A file under the header of another, all checksums right."""
+    header, *_ = frames_of(instead_of)
+    _, *frames = frames_of(content)
+    return b"".join(map(framed, (header, *frames)))
+
+
+async def _many(root: Path) -> None:
+    async with opened(root) as provider:
+        await provider.use_embedder(await HashEmbedder(DIMENSION).identity())
+        for number, place in enumerate(MANY):
+            await provider.append(statements(place, [f"drink {number}"]))
+
+
+def test_no_two_of_a_hundred_files_can_be_swapped(tmp_path: Path, big: bool, promise: Promise) -> None:
+    """Facts with facts, vectors with vectors, facts with vectors; as they are, and disguised as each other."""
+    root = tmp_path / "facts"
+    anyio.run(_many, root)
+    sound = {path: content for path, content in Files.of(root).content.items() if path.suffix == ".sealed"}
+    assert len(sound) == 100
+    pairs = list(itertools.combinations(sound, 2))
+    chosen = pairs if big else random.Random(2).sample(pairs, 60)
+
+    async def main() -> int:
+        listing, refused = await listing_of(root), 0
+        expected = await _read(root, MANY)
+        for (one, other), disguise in itertools.product(chosen, (False, True)):
+            for path, source in ((one, other), (other, one)):
+                path.write_bytes(disguised(sound[source], sound[path]) if disguise else sound[source])
+            hit = [listing.files[path.stem] for path in (one, other)]
+            with pytest.raises(CorruptStoreError):
+                await _verified(root)
+            places = [place for place in MANY if place_log(place) in hit]
+            found = await _read(root, places)
+            assert all(answer is None for answer in found.values()), (hit, "a swapped file was believed")
+            refused += len(found)
+            if disguise:
+                others = random.Random(refused).sample([place for place in MANY if place not in places], 1)
+                assert await _read(root, others) == {place: expected[place] for place in others}
+            for path in (one, other):
+                path.write_bytes(sound[path])
+        return refused
+
+    anyio.run(main)
+    promise("swaps of any two of 100 encrypted files", f"{2 * len(chosen)} swaps of two files: 0 accepted")
+
+
+async def _read(root: Path, places: list[Place]) -> dict[Place, Any]:
+    """What a process that begins anew finds at each place; None where it is refused."""
+    found: dict[Place, Any] = {}
+    for place in places:
+        try:
+            async with opened(root) as provider:
+                found[place] = await provider.entries(place)
+        except CorruptStoreError:
+            found[place] = None
+    return found
+
+
+async def _verified(root: Path) -> None:
+    async with opened(root) as provider:
+        await provider.verify()
+
+
+def shuffles(content: bytes, chance: random.Random) -> Iterator[tuple[str, bytes]]:
+    """The frames of a file in another order, doubled, or some of them left out; all checksums right."""
+    header, *frames = frames_of(content)
+
+    def file(*frames: bytes) -> bytes:
+        return b"".join(map(framed, (header, *frames)))
+
+    for number, frame in enumerate(frames):
+        yield f"{number} dropped", file(*frames[:number], *frames[number + 1 :])
+        yield f"{number} doubled", file(*frames[: number + 1], *frames[number:])
+        yield f"{number} cut after", file(*frames[:number])
+        if number:
+            yield f"{number} in place of the one before", file(*frames[: number - 1], frame, *frames[number:])
+            swapped = [*frames[: number - 1], frame, frames[number - 1], *frames[number + 1 :]]
+            yield f"{number} swapped with the one before", file(*swapped)
+            yield f"{number} first", file(frame, *frames[:number], *frames[number + 1 :])
+    mixed = list(frames)
+    chance.shuffle(mixed)
+    if mixed != frames:
+        yield "mixed", file(*mixed)
+
+
+def _renumbered(content: bytes) -> bytes:
+    """The indices in the clear set right, where a file's frames begin with one."""
+    header, *frames = frames_of(content)
+    numbered = [b"%d %b" % (index, frame.split(b" ", 1)[1]) for index, frame in enumerate(frames)]
+    return b"".join(map(framed, (header, *numbered)))
+
+
+@pytest.mark.parametrize("set_right", [False, True])
+def test_frames_keep_their_places(
+    root: Path, sound_answers: Answers, big: bool, promise: Promise, set_right: bool
+) -> None:
+    """Of every file: facts, vectors, erasures, the manifest, the keys."""
+    changes = [
+        (path, what, _renumbered(change) if set_right and path.suffix == ".sealed" else change)
+        for path, content in Files.of(root).content.items()
+        if path.suffix in (".sealed", ".manifest", ".keys")
+        for what, change in shuffles(content, random.Random(1))
+    ]
+    chosen = changes if big else random.Random(set_right).sample(changes, 60)
+
+    async def main() -> None:
+        attacks, chance = Attacks(root, sound_answers), random.Random(2)
+        for path, what, content in chosen:
+            verdict = await attacks.judge({path: content}, chance, paths=1)
+            # A frame behind those that count is what a writer that died leaves; keys have no order.
+            spare = "doubled" in what and what.startswith(str(len(frames_of(content)) - 3))
+            assert verdict is Verdict.REFUSED or spare or path.suffix == ".keys", (path.name, what)
+
+    anyio.run(main)
+    promise("swaps of any two of 100 encrypted files", f"{len(chosen)} reorderings of frames: 0 accepted")
+
+
+def test_nothing_of_another_store_is_believed(root: Path, sound_answers: Answers, tmp_path: Path) -> None:
+    """One made in the same way with the same key: each of its files, disguised as the one that it stands for."""
+    other = tmp_path / "other"
+
+    async def main() -> None:
+        await fill(other)
+        attacks, chance = Attacks(root, sound_answers), random.Random(3)
+        theirs, ours = await listing_of(other), await listing_of(root)
+        files = Files.of(root).content
+        for log, listed in ours.logs.items():
+            path, there = (top / name[:2] / f"{name}.sealed" for top, name in (
+                (root, listed.file), (other, theirs.logs[log].file)
+            ))  # fmt: skip
+            change: dict[Path, bytes | None] = {path: disguised(there.read_bytes(), files[path])}
+            assert await attacks.judge(change, chance, paths=1) is Verdict.REFUSED
+        for name in ("store.manifest", "store.keys", "head.note"):
+            assert await attacks.judge({root / name: (other / name).read_bytes()}, chance) is Verdict.REFUSED
+        pair: dict[Path, bytes | None] = {
+            root / name: (other / name).read_bytes() for name in ("store.keys", "head.note")
+        }
+        assert await attacks.judge(pair, chance) is Verdict.REFUSED
+
+    anyio.run(main)
+
+
+def test_nothing_of_a_copy_that_went_its_own_way_is_believed(tmp_path: Path) -> None:
+    """It has the same keys and the same names of files, and another genuine frame at the same place of each."""
+    root, copy = tmp_path / "facts", tmp_path / "copy"
+
+    async def main() -> None:
+        await fill(root)
+        shutil.copytree(root, copy)
+        for place in PLACES:
+            await save(root, "beer", place)
+            await save(copy, "wine", place)
+        attacks, chance = Attacks(root, await answers_of(root)), random.Random(4)
+        ours, theirs = (
+            {path.relative_to(top): content for path, content in Files.of(top).content.items()} for top in (root, copy)
+        )
+        shared = [path for path, content in ours.items() if path in theirs and theirs[path] != content]
+        assert {"store.manifest", "head.note"} < {path.name for path in shared}
+        for path in shared:
+            verdict = await attacks.judge({root / path: theirs[path]}, chance)
+            assert verdict is Verdict.REFUSED or path.name in ("head.note", "sequence.note")
+        for one, other in itertools.combinations(shared, 2):
+            await attacks.judge({root / path: theirs[path] for path in (one, other)}, chance, paths=1)
+        for mixed in _mixed(ours[Path("store.manifest")], theirs[Path("store.manifest")]):
+            assert await attacks.judge({root / "store.manifest": mixed}, chance) is Verdict.REFUSED
+
+    anyio.run(main)
+
+
+def _mixed(ours: bytes, theirs: bytes) -> Iterator[bytes]:
+    """A file with one frame, and then with the rest of its frames, from the other one."""
+    mine, others = frames_of(ours), frames_of(theirs)
+    for number in range(len(mine)):
+        if mine[number] != others[number]:
+            yield b"".join(map(framed, [*mine[:number], others[number], *mine[number + 1 :]]))
+            yield b"".join(map(framed, [*mine[:number], *others[number:]]))
+
+
+def test_nothing_of_an_earlier_life_of_a_log_or_of_the_manifest_is_believed(tmp_path: Path) -> None:
+    """Files that an erasure replaced, under the new name; frames of the manifest before it was written anew."""
+    root = tmp_path / "facts"
+
+    async def main() -> None:
+        await fill(root)
+        before, listed_before = Files.of(root).content, await listing_of(root)
+        async with opened(root) as provider:
+            gone = (await provider.entries(PLACES[0]))[0]
+            await provider.erase([], assertion_ids=[gone.id], tenant=None)  # type: ignore[union-attr]
+            await provider.rotate(KEY)
+        listed = await listing_of(root)
+        attacks, chance = Attacks(root, await answers_of(root)), random.Random(5)
+        now = Files.of(root).content
+        for log, was in listed_before.logs.items():
+            old, new = (root / name[:2] / f"{name}.sealed" for name in (was.file, listed.logs[log].file))
+            change: dict[Path, bytes | None] = {new: disguised(before[old], now[new])}
+            assert await attacks.judge(change, chance, paths=1) is Verdict.REFUSED
+        manifest = root / "store.manifest"
+        assert len(frames_of(now[manifest])) < len(frames_of(before[manifest]))
+        for frame in frames_of(before[manifest])[1:]:
+            spliced = b"".join(map(framed, (*frames_of(now[manifest]), frame)))
+            assert await attacks.judge({manifest: spliced}, chance, paths=1) is Verdict.REFUSED
+
+    anyio.run(main)
+
+
+def test_a_frame_of_a_writer_that_died_cannot_take_the_place_of_one_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was sealed for the very same file, index and commit, and never acknowledged."""
+    root = tmp_path / "facts"
+
+    async def main() -> None:
+        await save(root, "one")
+        with monkeypatch.context() as patch:
+            patch.setattr("factmem_encrypted.storage.EncryptedStorage.seal", _died)
+            with pytest.raises(FactMemError):
+                await save(root, "never acknowledged")
+        listing = await listing_of(root)
+        name = listing.logs[place_log(PLACES[0])].file
+        path = root / name[:2] / f"{name}.sealed"
+        *_, ghost = frames_of(path.read_bytes())
+        await save(root, "two")
+        header, first, second = frames_of(path.read_bytes())
+        assert ghost.split(b" ")[:2] == second.split(b" ")[:2]
+        attacks = Attacks(root, await answers_of(root))
+        haunted = b"".join(map(framed, (header, first, ghost)))
+        assert await attacks.judge({path: haunted}, random.Random(6)) is Verdict.REFUSED
+
+    anyio.run(main)
+
+
+def _died(storage: object) -> None:
+    raise WrongKeyError("any error will do: the frames are there and do not count")
