@@ -68,6 +68,7 @@ class Mirror:
         self._vectors: dict[str, NDArray[np.float32] | None] = {}
         self._vectors_until = 0
         self._vocabulary: dict[str, int] = {}
+        self._terms = 0
         self._bound = False
         self._now: tuple[Corpus, dt.datetime | None] | None = None
 
@@ -91,6 +92,12 @@ class Mirror:
             if log is not None:
                 self._log, self._now = log, None
             return self._log
+
+    async def let_go(self) -> None:
+        """Drop what was erased now, and not when something is read next."""
+        await self.log()
+        async with self._lock:
+            await to_thread.run_sync(self._drop_erased)
 
     async def bind(self, *, replace: bool = False) -> None:
         """Bind the store to the embedder.
@@ -124,9 +131,28 @@ class Mirror:
     def _drop_erased(self) -> None:
         """What was forgotten must not live on in this process either."""
         ids = {entry.id for entry in self._log if isinstance(entry, Recorded)}
-        for kept in (self._vectors, self._analysed):
-            for erased in kept.keys() - ids:
-                del kept[erased]
+        for erased in self._vectors.keys() - ids:
+            del self._vectors[erased]
+        if gone := self._analysed.keys() - ids:
+            for erased in gone:
+                del self._analysed[erased]
+            self._drop_unused_terms()
+
+    def _drop_unused_terms(self) -> None:
+        """Drop the words that nothing says any more; their numbers are not given again."""
+        import numpy as np
+
+        used = np.zeros(self._terms, dtype=np.bool_)
+        for terms in self._analysed.values():
+            used[terms] = True
+        self._vocabulary = {term: number for term, number in self._vocabulary.items() if used[number]}
+
+    def _number(self, term: str) -> int:
+        number = self._vocabulary.get(term)
+        if number is None:
+            number = self._vocabulary[term] = self._terms
+            self._terms += 1
+        return number
 
     def _analyse(self, current: Sequence[Current]) -> None:
         import numpy as np
@@ -134,8 +160,7 @@ class Mirror:
         for item in current:
             if item.recorded.id not in self._analysed:
                 terms = analyse(indexed_text(item.recorded.assertion))
-                numbers = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in terms]
-                self._analysed[item.recorded.id] = np.array(numbers, dtype=np.int32)
+                self._analysed[item.recorded.id] = np.array([self._number(term) for term in terms], dtype=np.int32)
 
     async def _embed(self, current: Sequence[Current]) -> None:
         """Fetch the vectors the store has, make the missing ones, and give the store what it lacks."""
@@ -165,7 +190,7 @@ class Mirror:
         documents = [
             Document(item, self._analysed[item.recorded.id], vector=self._vectors[item.recorded.id]) for item in current
         ]
-        return Corpus.build(documents, dimension=dimension, terms=len(self._vocabulary))
+        return Corpus.build(documents, dimension=dimension, terms=self._terms)
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
@@ -225,6 +250,9 @@ class _Feed:
                     self._changes.append(entry)
                 case Tombstone():
                     self._entries.pop(entry.assertion_id, None)
+        gone = {entry.assertion_id for entry in new if isinstance(entry, Tombstone)}
+        if gone:
+            self._changes = [change for change in self._changes if change.assertion_id not in gone]
 
 
 @attrs.define
