@@ -357,18 +357,14 @@ class Worker:
                 self._questions.release()
 
     async def _settle(self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError) -> None:
-        id = unit.errand.id
-        if isinstance(result, Remembered):
-            self._tell_of(unit, result)
-            self._announce(unit, HandoverFinished(handover_id=id, outcome=result))
-            return
-        _log.warning("words that were handed over could not be read (%s); they are kept", type(result).__name__)
-        try:
-            outcome = await reader.give_up(unit, result)
-        except FactMemError:  # the store is out of reach: they wait on, and the next process will find them
-            outcome = Remembered(failure=type(result).__name__)
+        """Say what became of a unit. What somebody else has read or forgotten meanwhile has not failed."""
+        outcome = result if isinstance(result, Remembered) else await _given_up(reader, unit, result)
         self._tell_of(unit, outcome)
-        self._announce(unit, HandoverFailed(handover_id=id, error=result))
+        if isinstance(result, Remembered) or outcome.failure is None:
+            self._announce(unit, HandoverFinished(handover_id=unit.errand.id, outcome=outcome))
+            return
+        _log.warning("words that were handed over could not be read (%s); they are kept", outcome.failure)
+        self._announce(unit, HandoverFailed(handover_id=unit.errand.id, error=result))
 
     def _tell_of(self, unit: Unit, outcome: Remembered) -> None:
         for handover in self._underway.pop(unit.ids, ()):
@@ -383,6 +379,13 @@ class Worker:
             self._tell(event)
         except Exception as error:  # a listener must not stop the reading
             _log.warning("a listener to the memory's events failed: %s", type(error).__name__)
+
+
+async def _given_up(reader: UnitReader, unit: Unit, error: FactMemError) -> Remembered:
+    try:
+        return await reader.give_up(unit, error)
+    except FactMemError:  # the store is out of reach: they wait on, and the next process will find them
+        return Remembered(failure=type(error).__name__)
 
 
 async def _processed(reader: UnitReader, units: Sequence[Unit]) -> Sequence[Remembered | FactMemError]:

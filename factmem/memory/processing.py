@@ -20,6 +20,7 @@ from factmem.errors import (
     FactMemError,
     InvalidDataError,
     ModelError,
+    RecordNotFoundError,
     StateConflictError,
 )
 from factmem.facts import STATEMENT, Concept
@@ -107,7 +108,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
             try:
                 await self._history().append(requests)
                 break
-            except StateConflictError:  # somebody else has read some of them meanwhile
+            except (StateConflictError, RecordNotFoundError):  # somebody has read or forgotten some of them meanwhile
                 left = await self._left_of(unit)
         told = await self._standing(unit.words)
         return attrs.evolve(told, failure=failure) if left or not unit.waiting else told
@@ -247,13 +248,13 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         """Apply findings in one transaction; where one of them stands in the way, by halves down to that one."""
         try:
             return dict(await self._applied(found))
-        except (StateConflictError, ConceptConflictError, EmbedderError, ModelError) as error:
+        except (StateConflictError, RecordNotFoundError, ConceptConflictError, EmbedderError, ModelError) as error:
             if len(found) > 1:
                 middle = len(found) // 2
                 first = await self._applied_or_single(found[:middle])
                 return first | await self._applied_or_single(found[middle:])
             (unit,) = (item.unit for item in found)
-            if not isinstance(error, StateConflictError):
+            if not isinstance(error, StateConflictError | RecordNotFoundError):
                 return {unit.errand.id: error}
             left = await self._left_of(unit)
             if left != unit.words:
@@ -263,18 +264,23 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
             return {unit.errand.id: error}
 
     async def _left_of(self, unit: Unit) -> tuple[Recorded, ...]:
-        """Return the words of a unit that nobody has read yet."""
+        """Return the words of a unit that nobody has read or forgotten yet."""
         if not unit.waiting:
-            return unit.words
+            return await self._not_forgotten(unit.words)
         waiting = {recorded.id for recorded in await self._entries_in((AssertionState.PENDING,))}
         return tuple(recorded for recorded in unit.words if recorded.id in waiting)
 
+    async def _not_forgotten(self, words: Iterable[Recorded]) -> tuple[Recorded, ...]:
+        wanted = {recorded.id: recorded for recorded in words}
+        there = {entry.id for entry in await self._visible_log(lambda entry: entry.id in wanted)}
+        return tuple(recorded for id, recorded in wanted.items() if id in there)
+
     async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
-        """Read the rest of a unit of which somebody else has read a part; that part is read along."""
+        """Read the rest of a unit of which somebody else has read a part; that part is read along, if it is there."""
         if not left:
             return await self._standing(unit.words)
-        read = (recorded for recorded in unit.words if recorded not in left)
-        context = in_order((*unit.context, *read))
+        read = [recorded for recorded in unit.words if recorded not in left]
+        context = in_order(await self._not_forgotten((*unit.context, *read)))
         (result,) = await self._process([attrs.evolve(unit, words=left, context=context)])
         if isinstance(result, FactMemError):
             return result
@@ -282,6 +288,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
 
     async def _applied(self, found: Sequence[Finding]) -> dict[str, Remembered]:
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
+        await self._check_not_forgotten(found)
         newcomers = await self._newcomers(found)
         places = {item.assertion.place.key for item in newcomers}
         planned = await self._planned(newcomers, places, words.keys(), found[0].unit.errand)
@@ -294,6 +301,12 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         changed = await to_thread.run_sync(changes, before, after, self._reading.concepts)
         apart = kept_apart(statements, receipts, words)
         return await to_thread.run_sync(told, found, after, apart, changed, self._reading.concepts)
+
+    async def _check_not_forgotten(self, found: Sequence[Finding]) -> None:
+        """Keep what was found in words from outliving them; words that wait are looked after by the transaction."""
+        read = [recorded for item in found if not item.unit.waiting for recorded in item.unit.words]
+        if len(await self._not_forgotten(read)) < len(read):
+            raise RecordNotFoundError("words were forgotten while they were read")
 
     async def _newcomers(self, found: Sequence[Finding]) -> list[Newcomer]:
         said = [pair for item in found for pair in item.newcomers]

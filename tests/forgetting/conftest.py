@@ -1,0 +1,52 @@
+"""Each test of forgetting runs on every durable store."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from factmem import AgentMemoryProvider
+from factmem.testing import FakeClock
+from tests.forgetting.stores import STORES
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Files know nothing of event loops: one is enough."""
+    return "asyncio"
+
+
+@pytest.fixture(params=sorted(STORES))
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which store."""
+    return str(request.param)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the store and nothing else lies."""
+    made = tmp_path / "store"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def opened(kind: str, folder: Path) -> Callable[[], AgentMemoryProvider]:
+    """Opens the store, again and again if need be."""
+    return lambda: STORES[kind](folder)
+
+
+@pytest.fixture
+async def provider(opened: Callable[[], AgentMemoryProvider]) -> AsyncIterator[AgentMemoryProvider]:
+    """The store, open."""
+    async with opened() as store:
+        yield store
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """A millisecond later at every look."""
+    return FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(milliseconds=1))

@@ -1,0 +1,103 @@
+"""The stores that forget, what is told to them, and a look for it that does without factmem's own search."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from factmem_encrypted import EncryptedMemoryProvider
+from factmem_file import LocalFileMemoryProvider
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem import Concept, MultipleFacts
+from factmem.abc import AgentMemoryProvider, EmbedderIdentity
+from factmem.crypto import SecretKey
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+KEY: Final = SecretKey(bytes(range(32)))
+
+STORES: Final[Mapping[str, Callable[[Path], AgentMemoryProvider]]] = {
+    "sqlite-vec": lambda folder: SqliteVecMemoryProvider(folder / "facts.db", busy_timeout=1),
+    "file": lambda folder: LocalFileMemoryProvider(folder / "facts"),
+    "encrypted": lambda folder: EncryptedMemoryProvider(folder / "facts", KEY),
+}
+"""Every durable store, by a factory that takes an empty folder: one line each."""
+
+
+LIKES: Final = Concept.multiple("likes", "what they like")
+
+
+def likes(*texts: str) -> MultipleFacts[str]:
+    """What somebody likes."""
+    return MultipleFacts(LIKES, texts)
+
+
+class DenseEmbedder:
+    """An embedder whose vectors have no zeros, a different one for each text."""
+
+    async def identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity(name="dense", dimension=64)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        return np.array([vector_of(text) for text in texts], dtype=np.float32)
+
+
+def vector_of(text: str) -> NDArray[np.float32]:
+    """The vector that `DenseEmbedder` makes of a text."""
+    import numpy as np
+
+    seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+    row = np.random.default_rng(seed).standard_normal(64).astype(np.float32)
+    unit: NDArray[np.float32] = (row / np.sqrt(np.einsum("i,i->", row, row, dtype=np.float64))).astype(np.float32)
+    return unit
+
+
+def word(kind: str, number: int = 0) -> str:
+    """A word that nobody else says."""
+    return "q" + hashlib.sha256(f"{kind} {number}".encode()).hexdigest()[:20].translate(_LETTERS)
+
+
+_LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
+
+
+def files_of(folder: Path) -> bytes:
+    """Every byte of every file in a folder, and their names."""
+    found = b""
+    for path in sorted(folder.rglob("*")):
+        found += str(path.relative_to(folder)).encode() + b"\0"
+        with contextlib.suppress(FileNotFoundError):
+            found += path.read_bytes() if path.is_file() else b""
+    return found
+
+
+def hits(folder: Path, words: Collection[str], vectors: Collection[NDArray[np.float32]] = ()) -> list[str]:
+    """What of some words and vectors is in the files of a folder, in any form."""
+    content = files_of(folder)
+    found = [text for text in words if any(form in content for form in _forms(text))]
+    return found + [f"vector {row[:2]}" for row in vectors if any(piece in content for piece in _pieces(row))]
+
+
+def _forms(text: str) -> set[bytes]:
+    same = {text, text.lower(), unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}
+    forms = {form.encode(encoding) for form in same for encoding in ("utf-8", "utf-16-le", "utf-16-be")}
+    forms |= {json.dumps(form)[1:-1].encode() for form in same}
+    # A full-text index leaves out what a word shares with the one before, and keeps the beginnings of some.
+    return forms | {text.lower()[len(text) // 2 :].encode(), text.lower()[: len(text) // 2].encode()}
+
+
+def _pieces(row: NDArray[np.float32]) -> set[bytes]:
+    raw = row.astype("<f4").tobytes()
+    pieces = {raw[start : start + 12] for start in range(0, len(raw), 12) if start + 12 <= len(raw)}
+    return pieces | {base64.b64encode(raw[start : start + 12]) for start in range(len(raw) - 12)}
