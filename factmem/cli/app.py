@@ -8,6 +8,7 @@ import typer
 
 from factmem.cli import (
     demo,
+    erasing,
     exchanging,
     exploring,
     ingesting,
@@ -90,7 +91,7 @@ def _global_options(
 
 _PARTS: Final = (
     *(demo, ingesting, remembering, waiting, reading, profiling),
-    *(saving, removing, lifecycle, exploring, exchanging, keys, serving),
+    *(saving, removing, erasing, lifecycle, exploring, exchanging, keys, serving),
 )
 for _part in _PARTS:
     _part.add_to(app)

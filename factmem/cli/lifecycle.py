@@ -12,6 +12,7 @@ import typer
 from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day
 from factmem.cli.changes import change_json, print_changes
 from factmem.cli.command import command
+from factmem.cli.erasing import note_pending
 from factmem.cli.session import Session
 from factmem.errors import InvalidDataError
 from factmem.values import Json
@@ -106,6 +107,7 @@ async def expire(
         },
         render,
     )
+    note_pending(pending=receipt.pending)
 
 
 def _days(number: float) -> dt.timedelta:
@@ -185,3 +187,4 @@ def _show_purged(session: Session, result: PurgeResult) -> None:
         },
         render,
     )
+    note_pending(pending=result.erased.pending)

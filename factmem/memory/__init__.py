@@ -23,6 +23,8 @@ from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema,
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
 from factmem.memory.remembering import About
+from factmem.memory.traces import Traces
+from factmem.memory.verifying import ErasureReport, FileTraces, verify_erased
 from factmem.memory.writing import FuturePolicy
 
 __all__ = [
@@ -35,7 +37,9 @@ __all__ = [
     "BlockingReader",
     "DeadLetter",
     "DeadLetters",
+    "ErasureReport",
     "ExpiryReceipt",
+    "FileTraces",
     "Filters",
     "FuturePolicy",
     "Handover",
@@ -55,8 +59,10 @@ __all__ = [
     "ScopeInfo",
     "ScopeTree",
     "StoredSession",
+    "Traces",
     "Trigger",
     "TtlOperation",
     "TtlPolicy",
     "concepts_of",
+    "verify_erased",
 ]

@@ -209,6 +209,8 @@ class BlockingMemory(BlockingReader):
     restore: Final = _blocking(Memory.restore)
     forget: Final = _blocking(Memory.forget)
     would_forget: Final = _blocking(Memory.would_forget)
+    traces: Final = _blocking(Memory.traces)
+    finish_erasing: Final = _blocking(Memory.finish_erasing)
     save_profile: Final = _blocking(Memory.save_profile)
     rollback: Final = _blocking(Memory.rollback)
     undo: Final = _blocking(Memory.undo)

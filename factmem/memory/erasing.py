@@ -5,24 +5,30 @@ from __future__ import annotations
 import abc
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 from anyio import to_thread
 
-from factmem.abc import EraseReceipt, Erases
+from factmem.abc import EraseReceipt, Erases, KeepsVectors
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
 from factmem.memory.expiry import ExpiryReceipt, outlived
 from factmem.memory.filtering import Filters, keywords_of
 from factmem.memory.journal import words_behind
+from factmem.memory.traces import Traces, traces_of
 from factmem.memory.writing import MemoryWriter
 from factmem.recall import RecallFilter
-from factmem.records import Assertion, FactRecord, record_of
+from factmem.records import Assertion, FactRecord, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["MemoryErasing", "PurgeResult"]
 
@@ -67,6 +73,11 @@ class MemoryErasing(MemoryWriter, abc.ABC):
         What is given combines by AND. A record is meant as it is now; one that is not current any more
         (retracted, expired, quarantined) as it was last. All of its revisions are erased, and
         so are the words it was found in, where they were kept only so as not to be read twice.
+
+        When this returns, no file of the store and no copy in this process holds any of it, unless the receipt
+        says ``pending``; then another process is still reading what was there before, and `finish_erasing` (or
+        any later erasure) does the rest. Another process drops its copies when it looks into the store next.
+        Records that were found in the same words keep their own quotes of them: `traces` tells which those are.
 
         Args:
             record_ids: these records.
@@ -140,6 +151,43 @@ class MemoryErasing(MemoryWriter, abc.ABC):
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
         return await self._meant(wanted)
 
+    async def finish_erasing(self) -> EraseReceipt:
+        """Remove what earlier erasures of this organization left in the files of the store, and nothing else.
+
+        One that was killed leaves something, and so does one whose receipt says ``pending``.
+
+        Raises:
+            CapabilityError: the provider cannot erase.
+        """
+        self._check_writable()
+        return await self._eraser().erase((), tenant=self._reading.tenant)
+
+    async def traces(self, *record_ids: str, texts: Collection[str] = ()) -> Traces:
+        """Gather what `forget` will leave no trace of, so that `factmem.memory.verify_erased` can look for it after.
+
+        Nothing is gathered of what the viewer may not see.
+
+        Args:
+            record_ids: the records that are to be forgotten.
+            texts: words to look for besides, wherever they were said.
+        """
+        log = await self._seen_log()
+        words = await to_thread.run_sync(words_behind, log, set(record_ids))
+        ids = {recorded.id for recorded in words}
+        gone = [
+            entry for entry in log if isinstance(entry, Recorded) and (entry.record_id in record_ids or entry.id in ids)
+        ]
+        vectors = await self._stored_vectors({recorded.seq for recorded in gone})
+        gather = partial(traces_of, gone, log, vectors, texts=texts, tenant=self._reading.tenant)
+        return await to_thread.run_sync(gather)
+
+    async def _stored_vectors(self, seqs: Collection[int]) -> list[NDArray[np.float32]]:
+        store = self._writing.provider
+        if not seqs or not isinstance(store, KeepsVectors):
+            return []
+        found, rows = await store.vectors(self._reading.tenant, min(seqs) - 1)
+        return [row for seq, row in zip(found, rows, strict=True) if seq in seqs]
+
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
         """Erase what has expired, and superseded revisions that are older than the policy allows.
 
@@ -162,6 +210,7 @@ class MemoryErasing(MemoryWriter, abc.ABC):
         if dry_run or not ids:
             return receipt
         erased = await self._eraser().erase((), tenant=self._reading.tenant, assertion_ids=ids)
+        await self._mirror.let_go()
         return attrs.evolve(receipt, pending=erased.pending)
 
     async def purge(self, *, dry_run: bool = True, **filters: Unpack[Filters]) -> PurgeResult:
@@ -209,11 +258,13 @@ class MemoryErasing(MemoryWriter, abc.ABC):
         """Erase records, and the words they were found in that are left of them in the journal."""
         ids = {record.id for record in records}
         words = await to_thread.run_sync(words_behind, await self._seen_log(), ids)
-        return await self._eraser().erase(
+        receipt = await self._eraser().erase(
             [record.id for record in records],
             tenant=self._reading.tenant,
             assertion_ids=[recorded.id for recorded in words],
         )
+        await self._mirror.let_go()
+        return receipt
 
     def _eraser(self) -> Erases:
         provider = self._writing.provider

@@ -1,0 +1,141 @@
+"""What an erasure must leave no trace of, gathered before it: words, names, ids, vectors. Pure."""
+
+from __future__ import annotations
+
+import bisect
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from factmem.memory.needles import Scanner, tells
+from factmem.records import LogEntry, Recorded, StateChange
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Traces", "names_in", "said_in", "traces_of"]
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class Traces:
+    """What to look for in files, once it is erased; see `Memory.traces`. Its repr holds none of it.
+
+    Attributes:
+        words: what was said: values, quotes, metadata, reasons.
+        names: what it was said about and where: keyword, description, scope, subject, categories and so on.
+        marks: ids of records, and the digests by which a store tells values apart.
+        vectors: the float32 numbers of the embeddings.
+        too_short: how many words and names cannot be told apart from what else stands in a file.
+        said_by: the ids of other records, visible to whoever gathered this, that say some of the words too.
+        tenant: whose it was.
+    """
+
+    words: frozenset[str]
+    names: frozenset[str] = frozenset()
+    marks: frozenset[bytes] = frozenset()
+    vectors: tuple[bytes, ...] = ()
+    too_short: int = 0
+    said_by: tuple[str, ...] = ()
+    tenant: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Traces({len(self.words)} words, {len(self.names)} names, {len(self.vectors)} vectors)"
+
+
+def traces_of(
+    gone: Sequence[Recorded],
+    log: Iterable[LogEntry],
+    vectors: Sequence[NDArray[np.float32]] = (),
+    *,
+    texts: Collection[str] = (),
+    tenant: str | None = None,
+) -> Traces:
+    """Return what is to be looked for when some assertions are erased.
+
+    Args:
+        gone: the assertions.
+        log: what somebody may see, these among it.
+        vectors: their embeddings.
+        texts: words to look for besides.
+        tenant: whose they are.
+    """
+    ids, entries = {recorded.id for recorded in gone}, list(log)
+    reasons = [item.reason for item in entries if isinstance(item, StateChange) and item.assertion_id in ids]
+    said = {*texts, *filter(None, reasons), *(text for recorded in gone for text in said_in(recorded))}
+    named = {name for recorded in gone for name in names_in(recorded)} - said
+    words = frozenset(text for text in said if tells(text))
+    others = [entry for entry in entries if isinstance(entry, Recorded) and entry.id not in ids]
+    return Traces(
+        words=words,
+        names=frozenset(name for name in named if tells(name)),
+        marks=frozenset(mark for recorded in gone for mark in _marks(recorded)) - _shared_marks(others, gone),
+        vectors=tuple(vector.astype("<f4").tobytes() for vector in vectors),
+        too_short=sum(not tells(text) for text in said | named),
+        said_by=_said_by(words, others),
+        tenant=tenant,
+    )
+
+
+def said_in(recorded: Recorded) -> Iterator[str]:
+    """Give the texts that an assertion says."""
+    said = recorded.assertion
+    yield from _texts(said.data)
+    yield from _texts(said.details.metadata)
+    for item in said.details.evidence:
+        yield item.quote
+
+
+def names_in(recorded: Recorded) -> Iterator[str]:
+    """Give the names by which an assertion says it: others may well use the same ones."""
+    said, details = recorded.assertion, recorded.assertion.details
+    subject = said.place.subject
+    names = [said.keyword, said.description, subject.name, subject.individual_name, subject.prompt_description]
+    names += [*said.place.scope.segments, *details.categories, *details.topics, details.source, details.owner]
+    names += [*details.metadata, *details.labels, *details.labels.values()]
+    for item in details.evidence:
+        names += [item.message_id, item.conversation_id, item.speaker]
+    yield from filter(None, names)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    match data:
+        case str():
+            yield data
+        case Mapping():
+            for item in data.values():
+                yield from _texts(item)
+        case list() | tuple():
+            for item in data:
+                yield from _texts(item)
+        case int() | float() if not isinstance(data, bool):
+            yield str(data)
+
+
+def _marks(recorded: Recorded) -> Iterator[bytes]:
+    yield recorded.record_id.encode()
+    for digest in filter(None, (recorded.assertion.fingerprint, recorded.assertion.slot)):
+        yield digest
+        yield digest.hex().encode()
+
+
+def _shared_marks(others: Sequence[Recorded], gone: Sequence[Recorded]) -> set[bytes]:
+    """The marks that stay: of records that keep other revisions, and of values that others say too."""
+    if not gone:
+        return set()
+    return {mark for recorded in others for mark in _marks(recorded)}
+
+
+def _said_by(words: Collection[str], others: Sequence[Recorded]) -> tuple[str, ...]:
+    """The records that say some words, whole, whatever became of them."""
+    starts: list[int] = []
+    blob = bytearray()
+    for recorded in others if words else ():
+        starts.append(len(blob))
+        said = "\n".join(said_in(recorded))
+        blob += unicodedata.normalize("NFC", said).encode(errors="replace") + b"\0"
+    scanner = Scanner({unicodedata.normalize("NFC", text.strip()).encode(errors="replace"): None for text in words})
+    rows = {bisect.bisect_right(starts, start) - 1 for start, _, _ in scanner.matches(bytes(blob))}
+    return tuple(dict.fromkeys(others[row].record_id for row in sorted(rows)))

@@ -1,0 +1,221 @@
+"""Proving an erasure: every file of a store is searched for what was erased."""
+
+from __future__ import annotations
+
+import enum
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsFiles, KeepsVectors
+from factmem.errors import CapabilityError, StoreUnavailableError
+from factmem.facts import FactType
+from factmem.memory.needles import (
+    Scanner,
+    base64_forms,
+    folded,
+    index_pieces,
+    pieces,
+    text_forms,
+    vector_pieces,
+)
+from factmem.memory.traces import Traces, names_in, said_in
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    Evidence,
+    FactDetails,
+    LogEntry,
+    Origin,
+    Recorded,
+    StateChange,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ErasureReport", "FileTraces", "verify_erased"]
+
+
+class _Kind(enum.Enum):
+    WORDS = "words"
+    NAMES = "names"
+    MARKS = "marks"
+    VECTORS = "vectors"
+
+
+@attrs.frozen
+class FileTraces:
+    """What was found in a file, or in its name: how often, never what.
+
+    Attributes:
+        path: the file.
+        size: how many bytes were searched.
+        words: how many pieces of what was said.
+        names: how many pieces of names, which others than those erased may use: another organization, say.
+        marks: how many ids of records and digests of values.
+        vectors: how many pieces of embeddings.
+    """
+
+    path: Path
+    size: int
+    words: int = attrs.field(default=0, kw_only=True)
+    names: int = attrs.field(default=0, kw_only=True)
+    marks: int = attrs.field(default=0, kw_only=True)
+    vectors: int = attrs.field(default=0, kw_only=True)
+
+    @property
+    def found(self) -> int:
+        """How much of what was erased was found, names apart."""
+        return self.words + self.marks + self.vectors
+
+
+@attrs.frozen(kw_only=True)
+class ErasureReport:
+    """What `verify_erased` found.
+
+    Attributes:
+        files: each file that was searched.
+        searched: how many pieces were looked for, each in all of its forms.
+        left_out: how many were not looked for, for what is still known says them too.
+        too_short: how many words and names cannot be told apart from what else stands in a file.
+        said_by: see `Traces.said_by`.
+    """
+
+    files: tuple[FileTraces, ...]
+    searched: int
+    left_out: int = 0
+    too_short: int = 0
+    said_by: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing of what was said is anywhere, neither in a file nor in another record."""
+        return not self.said_by and not any(file.found for file in self.files)
+
+
+async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> ErasureReport:
+    """Search every file of a store, and the names of the files, for traces of what was erased.
+
+    They are looked for in UTF-8, UTF-16, JSON's escapes and base64, composed and decomposed, in pieces and as a
+    full-text index holds words; vectors as float32 numbers, bare or in base64. What records that are still
+    there say as well is left out: `ErasureReport.said_by` names those that whoever gathered the traces may see.
+
+    This looks through the whole store whatever walls it has: it is for those who may read its files. What
+    another organization says is found as well. A short word (fewer than 6 bytes, a number of fewer than 10
+    digits) is not looked for, for it is met by chance.
+
+    Args:
+        provider: the store.
+        traces: what to look for, as `Memory.traces` gathered it before the erasure.
+
+    Raises:
+        CapabilityError: the provider keeps no files, or cannot say which.
+        StoreUnavailableError: a file cannot be read.
+    """
+    if not isinstance(provider, KeepsFiles):
+        raise CapabilityError(f"{type(provider).__name__} cannot say in which files it keeps what it is told")
+    log = await provider.changes(traces.tenant) if isinstance(provider, FeedsChanges) else ()
+    rows = (await provider.vectors(traces.tenant))[1] if isinstance(provider, KeepsVectors) and traces.vectors else None
+    needles, left_out = await to_thread.run_sync(partial(_needles, traces, log, rows))
+    files = await provider.files()
+    found = await to_thread.run_sync(partial(_searched, files, needles))
+    return ErasureReport(
+        files=found,
+        searched=len(needles),
+        left_out=left_out,
+        too_short=traces.too_short,
+        said_by=traces.said_by,
+    )
+
+
+_Needles = dict[str | bytes, _Kind]
+_STRUCTURE: Final = " ".join(
+    [
+        *(field.name for held in (Recorded, Assertion, FactDetails, Evidence) for field in attrs.fields(held)),
+        *(item.value for kind in (AssertionState, FactType, Origin) for item in kind),
+    ]
+)
+"""What every file of a store is full of, whatever was said."""
+
+_INDEXED: Final = "\0"
+"""Marks ends of words of a full-text index, which have no other form."""
+
+
+def _needles(traces: Traces, log: Sequence[LogEntry], rows: NDArray[np.float32] | None) -> tuple[_Needles, int]:
+    """Take traces into pieces, without those that what is still known holds too; return how many those were."""
+    wanted: _Needles = {piece: _Kind.NAMES for name in traces.names for piece in _all_pieces(name)}
+    wanted |= {piece: _Kind.WORDS for text in traces.words for piece in _all_pieces(text)}
+    wanted |= dict.fromkeys(traces.marks, _Kind.MARKS)
+    numbers = {piece: piece for row in traces.vectors for piece in vector_pieces(row)}
+    texts = {_bytes(piece): piece for piece in wanted}
+    known = Scanner[str | bytes](texts).found(_known(log))
+    if rows is not None:
+        known |= Scanner[str | bytes](dict(numbers)).found(rows.astype("<f4").tobytes())
+    wanted |= dict.fromkeys(numbers, _Kind.VECTORS)
+    return {piece: kind for piece, kind in wanted.items() if piece not in known}, len(known)
+
+
+def _all_pieces(text: str) -> Iterator[str]:
+    yield from pieces(text)
+    yield from (_INDEXED + piece for piece in index_pieces(text))
+
+
+def _bytes(piece: str | bytes) -> bytes:
+    return piece if isinstance(piece, bytes) else piece.removeprefix(_INDEXED).encode(errors="replace")
+
+
+def _known(log: Sequence[LogEntry]) -> bytes:
+    """All texts of what is still there, as they are and as a full-text index holds them."""
+    texts: list[str] = [_STRUCTURE]
+    for entry in log:
+        match entry:
+            case Recorded():
+                texts += [*said_in(entry), *names_in(entry)]
+            case StateChange(reason=str() as reason):
+                texts.append(reason)
+            case _:
+                pass
+    text = "\n".join(texts)
+    whole = unicodedata.normalize("NFC", text)
+    return f"{whole}\n{folded(text)}".encode(errors="replace")
+
+
+def _searched(files: Sequence[Path], needles: _Needles) -> tuple[FileTraces, ...]:
+    scanner = Scanner({form: kind for piece, kind in needles.items() for form in _forms(piece, kind)})
+    root = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
+    return tuple(report for file in files if (report := _search(file, root, scanner)) is not None)
+
+
+def _forms(piece: str | bytes, kind: _Kind) -> set[bytes]:
+    match piece:
+        case bytes() if kind is _Kind.VECTORS:
+            return {piece, *base64_forms(piece)}
+        case bytes():
+            return {piece}
+        case str() if piece.startswith(_INDEXED):
+            return {_bytes(piece)}
+        case str():
+            return text_forms(piece)
+
+
+def _search(file: Path, root: Path, scanner: Scanner[_Kind]) -> FileTraces | None:
+    """Search a file and its name; None if it has gone meanwhile."""
+    name = os.fsencode(file.relative_to(root))
+    counts = Counter(kind for _, _, kind in scanner.matches(name))
+    try:
+        size = file.stat().st_size
+        counts.update(scanner.search(file))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreUnavailableError(f"{file.name} cannot be searched: {error.strerror}") from error
+    return FileTraces(file, size, **{kind.value: counts[kind] for kind in _Kind})

@@ -1,0 +1,41 @@
+"""What other processes do in the tests of forgetting. Each runs in a process of its own, which may be killed."""
+
+from __future__ import annotations
+
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import anyio
+
+from factmem import Concept, Memory, SingleFact
+from tests.forgetting.stores import STORES, DenseEmbedder, likes, word
+
+
+def keep_erasing(kind: str, folder: Path, start: int, told: Connection) -> None:
+    """Save and forget, one after the other, and tell before and after each; for ever."""
+    anyio.run(_keep_erasing, kind, folder, start, told)
+
+
+async def _keep_erasing(kind: str, folder: Path, start: int, told: Connection) -> None:
+    async with STORES[kind](folder) as provider:
+        memory = Memory(provider, embedder=DenseEmbedder())
+        for number in range(start, sys.maxsize):
+            single = Concept.single(word("keyword", number), "")
+            (record,) = await memory.save(SingleFact(single, word("a", number)))
+            others = await memory.save(likes(word("b", number), word("kept", number)))
+            told.send(("erasing", number))
+            await memory.forget(record.id, others[0].id)
+            told.send(("erased", number))
+
+
+def hold_a_reading_transaction(path: Path, told: Connection) -> None:
+    """Read a SQLite file and go on reading the same state of it until told to stop."""
+    import apsw
+
+    connection = apsw.Connection(str(path))
+    connection.execute("BEGIN; SELECT count(*) FROM assertions").fetchall()
+    told.send("reading")
+    told.recv()
+    connection.close()
+    told.send("done")

@@ -1,0 +1,101 @@
+"""``factmem erase``: it forgets, finishes what is pending, and proves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from factmem.cli.app import app
+from tests.forgetting.stores import DenseEmbedder, word
+from tests.forgetting.test_pending import a_reader
+
+Run = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture(params=["sqlite-vec", "file"])
+def address(request: pytest.FixtureRequest, folder: Path) -> str:
+    return f"{request.param}:{folder / 'facts.db'}"
+
+
+@pytest.fixture
+def run(address: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command, and return its exit code and what it says as JSON."""
+    monkeypatch.setattr("factmem.memory.facade.default_embedder", DenseEmbedder)
+
+    def run(*words: str, input: str | None = None) -> tuple[int, Any]:
+        done = CliRunner().invoke(app, ["--store", address, "--json", *words], input=input)
+        return done.exit_code, json.loads(done.stdout or "null")
+
+    return run
+
+
+def test_it_erases_and_proves_it(run: Run, folder: Path) -> None:
+    _, (record,) = run("save", "pin", word("pin"), "--scope", f"/product/{word('place')}")
+    code, said = run("erase", record["id"], "--verify", "--yes")
+    assert (code, said["records"], said["erased"], said["pending"]) == (0, 1, 1, False)
+    verified = said["verified"]
+    assert (verified["clean"], verified["said_by"]) == (True, [])
+    assert verified["searched"] > 5
+    assert all(file["words"] == file["names"] == file["vectors"] == 0 for file in verified["files"])
+    assert {Path(file["path"]) for file in verified["files"]} >= {path for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("address", ["file"], indirect=True)
+def test_what_is_left_is_found_and_told_by_file(run: Run, folder: Path) -> None:
+    _, (record,) = run("save", "pin", word("pin"))
+    left = folder / "facts.db" / "copy"
+    left.write_text(f"what was {word('pin')} before and {word('pin')} after")
+    code, said = run("erase", record["id"], "--verify", "--yes")
+    assert code == 1
+    (found,) = [file for file in said["verified"]["files"] if file["words"]]
+    assert (Path(found["path"]), found["bytes"]) == (left, left.stat().st_size)
+    assert word("pin") not in json.dumps(said)
+
+
+def test_words_can_be_looked_for_without_erasing_anything(run: Run) -> None:
+    _, (record,) = run("save", "pin", word("pin"))
+    code, said = run("erase", "--verify", "--text", "-", input=word("pin"))
+    assert (code, said["verified"]["said_by"]) == (1, [record["id"]])
+    assert run("erase", "--verify", "--text", word("other"))[0] == 0
+    assert run("load", "pin")[1]["value"] == word("pin")
+
+
+def test_words_to_look_for_need_verify(run: Run) -> None:
+    assert run("erase", "--text", word("pin"))[0] == 1
+
+
+def test_it_asks_before_it_erases(run: Run) -> None:
+    run("save", "pin", word("pin"))
+    assert run("erase", "--concept", "pin", input="n\n")[0] == 1
+    assert run("load", "pin")[1]["value"] == word("pin")
+    assert run("erase", "--concept", "pin", input="y\n")[0] == 0
+    assert run("load", "pin")[0] == 1
+
+
+def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """And says so: how it stands, and what to do."""
+    monkeypatch.setattr("factmem.memory.facade.default_embedder", DenseEmbedder)
+    store = f"sqlite-vec:{folder / 'facts.db'}?busy_timeout=0.1"
+
+    def run(*words: str) -> tuple[int, str, str]:
+        done = CliRunner().invoke(app, ["--store", store, *words])
+        return done.exit_code, done.stdout, done.stderr
+
+    run("save", "pin", word("pin"))
+    with a_reader(folder) as end:
+        code, out, err = run("forget", "--concept", "pin", "--yes")
+        assert (code, out) == (0, "Erased 1 record(s), 1 revision(s).\n")
+        assert "factmem erase" in err
+        code, out, err = run("erase", "--verify", "--text", word("pin"))
+        assert code == 1
+        assert "of words" in out
+        assert "factmem erase" in err
+        end()
+    assert run("erase", "--verify", "--text", word("pin"))[0] == 0
+    code, out, err = run("erase")
+    assert (code, out, err) == (0, "Nothing is left of what was erased before.\n", "")

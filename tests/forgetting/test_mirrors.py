@@ -1,0 +1,93 @@
+"""What is forgotten is not kept in memory either: not here, and not in another process that looks again."""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, SingleFact
+from factmem.records import Evidence, FactDetails
+from tests.forgetting.stores import DenseEmbedder, likes, word
+
+_NOT_OURS: Final = (
+    types.ModuleType | types.FrameType | types.CoroutineType | types.GeneratorType | types.FunctionType | type
+)
+KINDS = ("value", "older", "quote", "reason")
+
+
+def held(root: object, words: Collection[str]) -> list[str]:
+    """Which words are in any text that can be reached from an object."""
+    seen: set[int] = set()
+    waiting: list[Any] = [root]
+    found: set[str] = set()
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, _NOT_OURS) or type(item).__module__.startswith(("asyncio", "anyio")):
+            continue
+        seen.add(id(item))
+        if isinstance(item, str | bytes):
+            text = item if isinstance(item, str) else item.decode(errors="replace")
+            found |= {word for word in words if word in text.lower()}
+        else:
+            waiting += gc.get_referents(item)
+    return sorted(found)
+
+
+def said() -> list[str]:
+    return [word(kind) for kind in KINDS]
+
+
+async def tell(memory: Memory) -> str:
+    concept = Concept.single("seats", "how many seats")
+    details = FactDetails(evidence=(Evidence(quote=word("quote")),))
+    (record,) = await memory.save(SingleFact(concept, word("older")), details=details)
+    await memory.save(SingleFact(concept, word("value")), details=details)
+    await memory.retract(record.id, reason=word("reason"))
+    await memory.restore(record.id)
+    return record.id
+
+
+async def test_this_process_forgets_with_the_file(provider: AgentMemoryProvider) -> None:
+    """As soon as `forget` returns, without another look: texts, words of the index, reasons, revisions."""
+    memory = Memory(provider, embedder=DenseEmbedder())
+    id = await tell(memory)
+    await memory.recall(word("value"))
+    assert held(memory, said()) == sorted(said())
+    await memory.forget(id)
+    assert held(memory, said()) == []
+
+
+async def test_another_process_forgets_when_it_looks_again(
+    provider: AgentMemoryProvider, opened: Callable[[], AgentMemoryProvider]
+) -> None:
+    async with opened() as second:
+        memory, other = Memory(provider, embedder=DenseEmbedder()), Memory(second, embedder=DenseEmbedder())
+        id = await tell(memory)
+        await other.recall(word("value"))
+        await memory.forget(id)
+        assert await other.recall(word("value")) == []
+        assert held(other, said()) == []
+
+
+async def test_a_store_in_memory_forgets() -> None:
+    async with InMemoryProvider() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder())
+        id = await tell(memory)
+        await memory.recall(word("value"))
+        await memory.forget(id)
+        assert held(memory, said()) == []
+
+
+async def test_words_of_what_is_kept_are_still_found(provider: AgentMemoryProvider) -> None:
+    """The words of the index are numbered, and numbers of those that are gone are not given again."""
+    memory = Memory(provider, embedder=DenseEmbedder())
+    texts = [f"{word('one')} {word('both')}", f"{word('two')} {word('both')}"]
+    first, _ = await memory.save(likes(*texts))
+    await memory.recall("anything")
+    await memory.forget(first.id)
+    await memory.save(likes(word("three")))
+    for text, lexical in ((word("both"), True), (word("two"), True), (word("three"), True), (word("one"), False)):
+        best = max(await memory.recall(text), key=lambda match: match.parts.lexical)
+        assert (best.parts.lexical > 0) is lexical, text

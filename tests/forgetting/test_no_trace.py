@@ -1,0 +1,208 @@
+"""What is forgotten is in no file of any store, whatever it was: words, names, vectors, ids."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, Origin, SingleFact
+from factmem.abc import EmbedderIdentity, FeedsChanges
+from factmem.errors import ModelUnavailableError
+from factmem.memory import Background, verify_erased
+from factmem.recall import indexed_text
+from factmem.records import Evidence, FactRecord, Recorded
+from factmem.testing import FakeClock, ScriptedModel
+from tests.conftest import Promise
+from tests.forgetting.stores import DenseEmbedder, files_of, hits, likes, vector_of, word
+from tests.memory.telling import CONCEPTS, USER, talk, well
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+KINDS = ("value", "keyword", "description", "quote", "metadata", "key", "reason", "category", "source", "scope")
+QUIET = Background(attempts=1)
+
+
+class Turned(DenseEmbedder):
+    """Another embedder, with other vectors."""
+
+    async def identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity(name="turned", dimension=64)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        turned: NDArray[np.float32] = -(await super().embed(texts))
+        return turned
+
+
+def details(number: int) -> FactDetails:
+    return FactDetails(
+        evidence=(Evidence(quote=f"They said {word('quote', number)}, no: “{word('quoté', number)}”."),),
+        metadata={word("key", number): [word("metadata", number), {"deep": word("metadata", -number)}]},
+        categories=(word("category", number),),
+        source=word("source", number),
+    )
+
+
+def words(number: int) -> list[str]:
+    """All that `told` says which nobody else does."""
+    more = [("metadata", -number), ("old", number), ("quoté", number)]
+    return [*(word(kind, number) for kind in KINDS), *(word(kind, at) for kind, at in more)]
+
+
+async def told(memory: Memory, clock: FakeClock, number: int) -> FactRecord[str]:
+    """A record with a history, that was retracted and restored, each with a reason."""
+    concept = Concept.single(word("keyword", number), f"About {word('description', number)}")
+    where = f"/product/{word('scope', number)}"
+    first = SingleFact(concept, f"{word('old', number)} Zoë", timestamp=clock())
+    (record,) = await memory.save(first, subject=USER, scope=where, details=details(number))
+    await memory.update(record.id, value=f"{word('value', number)} 东京 in Zürich")
+    await memory.retract(record.id, reason=f"because of {word('reason', number)}")
+    await memory.restore(record.id, reason=word("reason", number))
+    return record
+
+
+async def vectors_in(provider: AgentMemoryProvider, record_id: str) -> list[NDArray[np.float32]]:
+    assert isinstance(provider, FeedsChanges)
+    log = [entry for entry in await provider.changes(None) if isinstance(entry, Recorded)]
+    return [vector_of(indexed_text(entry.assertion)) for entry in log if entry.record_id == record_id]
+
+
+async def test_of_a_forgotten_record_nothing_is_left(
+    opened: Callable[[], AgentMemoryProvider], kind: str, folder: Path, clock: FakeClock, promise: Promise, big: bool
+) -> None:
+    """While the store is open, and after it is closed; what is kept is whole."""
+    count = 60 if big else 8
+    async with opened() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
+        records = [await told(memory, clock, number) for number in range(count)]
+        gone, kept = records[::2], records[1::2]
+        vectors = [row for record in gone for row in await vectors_in(provider, record.id)]
+        if kind != "encrypted":
+            assert len(hits(folder, words(0))) == len(words(0))
+            assert len(hits(folder, [], vectors)) == len(vectors) == count
+        traces = await memory.traces(*(record.id for record in gone))
+        receipt = await memory.forget(*(record.id for record in gone))
+        assert (receipt.erased, receipt.pending) == (count, False)
+        said = [text for number in range(0, count, 2) for text in [*words(number), gone[number // 2].id]]
+        assert hits(folder, said, vectors) == []
+        report = await verify_erased(provider, traces)
+        assert (report.clean, sum(file.names for file in report.files), report.said_by) == (True, 0, ())
+        assert len(await memory.list_records()) == len(kept)
+    assert hits(folder, said, vectors) == []
+    async with opened() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
+        found = await memory.recall(word("value", 1))
+        assert found[0].record.id == kept[0].id
+        assert found[0].record.details.source == word("source", 1)
+        await memory.forget(*(record.id for record in kept))
+        assert hits(folder, [text for number in range(count) for text in words(number)]) == []
+    promise(f"erase, {kind}", f"{count} records of every kind of word, name and vector: 0 hits afterwards")
+
+
+async def test_words_that_a_model_has_read_go_with_what_it_found(
+    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
+) -> None:
+    """And what they waited for, and what it was found to be said in."""
+    async with opened() as provider:
+        memory = Memory(provider, model=ScriptedModel(well), concepts=CONCEPTS, embedder=DenseEmbedder(), clock=clock)
+        async with memory:
+            said = talk(f"I live in Rome because of {word('why')}.", f"And {word('else')} sleeps.", id=word("talk"))
+            (city,) = [change.record for change in (await memory.remember(said)).changes]
+            await memory.forget(city.id)
+            assert hits(folder, [word("why"), "because of"]) == []
+
+
+async def test_dead_letters_and_the_quarantined_are_forgotten_like_anything_else(
+    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
+) -> None:
+    fails = ScriptedModel(lambda prompt, answer: ModelUnavailableError("nobody there"))
+    async with opened() as provider:
+        memory = Memory(provider, model=fails, embedder=DenseEmbedder(), clock=clock, background=QUIET)
+        async with memory:
+            await memory.remember(talk(f"I live near {word('dead')}."))
+            untrusted = FactDetails(origin=Origin.DOCUMENT, evidence=(Evidence(quote=word("page")),))
+            await memory.save(SingleFact(Concept.single("link", "a link"), word("planted")), details=untrusted)
+            (letter,) = await memory.dead_letters.list()
+            (planted,) = await memory.list_records(concepts=["link"]) or await memory.would_forget(concepts=["link"])
+            receipt = await memory.forget(*(record.id for record in letter.records))
+            assert receipt.erased == 1
+            assert (await memory.forget(planted.id)).erased == 1
+            assert await memory.dead_letters.list() == ()
+    assert hits(folder, [word("dead"), word("planted"), word("page")]) == []
+
+
+async def test_what_expires_and_what_is_purged_is_gone_as_well(
+    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
+) -> None:
+    async with opened() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
+        await memory.save(likes(word("brief")), ttl=dt.timedelta(seconds=1))
+        await memory.save(likes(word("purged")), details=FactDetails(categories=("old",)))
+        clock.advance(dt.timedelta(seconds=5))
+        assert (await memory.expire()).expired == 1
+        assert (await memory.purge(dry_run=False, categories=["old"])).erased.erased == 1
+        assert hits(folder, [word("brief"), word("purged")]) == []
+
+
+async def test_vectors_of_an_earlier_embedder_are_gone_too(
+    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
+) -> None:
+    async with opened() as provider:
+        record = await told(Memory(provider, embedder=DenseEmbedder(), clock=clock), clock, 1)
+        vectors = await vectors_in(provider, record.id)
+        memory = Memory(provider, embedder=Turned(), clock=clock)
+        await memory.reembed()
+        await memory.forget(record.id)
+        assert hits(folder, words(1), [*vectors, *(-row for row in vectors)]) == []
+
+
+async def test_other_tenants_and_private_facts_of_others_are_not_touched(
+    opened: Callable[[], AgentMemoryProvider], kind: str, folder: Path, clock: FakeClock
+) -> None:
+    fact = SingleFact(Concept.single("pet", "an animal"), word("pet"), timestamp=clock())
+    async with opened() as provider:
+        mine = Memory(provider, viewer="alice", embedder=DenseEmbedder(), clock=clock)
+        hers = Memory(provider, viewer="bob", embedder=DenseEmbedder(), clock=clock)
+        theirs = Memory(provider, organization="acme", embedder=DenseEmbedder(), clock=clock)
+        (record,) = await mine.save(fact, private=True)
+        (other,) = await hers.save(fact, private=True)
+        await theirs.save(fact)
+        assert (await hers.forget(record.id)).erased == 0
+        assert (await theirs.forget(record.id)).erased == 0
+        assert (await mine.forget(record.id)).erased == 1
+        assert [item.id for item in await hers.list_records()] == [other.id]
+        assert len(await theirs.list_records()) == 1
+        assert (word("pet").encode() in files_of(folder)) == (kind != "encrypted")
+
+
+@pytest.mark.parametrize("length", [3_000, 60_000])
+async def test_a_text_of_many_pages_is_gone_from_each(
+    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock, length: int
+) -> None:
+    long = " ".join(word("page", number) for number in range(length // 22))
+    async with opened() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
+        (record,) = await memory.save(SingleFact(Concept.single("diary", "a diary"), long))
+        traces = await memory.traces(record.id)
+        await memory.forget(record.id)
+        assert hits(folder, long.split()[:: max(1, length // 3000)]) == []
+        assert (await verify_erased(provider, traces)).clean
+
+
+async def test_the_beginnings_of_words_that_part_the_pages_of_an_index_are_gone(
+    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
+) -> None:
+    """FTS5 keeps them when the words themselves are deleted."""
+    long = word("alike") + word("alike again")
+    values = [f"{long}{number:04}" for number in range(1500)]
+    async with opened() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
+        records = await memory.save(likes(*values))
+        await memory.forget(*(record.id for record in records[1::2]))
+        content = files_of(folder)
+        assert [value for value in values[1::2] if value.encode() in content] == []
