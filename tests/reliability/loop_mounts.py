@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,9 +60,6 @@ def cut(disk: Path, copy: Path) -> Path:
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """Stop a process, all of its threads, and let it go on at the end."""
-    import os
-    import signal
-
     os.kill(pid, signal.SIGSTOP)
     try:
         _wait_until_stopped(pid)

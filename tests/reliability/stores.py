@@ -6,12 +6,13 @@ import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import attrs
 import pytest
 
 from factmem.facts import Concept
-from factmem.providers import open_provider
+from factmem.providers import open_provider, provider_entry_points
 from factmem.records import LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -59,14 +60,19 @@ class DurableStore:
         """Return the address of a store at a path."""
         return self.template.format(path=path)
 
-    def open(self, path: Path) -> Any:
+    def open(self, path: Path, **options: Any) -> Any:
         """Return the provider, with all its capabilities."""
-        return open_provider(self.address(path))
+        if not options:
+            return open_provider(self.address(path))
+        name, _, settings = self.template.partition(":{path}")
+        provider = provider_entry_points()[name].load()
+        return provider(path, **dict(parse_qsl(settings.lstrip("?"))), **options)
 
 
 STORES: Final = (
     DurableStore("sqlite-vec", "sqlite-vec:{path}", ignores_folders=True),
     DurableStore("file", "file:{path}"),
+    DurableStore("encrypted", "encrypted:{path}?key_env=FACTMEM_TEST_KEY", environment={"FACTMEM_TEST_KEY": "5a" * 32}),
 )
 
 durable_stores = pytest.mark.parametrize("store", STORES, ids=str)

@@ -1,0 +1,111 @@
+"""Tasks that are cancelled in the middle of a save, and how long the event loop stood still meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.facts import Concept
+from tests.conftest import Promise
+from tests.reliability.stores import NOON, PLANNER, USER, DurableStore, durable_stores
+
+THINGS = Concept.multiple("things", "Twenty at a time, so that a part of a save would show")
+FACT = THINGS.fact([f"thing {number}" for number in range(20)], timestamp=NOON)
+
+
+@contextlib.asynccontextmanager
+async def watched() -> AsyncIterator[list[float]]:
+    """Yield how long, in ms, a task of this loop waited beyond the millisecond it asked for."""
+    waits: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            asked = time.perf_counter()
+            await anyio.sleep(0.001)
+            waits.append((time.perf_counter() - asked) * 1000 - 1)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        yield waits
+        tasks.cancel_scope.cancel()
+
+
+async def values(provider: Any, person: str) -> int:
+    fact = await provider.load(THINGS, USER.individual(person), PLANNER)
+    return len(fact.values) if fact else 0
+
+
+class Saves:
+    """Three saves at the same time, each to a place of its own."""
+
+    def __init__(self, provider: Any, number: int) -> None:
+        self._provider = provider
+        self.people = [f"person {number % 50} {place} of {number // 50}" for place in range(3)]
+        self.unfinished = set(self.people)
+
+    async def save(self, person: str) -> None:
+        await self._provider.save(FACT, USER.individual(person), PLANNER)
+        self.unfinished.discard(person)
+
+    async def cancel(self, pause: float) -> int:
+        """Begin them, cancel them after a pause, and return how many were not finished then."""
+        unfinished = 0
+        async with anyio.create_task_group() as tasks:
+            for person in self.people:
+                tasks.start_soon(self.save, person)
+            await anyio.sleep(pause)
+            unfinished = len(self.unfinished)
+            tasks.cancel_scope.cancel()
+        return unfinished
+
+    async def cancel_as_asyncio_does(self, pause: float) -> int:
+        """The same without anyio's scopes: what is shielded from them is not shielded from this."""
+        tasks = [asyncio.create_task(self.save(person)) for person in self.people]
+        await anyio.sleep(pause)
+        unfinished = len(self.unfinished)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return unfinished
+
+    async def check(self) -> int:
+        """Each is there in whole or not at all, and whole once it is saved again; return how many were whole."""
+        found = [await values(self._provider, person) for person in self.people]
+        assert set(found) <= {0, 20}
+        for person in self.people:
+            await self.save(person)
+            assert await values(self._provider, person) == 20
+        return found.count(20)
+
+
+@pytest.mark.timeout(1800)
+@durable_stores
+async def test_a_cancelled_save_is_there_in_whole_or_not_at_all(
+    store: DurableStore, tmp_path: Path, big: bool, promise: Promise, anyio_backend: str
+) -> None:
+    """Whenever it is cancelled, also by asyncio itself; and saving the same again makes it whole."""
+    chance = random.Random(16)
+    cancelled, whole, rounds = 0, 0, 0
+    async with store.open(tmp_path / "store") as provider, watched() as waits:
+        await provider.save(FACT, USER, PLANNER)
+        waits.clear()
+        while cancelled < (1000 if big else 50):
+            saves = Saves(provider, rounds)
+            natively = anyio_backend == "asyncio" and rounds % 2
+            cancel = saves.cancel_as_asyncio_does if natively else saves.cancel
+            cancelled += await cancel(chance.random() * 0.006)
+            whole += await saves.check()
+            rounds += 1
+    async with store.open(tmp_path / "store") as again:
+        assert len(await again.changes(None)) == 20 * (3 * rounds + 1)
+    figure = f"{cancelled:,} cancelled while under way, {whole:,} of {3 * rounds:,} written all the same, 0 torn"
+    stall = f"the loop stood still for {max(waits):.1f} ms at most"
+    promise(f"cancellations, {store}, {anyio_backend}", f"{figure}; {stall}")

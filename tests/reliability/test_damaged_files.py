@@ -1,0 +1,130 @@
+"""Flipped bits and cut files: a typed error or the same answers, never other ones, and no save that covers it up.
+
+What a crash may leave is no damage: a log may end early, as if what it lacks had never been said, where its provider
+cannot tell the two apart.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.conftest import Promise
+from tests.reliability.contents import WAS_REFUSED, Answers, answers, fill, save_more, wrong
+from tests.reliability.stores import DurableStore, durable_stores
+
+pytestmark = [pytest.mark.timeout(7200), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+@attrs.frozen
+class Victim:
+    """A small store with a little of everything, to be copied and damaged.
+
+    Attributes:
+        store: its provider.
+        folder: with all of its files.
+        truth: what it answers.
+    """
+
+    store: DurableStore
+    folder: Path
+    truth: Answers
+
+    def files(self) -> list[Path]:
+        """The files of the store, without what a running process alone needs."""
+        found = [path for path in sorted(self.folder.rglob("*")) if path.is_file() and path.stat().st_size]
+        return [path.relative_to(self.folder) for path in found if not path.name.endswith("-shm")]
+
+    def damaged(self, file: Path, content: bytes) -> Path:
+        """A copy of the store in which a file has another content."""
+        copy = self.folder.with_name("copy")
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.folder, copy, ignore=shutil.ignore_patterns("*-shm"))
+        (copy / file).write_bytes(content)
+        return copy
+
+    async def ask(self, folder: Path) -> Answers:
+        """Ask a copy everything."""
+        async with self.store.open(folder / "store") as provider:
+            return await answers(provider)
+
+
+async def victim(store: DurableStore, folder: Path) -> Victim:
+    home = folder / "original"
+    home.mkdir()
+    async with store.open(home / "store") as provider:
+        await fill(provider)
+    async with store.open(home / "store") as provider:
+        return Victim(store, home, await answers(provider))
+
+
+async def save_on_top(victim: Victim, folder: Path, file: Path, content: bytes) -> Counter[str]:
+    """Save to a damaged store, with its answers known: what is damaged must not go away by that."""
+    async with victim.store.open(folder / "store") as provider:
+        before = await answers(provider)
+        taken = await save_more(provider)
+        after = await answers(provider)
+    refused = [question for question in before if before[question] == WAS_REFUSED]
+    assert [question for question in refused if after[question] != WAS_REFUSED] == []
+    if refused and not taken:
+        assert (folder / file).read_bytes() == content
+    return Counter(saves_refused=not taken, saves_taken=bool(taken))
+
+
+def flips(victim: Victim, count: int) -> Iterator[tuple[Path, int, bytes]]:
+    """Files with one bit flipped: at every offset, or at so many."""
+    offsets = [(file, offset) for file in victim.files() for offset in range((victim.folder / file).stat().st_size)]
+    chance = random.Random(18)
+    for file, offset in offsets if count == 0 else chance.sample(offsets, count):
+        content = bytearray((victim.folder / file).read_bytes())
+        content[offset] ^= 1 << chance.randrange(8)
+        yield file, offset, bytes(content)
+
+
+def cuts(victim: Victim, count: int) -> Iterator[tuple[Path, int, bytes]]:
+    """Files cut off: at every offset, or at so many."""
+    lengths = [(file, length) for file in victim.files() for length in range((victim.folder / file).stat().st_size)]
+    for file, length in lengths if count == 0 else random.Random(19).sample(lengths, count):
+        yield file, length, (victim.folder / file).read_bytes()[:length]
+
+
+@durable_stores
+async def test_a_flipped_bit_is_an_error_or_changes_no_answer(
+    store: DurableStore, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Anywhere in any file; and a save afterwards does not cover it up."""
+    original = await victim(store, tmp_path)
+    outcomes: Counter[str] = Counter()
+    for file, offset, content in flips(original, 0 if big else 60):
+        folder = original.damaged(file, content)
+        found = await original.ask(folder)
+        assert await wrong(found, original.truth) == [], (str(file), offset)
+        noticed = WAS_REFUSED in found.values()
+        outcomes.update(bits=1, noticed=noticed)
+        if noticed:
+            outcomes.update(await save_on_top(original, original.damaged(file, content), file, content))
+    harmless = outcomes["bits"] - outcomes["noticed"]
+    figure = f"{outcomes['bits']:,} bits: {outcomes['noticed']:,} typed errors, {harmless:,} without effect, 0 accepted"
+    promise(f"flipped bits, {store}", figure)
+
+
+@durable_stores
+async def test_a_file_cut_off_is_an_error_or_a_log_that_ends_early(
+    store: DurableStore, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """At any length of any file."""
+    original = await victim(store, tmp_path)
+    outcomes: Counter[str] = Counter()
+    for file, length, content in cuts(original, 0 if big else 40):
+        found = await original.ask(original.damaged(file, content))
+        assert await wrong(found, original.truth, early=True) == [], (str(file), length)
+        outcomes.update(cuts=1, noticed=WAS_REFUSED in found.values(), same=found == original.truth)
+    early = outcomes["cuts"] - outcomes["noticed"] - outcomes["same"]
+    figure = f"{outcomes['cuts']:,} cuts: {outcomes['noticed']:,} typed errors, {outcomes['same']:,} without effect"
+    promise(f"cut files, {store}", f"{figure}, {early:,} logs that end early, 0 other answers")
