@@ -10,7 +10,7 @@ import apsw
 
 from factmem.errors import CorruptStoreError, InvalidDataError, ProviderError, StoreUnavailableError
 
-__all__ = ["FlushError", "distrusted", "is_failed_flush", "own_error", "own_errors"]
+__all__ = ["FlushError", "damaged", "distrusted", "is_failed_flush", "own_error", "own_errors"]
 
 # A statement of ours that SQLite finds wrong means that the schema or an index is not what we made.
 _DAMAGE: Final = (
@@ -37,6 +37,7 @@ _ADVICE: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
 )
 
 _FAILED_FLUSHES: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
+_DAMAGED_PAGES: Final = frozenset({apsw.SQLITE_IOERR_DATA})
 
 
 class FlushError(OSError):
@@ -45,8 +46,19 @@ class FlushError(OSError):
 
 def is_failed_flush(error: BaseException) -> bool:
     """Return whether an error means that a flush to the disk failed."""
-    return isinstance(error, FlushError) or (
-        isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) in _FAILED_FLUSHES
+    return isinstance(error, FlushError) or _error_code(error) in _FAILED_FLUSHES
+
+
+def _error_code(error: BaseException) -> int:
+    """Return SQLite's extended code of an error; 0 of another's."""
+    code: int = getattr(error, "extendedresult", 0)
+    return code
+
+
+def damaged(name: str) -> CorruptStoreError:
+    """Return what to raise for a file that holds something else than what was written to it."""
+    return CorruptStoreError(
+        f"{name} is damaged or no factmem store; nothing was written to it: restore it from a backup"
     )
 
 
@@ -64,10 +76,8 @@ def own_error(error: apsw.Error, name: str) -> ProviderError:
         error: what SQLite raised.
         name: the file name of the store.
     """
-    if isinstance(error, _DAMAGE):
-        return CorruptStoreError(
-            f"{name} is damaged or no factmem store; nothing was written to it: restore it from a backup"
-        )
+    if isinstance(error, _DAMAGE) or _error_code(error) in _DAMAGED_PAGES:
+        return damaged(name)
     if is_failed_flush(error):
         return distrusted(name)
     for kinds, advice in _ADVICE:
@@ -87,5 +97,7 @@ def own_errors(name: str) -> Iterator[None]:
         raise distrusted(name) from error
     except OSError as error:
         raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error
+    except UnicodeDecodeError as error:
+        raise damaged(name) from error
     except UnicodeEncodeError:
         raise InvalidDataError("a text holds a lone surrogate, which no store can carry") from None
