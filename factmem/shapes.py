@@ -30,6 +30,9 @@ Shape: TypeAlias = "str | Mapping[str, Any]"
 JSON_SHAPE: Final = "json"
 """The shape of a value of no declared type: any JSON."""
 
+_MOST_COMPARISONS: Final = 20_000
+"""How many pairs of parts of two shapes are compared at the most."""
+
 _SCALARS: Final[dict[object, str]] = {
     str: "str",
     int: "int",
@@ -190,33 +193,48 @@ def accepts(stored: Shape, wanted: Shape) -> bool:
     """Whether values of the shape ``stored`` can be read as ``wanted``.
 
     Equal shapes are compatible; so is an object that gained or lost a field with a default, an enum
-    that gained members, a union that gained options, and anything read as undeclared JSON.
+    that gained members, a union that gained options, and anything read as undeclared JSON. Two that differ
+    and take more than `_MOST_COMPARISONS` to compare, as no type of a program does, are not.
     """
     if wanted == JSON_SHAPE or (stored == wanted and _written(stored) == _written(wanted)):  # [1] == [True]
         return True
-    match stored, wanted:
-        case {"enum": old}, {"enum": new}:
-            return all(any(a == b and type(a) is type(b) for b in new) for a in old)
-        case ({"list": old}, {"list": new}) | ({"map": old}, {"map": new}):
-            return accepts(old, new)
-        case {"tuple": old}, {"tuple": new}:
-            return len(old) == len(new) and all(map(accepts, old, new))
-        case {"object": dict(old)}, {"object": dict(new)}:
-            return _object_accepts(old, new)
-        case {"union": old}, {"union": new}:
-            return all(any(accepts(a, b) for b in new) for a in old)
-        case _, {"union": new}:
-            return any(accepts(stored, option) for option in new)
-        case _:
+    return _Comparison().accepts(stored, wanted)
+
+
+@attrs.define
+class _Comparison:
+    """Compares two shapes with bounded patience: unions in unions take time without end."""
+
+    _left: int = _MOST_COMPARISONS
+
+    def accepts(self, stored: Shape, wanted: Shape) -> bool:
+        self._left -= 1
+        if self._left < 0:
             return False
+        if wanted == JSON_SHAPE or (isinstance(stored, str) and stored == wanted):
+            return True
+        match stored, wanted:
+            case {"enum": old}, {"enum": new}:
+                return {(type(member), member) for member in old} <= {(type(member), member) for member in new}
+            case ({"list": old}, {"list": new}) | ({"map": old}, {"map": new}):
+                return self.accepts(old, new)
+            case {"tuple": old}, {"tuple": new}:
+                return len(old) == len(new) and all(map(self.accepts, old, new))
+            case {"object": dict(old)}, {"object": dict(new)}:
+                return self._object(old, new)
+            case {"union": old}, {"union": new}:
+                return all(any(self.accepts(a, b) for b in new) for a in old)
+            case _, {"union": new}:
+                return any(self.accepts(stored, option) for option in new)
+            case _:
+                return False
 
-
-def _object_accepts(stored: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> bool:
-    have = {name.removesuffix("?"): shape for name, shape in stored.items()}
-    return all(
-        accepts(have[name.removesuffix("?")], shape) if name.removesuffix("?") in have else name.endswith("?")
-        for name, shape in wanted.items()
-    )
+    def _object(self, stored: Mapping[str, Shape], wanted: Mapping[str, Shape]) -> bool:
+        have = {name.removesuffix("?"): shape for name, shape in stored.items()}
+        return all(
+            self.accepts(have[name.removesuffix("?")], shape) if name.removesuffix("?") in have else name.endswith("?")
+            for name, shape in wanted.items()
+        )
 
 
 def name_of(value_type: Any) -> str:
