@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from factmem.errors import CodecError, FactMemError, NewerVersionError
-from factmem.facts import utc
+from factmem.facts import check_interval, utc
+from factmem.names import checked_name
 from factmem.records import (
     Assertion,
     Evidence,
@@ -28,7 +29,15 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import check_json, check_text, explain_structure_error, type_of
+from factmem.values import (
+    check_json,
+    check_text,
+    check_value,
+    decode_value,
+    explain_structure_error,
+    in_detail,
+    type_of,
+)
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -44,7 +53,7 @@ _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 
 def encode_entry(entry: LogEntry) -> dict[str, Any]:
     """Write a log entry as a JSON object."""
-    return {"v": FORMAT_VERSION, "kind": _KIND_OF[type(entry)], **_converter().unstructure(entry)}
+    return {"v": FORMAT_VERSION, "kind": _KIND_OF[type(entry)], **_converter(detailed=False).unstructure(entry)}
 
 
 def decode_entry(document: Mapping[str, Any]) -> LogEntry:
@@ -66,9 +75,10 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
     if kind not in _KINDS:
         raise CodecError("the document is of an unknown kind", path="$.kind")
     try:
-        entry: LogEntry = _converter().structure(fields, _KINDS[kind])
-    except Exception as error:  # cattrs raises groups; validators raise factmem's own
-        path, reason = explain_structure_error(error)
+        entry: LogEntry = _converter(detailed=False).structure(fields, _KINDS[kind])
+    except Exception as error:  # validators raise factmem's own, and cattrs whatever it meets
+        detailed = in_detail(error, fields, lambda: _converter(detailed=True).structure(fields, _KINDS[kind]))
+        path, reason = explain_structure_error(detailed)
         raise CodecError(f"the document is malformed: {reason}", path=path) from None
     if isinstance(entry, Recorded):
         _check_assertion(entry.assertion)
@@ -81,7 +91,11 @@ def _check_assertion(assertion: Assertion) -> None:
         check_json(assertion.data, path="$.assertion.data")
         check_json(assertion.shape, path="$.assertion.shape")
         check_json(assertion.errand, path="$.assertion.errand")
-        type_of(assertion.shape)
+        checked_name(assertion.keyword, what="a concept's keyword")
+        check_interval(assertion.valid_from, assertion.valid_to)
+        value_type = type_of(assertion.shape)
+        if not assertion.removed:  # a removal need not say a value
+            check_value(decode_value(assertion.data, value_type), value_type)
     except FactMemError as error:
         raise CodecError(f"the document is malformed: {error}") from None
 
@@ -159,11 +173,11 @@ def _exact(data: Any, typ: Any) -> Any:
 
 
 @functools.cache
-def _converter() -> Converter:
+def _converter(*, detailed: bool) -> Converter:
     from cattrs import Converter
     from cattrs.gen import make_dict_unstructure_fn, override
 
-    conv = Converter()
+    conv = Converter(detailed_validation=detailed)
     conv.register_structure_hook(str, _text)
     conv.register_structure_hook_func(lambda typ: typ == tuple[str, ...], _texts)
     for scalar in (int, bool):

@@ -42,6 +42,7 @@ No message here ever holds a fact's value or the text of a conversation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 __all__ = [
     "CapabilityError",
@@ -84,14 +85,19 @@ class FactMemError(Exception):
     """The root of everything factmem raises on purpose."""
 
 
+_LONGEST_PATH: Final = 200
+"""In characters: the names in a path can be as long as whoever wrote the datum likes."""
+
+
 class _LocatedError(FactMemError, ValueError):
     """An error that knows where in the data it happened.
 
     Attributes:
-        path: where, from the root of the datum: ``$.values[2].age``; ``$`` for the whole.
+        path: where, from the root of the datum: ``$.values[2].age``; ``$`` for the whole. A long one is cut.
     """
 
     def __init__(self, message: str, *, path: str = "$") -> None:
+        path = path if len(path) <= _LONGEST_PATH else f"{path[:_LONGEST_PATH]}…"
         super().__init__(message if path == "$" else f"{message} (at {path})")
         self.path = path
 
@@ -196,11 +202,16 @@ class MissingPackageError(FactMemError, ImportError):
 
     Args:
         package: the distribution that is missing.
-        extra: the extra of factmem that brings it.
+        extra: the extra of factmem that brings it; None where factmem itself does.
     """
 
-    def __init__(self, package: str, *, extra: str) -> None:
-        super().__init__(f"{package} is not installed: run  pip install 'factmem[{extra}]'")
+    def __init__(self, package: str, *, extra: str | None) -> None:
+        super().__init__(
+            f"{package} is not installed: run  pip install 'factmem[{extra}]'"
+            if extra
+            else f"{package} is not installed, or another package lies over it: "
+            f"run  pip install --force-reinstall --no-deps {package}"
+        )
         self.package = package
         self.extra = extra
 

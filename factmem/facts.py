@@ -30,6 +30,7 @@ __all__ = [
     "MultipleFacts",
     "SingleConcept",
     "SingleFact",
+    "check_interval",
     "utc",
 ]
 
@@ -150,8 +151,13 @@ def _identity(concept: Concept[Any, Any], value: Any) -> bytes:
     return canonical_bytes(encode_value(value, concept.value_type))
 
 
-def _checked_interval(fact: SingleFact[Any] | MultipleFacts[Any]) -> None:
-    if fact.valid_from is not None and fact.valid_to is not None and fact.valid_to < fact.valid_from:
+def check_interval(valid_from: dt.datetime | None, valid_to: dt.datetime | None) -> None:
+    """Raise unless an interval ends after it begins, if it does both.
+
+    Raises:
+        InvalidDataError: it ends before it begins.
+    """
+    if valid_from is not None and valid_to is not None and valid_to < valid_from:
         raise InvalidDataError("valid_to lies before valid_from", path="$.valid_to")
 
 
@@ -180,7 +186,7 @@ class SingleFact(Generic[T]):
         if not isinstance(self.concept, SingleConcept):
             raise InvalidDataError("a SingleFact needs a SINGLE concept", path="$.concept")
         object.__setattr__(self, "value", check_value(self.value, self.concept.value_type))
-        _checked_interval(self)
+        check_interval(self.valid_from, self.valid_to)
 
     @property
     def values(self) -> tuple[T, ...]:
@@ -231,7 +237,7 @@ class MultipleFacts(Generic[T]):
             checked = check_value(value, self.concept.value_type)
             united.setdefault(_identity(self.concept, checked), checked)
         object.__setattr__(self, "values", tuple(united.values()))
-        _checked_interval(self)
+        check_interval(self.valid_from, self.valid_to)
 
     def _key(self) -> tuple[object, ...]:
         identities = tuple(_identity(self.concept, value) for value in self.values)

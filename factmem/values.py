@@ -39,6 +39,7 @@ __all__ = [
     "decode_value",
     "encode_value",
     "explain_structure_error",
+    "in_detail",
     "shape_of",
     "type_of",
 ]
@@ -54,6 +55,7 @@ MAX_VALUE_BYTES: Final = 1_000_000
 MAX_VALUE_DEPTH: Final = 64
 """How deep a value, or the shape of a type, may be nested; so much fits on any stack that reads it."""
 
+_MOST_PARTS_EXPLAINED: Final = 2_000
 _MAX_INTEGER_BITS: Final = 14_000  # Python reads and writes no longer integers as text, unless told to
 
 
@@ -65,7 +67,9 @@ def encode_value(value: object, value_type: Any) -> Json:
             larger than `MAX_VALUE_BYTES`. The error's path says where; its text holds no value.
     """
     try:
-        data: Json = _converter().unstructure(value, unstructure_as=None if value_type in (object, Any) else value_type)
+        data: Json = _converter(detailed=False).unstructure(
+            value, unstructure_as=None if value_type in (object, Any) else value_type
+        )
     except RecursionError:
         raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep") from None
     except (TypeError, ValueError, AttributeError, KeyError) as error:
@@ -83,11 +87,12 @@ def decode_value(data: Json, value_type: type[T]) -> T:
     try:
         if value_type in (object, Any):
             return typing.cast("T", _plain(data))  # a copy: whoever gets it may write into it
-        return _converter().structure(data, value_type)
+        return _converter(detailed=False).structure(data, value_type)
     except RecursionError:
         raise InvalidDataError("the value is nested too deeply") from None
-    except Exception as error:  # cattrs raises groups, and classes' own validators raise what they like
-        where, what = explain_structure_error(error)
+    except Exception as error:  # classes' own validators raise what they like
+        detailed = in_detail(error, data, lambda: _converter(detailed=True).structure(data, value_type))
+        where, what = explain_structure_error(detailed)
         raise InvalidDataError(f"the value is no {name_of(value_type)}: {what}", path=where) from None
 
 
@@ -103,9 +108,16 @@ def check_value(value: T, value_type: type[T]) -> T:
             raise InvalidDataError("a text value must not be blank: there is nothing to remember")
         return value
     read_back = decode_value(encode_value(value, value_type), value_type)
-    if read_back != value:
+    if not _equal(read_back, value):
         raise InvalidDataError(f"the value would not read back as it is: it is no {name_of(value_type)}")
     return read_back
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # a signalling NaN, an array, or a class that compares itself as it likes
+        return False
 
 
 def canonical_bytes(data: Json) -> bytes:
@@ -152,7 +164,7 @@ def check_json(data: Json, *, path: str = "$") -> None:
         InvalidDataError: it holds NaN, infinity, lone surrogates, an integer too long to write, or
             something that is no JSON; or it is nested deeper than `MAX_VALUE_DEPTH`.
     """
-    _check_tree(data, path, MAX_VALUE_DEPTH)
+    _check_tree(data, (path,), MAX_VALUE_DEPTH)
 
 
 def check_text(text: object, *, path: str) -> None:
@@ -163,8 +175,12 @@ def check_text(text: object, *, path: str) -> None:
     """
     if not isinstance(text, str):
         raise InvalidDataError(f"expected str, found {type(text).__name__}", path=path)
-    if not text.isascii() and any(0xD800 <= ord(char) <= 0xDFFF for char in text):
+    if not _is_sound(text):
         raise InvalidDataError("the text holds a lone surrogate, which no store can carry", path=path)
+
+
+def _is_sound(text: str) -> bool:
+    return text.isascii() or not any(0xD800 <= ord(char) <= 0xDFFF for char in text)
 
 
 def _check_size(data: Json) -> None:
@@ -178,14 +194,15 @@ def _check_size(data: Json) -> None:
         )
 
 
-def _check_tree(data: Json, path: str, depth: int) -> None:
+def _check_tree(data: Json, trail: _Trail, depth: int) -> None:
     match data:
         case str():
-            check_text(data, path=path)
+            if not _is_sound(data):
+                check_text(data, path=_path(trail))
         case float() if not math.isfinite(data):
-            raise InvalidDataError("NaN and infinity cannot be stored", path=path)
+            raise InvalidDataError("NaN and infinity cannot be stored", path=_path(trail))
         case int() if data.bit_length() > _MAX_INTEGER_BITS:
-            raise InvalidDataError(f"the integer has more than {_MAX_INTEGER_BITS} bits", path=path)
+            raise InvalidDataError(f"the integer has more than {_MAX_INTEGER_BITS} bits", path=_path(trail))
         case None | bool() | int() | float():
             pass
         case Mapping() | list() | tuple() if depth == 0:
@@ -193,14 +210,61 @@ def _check_tree(data: Json, path: str, depth: int) -> None:
         case Mapping():
             for key, item in data.items():
                 if not isinstance(key, str):
-                    raise InvalidDataError("the keys of a stored mapping must be strings", path=path)
-                check_text(key, path=path)
-                _check_tree(item, f"{path}.{key}", depth - 1)
+                    raise InvalidDataError("the keys of a stored mapping must be strings", path=_path(trail))
+                if not _is_sound(key):
+                    check_text(key, path=_path(trail))
+                _check_tree(item, (trail, key), depth - 1)
         case list() | tuple():
             for index, item in enumerate(data):
-                _check_tree(item, f"{path}[{index}]", depth - 1)
+                _check_tree(item, (trail, index), depth - 1)
         case _:
-            raise InvalidDataError(f"a {type(data).__name__} cannot be written as JSON", path=path)
+            raise InvalidDataError(f"a {type(data).__name__} cannot be written as JSON", path=_path(trail))
+
+
+_Trail: TypeAlias = "tuple[str] | tuple[_Trail, str | int]"
+"""A way to a part of a value; as a text, for every part, it would cost more than the check."""
+
+
+def _path(trail: _Trail) -> str:
+    if len(trail) == 1:
+        return trail[0]
+    before, step = trail
+    return f"{_path(before)}[{step}]" if isinstance(step, int) else f"{_path(before)}.{step}"
+
+
+def in_detail(error: Exception, data: object, structure: Callable[[], object]) -> Exception:
+    """Return what is wrong with data that could not be structured, with the path to it where that can be had.
+
+    cattrs gathers every error there is in order to tell the path of one: of a long list, hundreds of megabytes.
+
+    Args:
+        error: what the first try raised, which stopped at the first thing wrong.
+        data: the data.
+        structure: tries again, and gathers.
+    """
+    if _is_small(data):
+        try:
+            structure()
+        except Exception as detailed:
+            return detailed
+    return error
+
+
+def _is_small(data: object) -> bool:
+    waiting, seen = [data], 0
+    while waiting:
+        match waiting.pop():
+            case Mapping() as mapping:
+                waiting.extend(mapping.values())
+                seen += len(mapping)
+            case list() | tuple() as items:
+                waiting.extend(items)
+                seen += len(items)
+            case _:
+                pass
+        if seen > _MOST_PARTS_EXPLAINED:
+            return False
+    return True
 
 
 def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str, str]:
@@ -358,10 +422,10 @@ def _member(data: Any, members: Sequence[Any]) -> Any:
 
 
 @functools.cache
-def _converter() -> Converter:
+def _converter(*, detailed: bool) -> Converter:
     from cattrs import Converter, cols
 
-    conv = Converter(unstruct_collection_overrides={set: sorted, frozenset: sorted})
+    conv = Converter(detailed_validation=detailed, unstruct_collection_overrides={set: sorted, frozenset: sorted})
     for scalar in (str, int, bool, float):
         conv.register_structure_hook(scalar, _scalar)
     conv.register_structure_hook_func(functools.partial(operator.is_, object), lambda data, _: data)

@@ -17,7 +17,7 @@ from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.records import MetadataMerge
 from factmem.validators import instance_of
-from factmem.values import Json, explain_structure_error, type_of
+from factmem.values import Json, explain_structure_error, in_detail, type_of
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -104,7 +104,7 @@ class Errand:
 def errand_json(errand: Errand) -> Mapping[str, Json]:
     """Write an errand as JSON. What is in use is left out: it is looked up when the words are read."""
     lasting = attrs.evolve(errand, request=attrs.evolve(errand.request, in_use=()))
-    written: Mapping[str, Json] = _converter().unstructure(lasting)
+    written: Mapping[str, Json] = _converter(detailed=False).unstructure(lasting)
     return written
 
 
@@ -119,9 +119,10 @@ def errand_from(document: Mapping[str, Any], concepts: Mapping[str, Concept[Any,
         CodecError: it is malformed, for example because another program wrote it.
     """
     try:
-        errand = _converter().structure(document, Errand)
-    except Exception as error:  # cattrs raises groups; validators raise factmem's own
-        path, reason = explain_structure_error(error)
+        errand = _converter(detailed=False).structure(document, Errand)
+    except Exception as error:  # validators raise factmem's own, and cattrs whatever it meets
+        detailed = in_detail(error, document, lambda: _converter(detailed=True).structure(document, Errand))
+        path, reason = explain_structure_error(detailed)
         raise CodecError(f"the errand is malformed: {reason}", path=path) from None
     declared = tuple(concepts.get(concept.keyword, concept) for concept in errand.request.concepts)
     return attrs.evolve(errand, request=attrs.evolve(errand.request, concepts=declared))
@@ -151,11 +152,11 @@ def _is_concept(cls: Any) -> bool:
 
 
 @functools.cache
-def _converter() -> Converter:
+def _converter(*, detailed: bool) -> Converter:
     from cattrs.gen import make_dict_unstructure_fn
     from cattrs.preconf.json import make_converter
 
-    conv = make_converter(forbid_extra_keys=True, omit_if_default=True)
+    conv = make_converter(detailed_validation=detailed, forbid_extra_keys=True, omit_if_default=True)
     conv.register_unstructure_hook_func(_is_concept, _written_concept)
     conv.register_structure_hook_func(_is_concept, _read_concept)
     conv.register_unstructure_hook(dt.timedelta, dt.timedelta.total_seconds)
