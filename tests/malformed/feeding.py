@@ -1,0 +1,116 @@
+"""Feeding something a great many inputs, and seeing what comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from types import FrameType
+from typing import Final
+
+import anyio
+import attrs
+
+from factmem.errors import FactMemError
+
+__all__ = ["fed", "fed_async", "peak_memory"]
+
+_LONGEST_SECONDS: Final = 20
+_LONGEST_MESSAGE: Final = 5_000
+_MOST_BYTES: Final = 1_000_000_000
+
+
+class HangError(BaseException):
+    """Raised into what has not answered for so long that it may never."""
+
+
+def fed(name: str, count: int, feed: Callable[[random.Random], object]) -> str:
+    """Feed so many inputs, each from a source of randomness of its own, and return the figure.
+
+    Args:
+        name: begins the seed of each input, so that one that fails can be fed again.
+        count: how many.
+        feed: makes an input, and hands it in.
+
+    Raises:
+        AssertionError: it took far too much memory, or an error's message was as long as its input.
+    """
+    watch = _Watch(name)
+    for number in range(count):
+        with watch.one(number) as rng:
+            feed(rng)
+    return watch.figure()
+
+
+def fed_async(name: str, count: int, feed: Callable[[random.Random], Awaitable[object]]) -> str:
+    """See `fed`; all of it runs on one event loop."""
+
+    async def feed_all() -> str:
+        watch = _Watch(name)
+        for number in range(count):
+            with watch.one(number) as rng:
+                await feed(rng)
+        return watch.figure()
+
+    return anyio.run(feed_all)
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+@attrs.define
+class _Watch:
+    """What came of the inputs so far."""
+
+    name: str
+    count: int = 0
+    refused: int = 0
+    before: int = attrs.field(factory=peak_memory)
+
+    @contextlib.contextmanager
+    def one(self, number: int) -> Iterator[random.Random]:
+        """Let factmem's own errors pass, and only these; tell which input it was that something else came of."""
+        seed = f"{self.name} {number}"
+        self.count += 1
+        refusal: FactMemError | None = None
+        try:
+            with _in_time():
+                yield random.Random(seed)
+        except FactMemError as error:
+            refusal = error
+        except (Exception, HangError) as error:
+            error.add_note(f"fed with random.Random({seed!r})")
+            raise
+        if refusal is not None:
+            self.refused += 1
+            assert len(str(refusal)) < _LONGEST_MESSAGE, f"the message is as long as the input of {seed!r}"
+
+    def figure(self) -> str:
+        """Return what to tell of it."""
+        assert peak_memory() - self.before < _MOST_BYTES
+        return f"{self.count:,} inputs: 0 untyped exceptions ({self.refused:,} refused)"
+
+
+@contextlib.contextmanager
+def _in_time() -> Iterator[None]:
+    """Let nothing hang: one input is answered in a fraction of a second, however slow the machine is."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise HangError(f"no answer within {_LONGEST_SECONDS} s")
+
+    former = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, _LONGEST_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
