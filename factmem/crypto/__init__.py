@@ -5,6 +5,7 @@ Nothing here touches a disk. `factmem_encrypted` builds a store of it.
 
 from __future__ import annotations
 
+from factmem.crypto.choosing import one_keyring
 from factmem.crypto.key_file import KEY_FILE_VERSION, Root, Roots, locked_roots, unlocked_roots
 from factmem.crypto.keys import (
     CalledKey,
@@ -43,6 +44,7 @@ __all__ = [
     "SecretKey",
     "keyring_of",
     "locked_roots",
+    "one_keyring",
     "seal",
     "unlocked_roots",
     "unseal",

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from factmem_file import LocalFileMemoryProvider, LocalStorage
 
 from factmem.abc import Clock, LogName, system_clock
-from factmem.crypto import EnvironmentKey, EnvironmentPassphrase, Keyring, KeySource, OsKeyringKey, keyring_of
+from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import InvalidDataError
 from factmem_encrypted.manifest import Unit
 from factmem_encrypted.storage import EncryptedStorage
@@ -67,7 +67,9 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         clock: Clock = system_clock,
         lock_timeout: float | str = 30.0,
     ) -> None:
-        self._keyring = _one_keyring(key, key_env, passphrase_env, os_keyring)
+        self._keyring = one_keyring(
+            key, key_env, passphrase_env, os_keyring, example="encrypted:facts?key_env=FACTMEM_KEY"
+        )
         self._storage = EncryptedStorage(LocalStorage(root, form=_FORM), self._keyring, _units(key_per))
         super().__init__(root, storage=self._storage, clock=clock, lock_timeout=lock_timeout)
 
@@ -111,21 +113,6 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
     def _locked(self, work: Callable[[], None]) -> None:
         with self._storage.lock(self._lock_timeout):
             work()
-
-
-def _one_keyring(
-    key: Keyring | KeySource | None, key_env: str | None, passphrase_env: str | None, os_keyring: str | None
-) -> Keyring:
-    given: list[Keyring | KeySource] = [] if key is None else [key]
-    given += [EnvironmentKey(key_env)] if key_env else []
-    given += [EnvironmentPassphrase(passphrase_env)] if passphrase_env else []
-    given += [OsKeyringKey(os_keyring)] if os_keyring else []
-    if len(given) != 1 or not isinstance(given[0], Keyring | KeySource):
-        raise InvalidDataError(
-            "an encrypted store needs one key: key=SecretKey(...) or Passphrase(...), or one of key_env=, "
-            "passphrase_env= and os_keyring=, as in encrypted:facts?key_env=FACTMEM_KEY"
-        )
-    return keyring_of(given[0])
 
 
 def _units(key_per: str) -> Callable[[LogName], Unit]:

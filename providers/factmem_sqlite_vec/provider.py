@@ -21,6 +21,7 @@ from factmem.records import LogEntry, Place
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec import reading
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
+from factmem_sqlite_vec.forms import ClearForm, Form
 from factmem_sqlite_vec.rows import NewRow, prepared
 from factmem_sqlite_vec.store import Store
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
@@ -232,9 +233,13 @@ class SqliteVecMemoryProvider(LedgerProvider):
         return self._opened
 
     def _start(self) -> _Live:
-        store = Store(self._path, read_only=self._read_only, busy_timeout=self._busy_timeout)
+        store = Store(self._path, self._form(), read_only=self._read_only, busy_timeout=self._busy_timeout)
         group: GroupCommit[_Request] = GroupCommit(partial(self._commit, store), anyio.CapacityLimiter(1))
         return _Live(store, group, anyio.CapacityLimiter(_READERS))
+
+    def _form(self) -> Form:
+        """How the file lies on the disk; asked for again after a fork."""
+        return ClearForm()
 
     def _commit(self, store: Store, requests: Sequence[_Request]) -> None:
         """Decide requests, in one transaction and in a worker thread."""

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -14,13 +15,13 @@ import apsw
 
 from factmem.errors import (
     CorruptStoreError,
-    MissingPackageError,
     ProviderClosedError,
     ReadOnlyError,
     StoreUnavailableError,
 )
 from factmem_sqlite_vec.faults import FlushError, distrusted, is_failed_flush, own_errors
-from factmem_sqlite_vec.schema import check_header, found_version, is_only_begun, migrate
+from factmem_sqlite_vec.forms import Form, connected
+from factmem_sqlite_vec.schema import found_version, migrate
 
 __all__ = ["Store"]
 
@@ -42,12 +43,14 @@ class Store:
 
     Args:
         path: the file.
+        form: how it lies on the disk.
         read_only: never write, nor make the file.
         busy_timeout: how long to wait for another process's lock, in seconds.
     """
 
-    def __init__(self, path: Path, *, read_only: bool, busy_timeout: float) -> None:
+    def __init__(self, path: Path, form: Form, *, read_only: bool, busy_timeout: float) -> None:
         self._path = path
+        self._form = form
         self._read_only = read_only
         self._busy_timeout = busy_timeout
         self._writing = threading.Lock()
@@ -78,7 +81,8 @@ class Store:
                 raise CorruptStoreError(f"{self.name} was found damaged and is not written to: restore it")
             if self._distrusted:
                 raise distrusted(self.name)
-            return self._noticing_damage(lambda: self._noticing_failed_flushes(work))
+            guarded = partial(self._noticing_failed_flushes, work)
+            return self._noticing_damage(lambda: self._with_its_key(guarded, self._drop_writer))
 
     def read(self, query: Callable[[apsw.Connection], T]) -> T:
         """Call ``query`` with a connection that sees one state of the store throughout.
@@ -87,7 +91,7 @@ class Store:
             ProviderError: see `AgentMemoryProvider.load`.
         """
         with own_errors(self.name):
-            return self._noticing_damage(lambda: self._read(query))
+            return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(query), self._drop_idle))
 
     def close(self, tidy: Callable[[apsw.Connection], None]) -> None:
         """Wait for what is under way and close every connection; the last one empties the WAL.
@@ -113,9 +117,33 @@ class Store:
         try:
             with own_errors(self.name):
                 return action()
-        except CorruptStoreError:
+        except CorruptStoreError as error:
             self._damaged = True
-            raise
+            raise self._form.blamed(error, self._path) from error.__cause__
+
+    def _with_its_key(self, action: Callable[[], T], drop: Callable[[], None]) -> T:
+        """Open the file again if its first page does not open any more: another process changed its key.
+
+        Every transaction begins with that page, so nothing was done.
+        """
+        try:
+            return action()
+        except apsw.NotADBError:
+            if not self._form.is_keyed:
+                raise
+            drop()
+            return action()
+
+    def _drop_idle(self) -> None:
+        with self._pool:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            self._close(self._writer)
+            self._writer = None
 
     def _noticing_failed_flushes(self, work: Callable[[apsw.Connection], T]) -> T:
         try:
@@ -142,7 +170,7 @@ class Store:
         connection.close()
 
     def _read(self, query: Callable[[apsw.Connection], T]) -> T:
-        there = self._writer is not None or check_header(self._path)
+        there = self._writer is not None or self._form.is_there(self._path)
         connection = self._borrow() if there else None
         if connection is None:
             return self._read_nothing(query)
@@ -161,7 +189,7 @@ class Store:
             raise ProviderClosedError("the provider was closed")
         if self._read_only:
             raise StoreUnavailableError(f"there is no store {self.name}: check the path, or open it without read_only")
-        stand_in = _connected(":memory:", apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, 0)
+        stand_in = connected(":memory:", apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, 0)
         try:
             migrate(stand_in, self.name)
             return query(stand_in)
@@ -195,12 +223,12 @@ class Store:
 
     def _new_reader(self) -> apsw.Connection | None:
         """Open the file for reading; None if it is only just being made and still empty."""
-        connection = _connected(str(self._path), apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+        connection = self._form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
         try:
             made = found_version(connection, self.name) > 0
         except apsw.ReadOnlyError:
             connection.close()
-            if not is_only_begun(self._path):
+            if not self._form.is_only_begun(self._path):
                 raise
             return None
         except BaseException:
@@ -219,21 +247,21 @@ class Store:
         return self._writer
 
     def _new_writer(self) -> apsw.Connection:
-        there = check_header(self._path)
+        there = self._form.is_there(self._path)
         if there:
             # Whoever opens for writing may already change the file: first look whose it is.
-            probe = _connected(str(self._path), apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+            probe = self._form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
             try:
                 found_version(probe, self.name)
             except apsw.ReadOnlyError:
-                if not is_only_begun(self._path):
+                if not self._form.is_only_begun(self._path):
                     raise
             finally:
                 probe.close()
         else:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._form.begin(self._path)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = _connected(str(self._path), flags, self._busy_timeout)
+        connection = self._form.connect(self._path, flags, self._busy_timeout)
         try:
             for pragma in _WRITER_PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
@@ -266,34 +294,6 @@ class Store:
                 f"{self.name} cannot have a write-ahead log: it must lie on a disk of this machine; "
                 "look after that disk, then open the store again"
             )
-
-
-def _connected(filename: str, flags: int, busy_timeout: float) -> apsw.Connection:
-    connection = apsw.Connection(filename, flags=flags)
-    try:
-        connection.set_busy_timeout(int(busy_timeout * 1000))
-        connection.execute("PRAGMA cell_size_check=ON")
-        _load_vectors(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _load_vectors(connection: apsw.Connection) -> None:
-    try:
-        import sqlite_vec
-    except ModuleNotFoundError:
-        raise MissingPackageError("sqlite-vec", extra="sqlite-vec") from None
-    connection.enable_load_extension(True)
-    try:
-        connection.load_extension(sqlite_vec.loadable_path())
-    except apsw.ExtensionLoadingError as error:
-        raise StoreUnavailableError(
-            "the sqlite-vec extension does not load here: run  pip install --force-reinstall sqlite-vec apsw"
-        ) from error
-    finally:
-        connection.enable_load_extension(False)
 
 
 def _sync_folder(folder: Path) -> None:

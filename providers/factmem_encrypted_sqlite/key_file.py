@@ -1,0 +1,114 @@
+"""The file beside a database that holds its keys, wrapped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from factmem_file.durable import FlushError, make_folders, replace_file
+from factmem_sqlite_vec.faults import distrusted
+from factmem_sqlite_vec.forms import key_file_of
+from filelock import FileLock, Timeout
+
+from factmem.crypto import Keyring, Roots, locked_roots, unlocked_roots
+from factmem.errors import CorruptStoreError, RolledBackStoreError, StoreUnavailableError
+
+__all__ = ["KeyFile"]
+
+_MOST_BYTES: Final = 1 << 20
+
+
+class KeyFile:
+    """The keys of a database, as one process sees them.
+
+    Args:
+        database: the file of the database.
+        keyring: opens them.
+        lock_timeout: how long to wait for another process that makes or changes them, in seconds.
+    """
+
+    def __init__(self, database: Path, keyring: Keyring, lock_timeout: float) -> None:
+        self._path = key_file_of(database)
+        self._keyring = keyring
+        self._lock_timeout = lock_timeout
+        self._guard = threading.Lock()
+        self._seen: tuple[bytes, Roots] | None = None
+
+    def exists(self) -> bool:
+        """Return whether there is one, whoever can open it."""
+        return self._path.exists()
+
+    def roots(self) -> Roots:
+        """Return the roots as they are now; the key is asked for again only if they changed.
+
+        Raises:
+            RolledBackStoreError: the file is missing.
+            ProviderError: see `factmem.crypto.unlocked_roots`.
+        """
+        document = self._read()
+        with self._guard:
+            if self._seen is None or self._seen[0] != document:
+                self._seen = (document, unlocked_roots(document, self._keyring))
+            return self._seen[1]
+
+    def make(self) -> None:
+        """Make the file with the keys of a new database, unless another process was first.
+
+        Raises:
+            KeyUnavailableError: the key that they are wrapped with cannot be had; nothing was made.
+        """
+        document = locked_roots(Roots.new(), self._keyring)
+        make_folders(self._path.parent)
+        with self.locked():
+            if not self.exists():
+                replace_file(self._path, document)
+
+    def replace(self, roots: Roots, keyring: Keyring) -> None:
+        """Put roots in place of those before, for another keyring alone; needs the lock.
+
+        Raises:
+            KeyUnavailableError: the new key cannot be had; nothing was changed.
+        """
+        document = locked_roots(roots, keyring)
+        with self._guard:
+            self._keyring = keyring
+            self._seen = None
+        try:
+            replace_file(self._path, document)
+        except FlushError as error:
+            raise distrusted(self._path.name) from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from making or changing the keys.
+
+        Raises:
+            StoreUnavailableError: another process does so for longer than the time to wait.
+        """
+        lock = FileLock(self._path.with_name(f"{self._path.name}.lock"), timeout=self._lock_timeout)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise StoreUnavailableError(
+                f"another process is changing {self._path.name}: try again when it is done"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _read(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                document = file.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            raise RolledBackStoreError(
+                f"{self._path.name}, which holds the keys of this store, is missing: restore it; "
+                "without it nothing can be read"
+            ) from None
+        if len(document) > _MOST_BYTES:
+            raise CorruptStoreError(f"{self._path.name} cannot be read: restore it from a backup")
+        return document

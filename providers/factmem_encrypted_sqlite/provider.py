@@ -1,0 +1,139 @@
+"""The provider of encrypted SQLite files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+import apsw
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+from factmem_sqlite_vec.faults import own_errors
+from factmem_sqlite_vec.forms import Form
+from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.store import Store
+
+from factmem.abc import Clock, system_clock
+from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
+from factmem.errors import CorruptStoreError
+from factmem_encrypted_sqlite.form import SealedForm, rekey
+from factmem_encrypted_sqlite.key_file import KeyFile
+
+__all__ = ["EncryptedSqliteMemoryProvider"]
+
+
+class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
+    """Keeps facts in one encrypted SQLite file, with every capability of the plain one, and the same ranking.
+
+    Every page of the database and of its write-ahead log is sealed, in SQLCipher's format 4: AES-256-CBC with a
+    random vector, then HMAC-SHA-512 over the page and its number. So no value, concept, subject, scope, category,
+    owner, vector or word of the full-text index can be found on the disk; what SQLite sorts, it sorts in
+    memory. The key of the database is random; it lies, wrapped with the key that is given here, in a
+    file beside the database: ``facts.db.keys``. **Keep a copy of that file**: without it nothing can be read.
+
+    *Who sees the files without a key* sees how big the store is, which pages change when, and the ids of the keys.
+
+    *Who can change the files without a key* is found out, when what was changed is read: changed pages, pages put in
+    another's place and a database cut short raise a `CorruptStoreError` of their kind; a plain database in place of
+    this one raises `DowngradedStoreError`. `verify` reads everything. What cannot be found out from the files is that
+    single pages, or all files, were put back to what they were at an earlier time; that the
+    database was deleted, which makes the store a new one; and that the end of the write-ahead log was cut off,
+    which looks like a crash. Where that matters, use ``encrypted:``, whose manifest notices most of it.
+
+    Erasing writes the whole file anew, and needs as much memory as the file is long.
+
+    Args:
+        path: the file; it and its folders are made by the first write.
+        key: the key, or a keyring with former ones.
+        key_env: in place of ``key``, the environment variable that holds it.
+        passphrase_env: in place of ``key``, the environment variable that holds a passphrase.
+        os_keyring: in place of ``key``, the service under which the system's keyring holds it.
+        clock: gives the time of recording, and decides what has expired; called in a worker thread.
+        read_only: never write; a file that is not there is an error then.
+        busy_timeout: how long to wait for another process that is writing, in seconds.
+
+    Raises:
+        InvalidDataError: there is no key, or more than one way to it; or an option's text cannot be read.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        key: Keyring | KeySource | None = None,
+        *,
+        key_env: str | None = None,
+        passphrase_env: str | None = None,
+        os_keyring: str | None = None,
+        clock: Clock = system_clock,
+        read_only: bool | str = False,
+        busy_timeout: float | str = 10.0,
+    ) -> None:
+        self._keyring = one_keyring(
+            key, key_env, passphrase_env, os_keyring, example="encrypted-sqlite:facts.db?key_env=FACTMEM_KEY"
+        )
+        super().__init__(path, clock=clock, read_only=read_only, busy_timeout=busy_timeout)
+
+    async def rotate(
+        self,
+        key: Keyring | KeySource | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """See `factmem.crypto.RotatesKeys.rotate`; the pieces are the key file, and all pages at once.
+
+        Others who write wait meanwhile. The disk needs room for a second copy of the file.
+
+        Raises:
+            StoreUnavailableError: others read or write for too long; call it again, without a key.
+        """
+        report = progress or (lambda done, pieces: None)
+        live = self._live()
+        report(0, 2)
+        if key is not None:
+            await live.group.alone(partial(self._begin_rotation, live.store, keyring_of(key)))
+        report(1, 2)
+        await live.group.alone(partial(self._end_rotation, live.store))
+        report(2, 2)
+
+    async def verify(self) -> int:
+        """Open every page that holds anything, and return how many pages there are.
+
+        Raises:
+            CorruptStoreError: something is not as it should be.
+        """
+        return await self._read(_verified)
+
+    def _form(self) -> Form:
+        self._keys = KeyFile(self._path, self._keyring, self._busy_timeout)
+        return SealedForm(self._keys)
+
+    def _begin_rotation(self, store: Store, keyring: Keyring) -> None:
+        # Whoever makes the database while its keys change could make it under one that goes.
+        store.write(lambda connection: None)
+        with own_errors(store.name), self._keys.locked():
+            roots = self._keys.roots()
+            self._keys.replace(roots if len(roots.of_epochs) > 1 else roots.begin_epoch(), keyring)
+            self._keyring = keyring
+
+    def _end_rotation(self, store: Store) -> None:
+        if not self._keys.exists():
+            return
+        with own_errors(store.name), self._keys.locked():
+            roots = self._keys.roots()
+            if len(roots.of_epochs) > 1:
+                store.write(partial(rekey, root=roots.current))
+                # Until it is empty, the file itself still has the pages of before.
+                store.write(_empty_log)
+                self._keys.replace(roots.end_epochs(), self._keyring)
+
+
+def _empty_log(connection: apsw.Connection) -> None:
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def _verified(connection: apsw.Connection) -> int:
+    ((found,),) = select(connection, "PRAGMA integrity_check(1)")
+    if found != "ok":
+        raise CorruptStoreError("the parts of the store do not fit together: restore it from a backup")
+    ((pages,),) = select(connection, "PRAGMA page_count")
+    return int(pages)

@@ -1,0 +1,26 @@
+"""`EncryptedSqliteMemoryProvider` keeps every promise of the kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
+
+from factmem.crypto import SecretKey
+from factmem.testing import ProviderConformance
+
+KEY = SecretKey(bytes(range(32)))
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(apsw, "mc_version"), reason="apsw here cannot encrypt: apsw-sqlite3mc is not installed, or overwritten"
+)
+
+
+class TestEncryptedSqliteMemoryProvider(ProviderConformance):
+    durable = True
+    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases")
+
+    async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:
+        return EncryptedSqliteMemoryProvider(directory / "facts.db", KEY)
