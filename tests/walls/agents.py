@@ -1,0 +1,222 @@
+"""The paths of an agent's memory: what a run is told, its tools, and what is known as files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from factmem import Memory, Message
+from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryRun, RunIdentity
+from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each, outcome
+from tests.walls.worlds import MANY, NOW, SHARED, SUBJECTS, Plant, Seat, below
+from tests.walls.writing import MARK
+
+__all__ = [
+    "AGENTS_MD",
+    "AGENT_MEMORY",
+    "MEMORY_FILES",
+    "MEMORY_RUN",
+    "MEMORY_TOOLS",
+    "SAVED_HISTORY",
+    "agent_over",
+    "agent_seat",
+    "of_run",
+]
+
+_NAME: Final = "a"
+
+
+def agent_seat(seat: Seat) -> Seat:
+    """Where an agent looks from that is called ``a``, in a product of that name."""
+    scopes = (MemoryScope.product(_NAME), MemoryScope.agent(_NAME))
+    return attrs.evolve(
+        seat,
+        roots=tuple(scope.within(seat.tenant) for scope in scopes),
+        exact=(MemoryScope.CROSS_PRODUCT.within(seat.tenant),),
+    )
+
+
+def agent_over(memory: Memory) -> AgentMemory:
+    """The memory of such an agent, over an open one."""
+    config = AgentMemoryConfig(store=memory, agent_name=_NAME, product_name=_NAME, user=SUBJECTS[0], embedder=EMBEDDER)
+    return AgentMemory(config)
+
+
+def _agent(asked: Asked) -> AgentMemory:
+    return agent_over(asked.memory)
+
+
+def _run(asked: Asked) -> MemoryRun:
+    return _agent(asked).for_run(_identity(asked))
+
+
+def _identity(asked: Asked) -> RunIdentity:
+    return RunIdentity(user_id=asked.seat.viewer, session_id="talk-1")
+
+
+def of_run(plant: Plant, asked: Asked) -> bool:
+    """Whether something is about whom the run knows: its user, or everything."""
+    user = SUBJECTS[0] if asked.seat.viewer is None else SUBJECTS[0].individual(asked.seat.viewer)
+    return plant.subject.key in (user.key, MemorySubject.EVERYTHING.key)
+
+
+def _history(asked: Asked) -> list[Message]:
+    return [Message(content=asked.query, id="m-9", timestamp=NOW)]
+
+
+def _keywords(asked: Asked) -> list[Any]:
+    return [SHARED, MANY, *(plant.concept.keyword for plant in asked.some)]
+
+
+AGENT_MEMORY: Final[Mapping[str, Door]] = {
+    "load_facts_to_agent": Reads(
+        [
+            Way(
+                lambda asked: _agent(asked).load_facts_to_agent(
+                    [Message(content="the old red door?")], _keywords(asked), identity=_identity(asked)
+                ),
+                only=of_run,
+            )
+        ]
+    ),
+    "load_all_facts_to_agent": Reads(
+        [
+            Way(
+                lambda asked: _agent(asked).load_all_facts_to_agent(
+                    [Message(content="the old red door?")], identity=_identity(asked)
+                ),
+                only=of_run,
+            )
+        ]
+    ),
+    "save_facts_from_history": Writes(
+        [
+            Way(
+                lambda asked: _waited(
+                    asked, [Message(content=f"I have a {MARK}. {plant.words}", id="m-1") for plant in asked.some[:1]]
+                ),
+                Shows.KEPT,
+            )
+        ]
+    ),
+    "run": Neither("gives a MemoryRun, whose own paths are listed"),
+    "for_run": Neither("gives a MemoryRun, whose own paths are listed"),
+    "close": Neither("ends it"),
+    "aclose": Neither("ends it"),
+}
+
+
+async def _waited(asked: Asked, history: list[Message]) -> object:
+    saved = await _agent(asked).save_facts_from_history(history, identity=_identity(asked))
+    return None if saved is None else (await saved.wait(), saved.outcomes, saved.pending, saved.failures)
+
+
+async def _loaded(asked: Asked) -> object:
+    run = _run(asked)
+    return [
+        await run.load(_history(asked)),
+        await run.load(),
+        await run.load(_history(asked), concepts=_keywords(asked)),
+        await outcome(lambda: run.load(scopes=["/product/ab"])),
+        await outcome(lambda: run.load(scopes=["/product/a/x"])),
+    ]
+
+
+MEMORY_RUN: Final[Mapping[str, Door]] = {
+    "load": Reads(
+        [
+            Way(_loaded, only=of_run),
+            Way(
+                lambda asked: _run(asked).load(subjects=[asked.subject]),
+                only=lambda plant, asked: _asked_about(plant, asked),
+            ),
+        ]
+    ),
+    "save": Neither("is what save_facts_from_history calls"),
+    "load_blocking": Neither("is load, for whoever has no event loop; CapabilityError with an open Memory"),
+    "save_blocking": Neither("is save, for whoever has no event loop; CapabilityError with an open Memory"),
+    "tools": Neither("gives MemoryTools, whose own paths are listed"),
+    "user": Neither("is a name that the program gave"),
+    "view": Neither("gives a view, of which everything is asked"),
+}
+
+
+def _asked_about(plant: Plant, asked: Asked) -> bool:
+    about = asked.subject
+    if about.key == SUBJECTS[0].key and asked.seat.viewer is not None:
+        about = about.individual(asked.seat.viewer)
+    return plant.subject.key == about.key
+
+
+MEMORY_TOOLS: Final[Mapping[str, Door]] = {
+    "recall_memory": Reads(
+        [
+            Way(lambda asked: _run(asked).tools.recall_memory(asked.query, 50), only=of_run),
+            Way(lambda asked: _run(asked).tools.recall_memory("green door"), only=of_run),
+        ]
+    ),
+    "save_memory": Writes([Way(lambda asked: _run(asked).tools.save_memory(f"{MARK} says the cat"), Shows.NOTHING)]),
+    "forget_memory": Writes([Way(lambda asked: _forgotten(asked), Shows.NOTHING)]),
+}
+
+
+async def _forgotten(asked: Asked) -> object:
+    return [await _run(asked).tools.forget_memory([id]) for id in asked.ids]
+
+
+async def _tree(asked: Asked) -> object:
+    files = MemoryFiles(run=_run(asked))
+    tree = await files.run.held.use(files.tree)
+    return tree, tree.page("/AGENTS.md"), tree.page("/product/ab/user.md"), [tree.page(path) for path in tree.files]
+
+
+async def _written(asked: Asked, made: str) -> object:
+    files = MemoryFiles(run=_run(asked))
+    tree = await files.run.held.use(files.tree)
+    return await each([*tree.files, "/product/ab/user.md"], lambda path: _edit(files, path, made))
+
+
+async def _edit(files: MemoryFiles, path: str, made: str) -> object:
+    if made == "write":
+        return await files.run.held.use(lambda memory: files.write(memory, path, f"- {MARK} sat by the door"))
+    return await files.run.held.use(lambda memory: files.edit(memory, path, lambda text: f"{text}\n- {MARK} came in\n"))
+
+
+MEMORY_FILES: Final[Mapping[str, Door]] = {
+    "tree": Reads([Way(_tree, only=of_run)]),
+    "write": Writes([Way(lambda asked: _written(asked, "write"), Shows.KEPT)]),
+    "edit": Writes([Way(lambda asked: _written(asked, "edit"), Shows.KEPT)]),
+}
+
+
+async def _synced(asked: Asked, how: str) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "AGENTS.md"
+        facts = AgentsMdFacts(asked.memory, path, subjects=[asked.subject], scope=asked.scope, clock=asked.grown.clock)
+        if how == "read_back":
+            await facts.sync()
+        changes = await getattr(facts, how)()
+        return changes, path.read_text(encoding="utf-8").replace(folder, "")
+
+
+def _on_page(plant: Plant, asked: Asked) -> bool:
+    return plant.subject.key == asked.subject.key and below(plant.scope, asked.scope)
+
+
+AGENTS_MD: Final[Mapping[str, Door]] = {
+    "write": Reads([Way(lambda asked: _synced(asked, "write"), only=_on_page)]),
+    "sync": Reads([Way(lambda asked: _synced(asked, "sync"), only=_on_page)]),
+    "read_back": Reads([Way(lambda asked: _synced(asked, "read_back"), only=_on_page)]),
+}
+
+_WHOLE: Final = "what was handed over is looked at where it is handed back, with all that it has"
+SAVED_HISTORY: Final[Mapping[str, Door]] = {
+    name: Neither(_WHOLE) for name in ("pending", "outcomes", "failures", "held_by", "wait", "wait_blocking")
+}

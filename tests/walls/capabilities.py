@@ -1,0 +1,133 @@
+"""The paths of providers: the four verbs and what a provider can do beyond them.
+
+The four verbs answer for one place, with what is public and current. The capabilities know no viewer, for they are
+what the engine is made of: their walls are the tenant's and, of `entries`, the place's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from factmem import Concept
+from factmem.records import Place
+from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each
+from tests.walls.worlds import MANY, SHARED, Plant
+
+__all__ = ["CAPABILITIES", "OWN"]
+
+
+def _place(asked: Asked) -> Place:
+    return Place(asked.subject, asked.scope.within(asked.seat.tenant))
+
+
+def at(plant: Plant, asked: Asked) -> bool:
+    """Whether something lies at the very place that is asked about, whoever's it is."""
+    here, there = _place(asked), Place(plant.subject, plant.scope)
+    return (here.scope.tenant, here.scope.segments, here.subject.key) == (
+        there.scope.tenant,
+        there.scope.segments,
+        there.subject.key,
+    )
+
+
+def _public(plant: Plant, asked: Asked) -> bool:
+    return at(plant, asked) and plant.owner is None
+
+
+async def _verbs(asked: Asked) -> object:
+    provider, place = asked.grown.provider, _place(asked)
+    wanted = [SHARED, MANY, *(Concept.single(plant.concept.keyword, "") for plant in asked.some)]
+    return await each(wanted, lambda concept: provider.load(concept, place.subject, place.scope))
+
+
+def _here(name: str, *given: Any) -> Any:
+    async def call(asked: Asked) -> object:
+        place = _place(asked)
+        return await getattr(asked.grown.provider, name)(*given, place.subject, place.scope)
+
+    return call
+
+
+async def _described(asked: Asked) -> object:
+    provider, place = asked.grown.provider, _place(asked)
+    texts = ["about", *(plant.token for plant in asked.some)]
+    return [await provider.load_by_description(text, place.subject, place.scope) for text in texts]
+
+
+async def _nearest(asked: Asked) -> object:
+    """The nearest, by what was said under the numbers that are answered."""
+    provider, tenant = asked.grown.provider, asked.seat.tenant
+    await asked.memory.recall("green door")
+    (vector,) = await EMBEDDER.embed([asked.query])
+    found = [await provider.nearest(vector, limit, tenant=tenant) for limit in (1, 5, 5000)]
+    said = {number: token for token, number in asked.grown.revisions.items()}
+    return [[said[seq] for seq, _ in each] for each in found]
+
+
+async def _vectors(asked: Asked) -> object:
+    await asked.memory.recall("green door")
+    numbers, _ = await asked.grown.provider.vectors(asked.seat.tenant, 0)
+    said = {number: token for token, number in asked.grown.revisions.items()}
+    return [said[number] for number in numbers]
+
+
+async def _changes(asked: Asked) -> object:
+    provider, tenant = asked.grown.provider, asked.seat.tenant
+    middle = sorted(asked.grown.revisions.values())[len(asked.grown.revisions) // 2]
+    return [await provider.changes(tenant), await provider.changes(tenant, middle), await provider.changes("nobody")]
+
+
+async def _matching(asked: Asked) -> object:
+    provider = asked.grown.provider
+    said = {number: token for token, number in asked.grown.revisions.items()}
+    texts = ["the", *(plant.token for plant in asked.some)]
+    return [said[seq] for text in texts for seq in await provider.matching(text, 99, tenant=asked.seat.tenant)]
+
+
+def _of_tenant(plant: Plant, asked: Asked) -> bool:
+    return plant.scope.tenant == asked.seat.tenant
+
+
+async def _erased(asked: Asked) -> object:
+    """What another tenant's ids erase."""
+    elsewhere = [plant for plant in asked.some if not _of_tenant(plant, asked)]
+    ids = [asked.grown.records[plant.token] for plant in elsewhere]
+    entries = [asked.grown.entries[plant.token] for plant in elsewhere]
+    receipt = await asked.grown.provider.erase(ids, tenant=asked.seat.tenant, assertion_ids=entries)
+    assert receipt.erased == 0
+    return receipt
+
+
+CAPABILITIES: Final[Mapping[str, Door]] = {
+    "load": Reads([Way(_verbs, only=_public)]),
+    "load_all": Reads([Way(_here("load_all"), only=_public, whole=False)]),
+    "load_by_description": Reads([Way(_described, only=_public)]),
+    "entries": Reads(
+        [Way(lambda asked: asked.grown.provider.entries(_place(asked)), Shows.KEPT, only=at, whole=True, engine=True)]
+    ),
+    "changes": Reads([Way(_changes, Shows.KEPT, only=_of_tenant, engine=True, whole=True)]),
+    "vectors": Reads([Way(_vectors, Shows.KEPT, only=_of_tenant, engine=True)]),
+    "nearest": Reads([Way(_nearest, Shows.KEPT, only=_of_tenant, engine=True)]),
+    "erase": Writes([Way(_erased, Shows.NOTHING)]),
+    "save": Neither(
+        "hands nothing back; that it conflicts with nothing private is tested beside what it does not change"
+    ),
+    "append": Neither("hands back what was handed in; who may hand in what is the facade's to say"),
+    "version": Neither("is the number of the store's newest entry, whoever wrote it: the engine's to ask for"),
+    "embedder": Neither("is one for the whole store"),
+    "use_embedder": Neither("is one for the whole store"),
+    "put_vectors": Neither("hands nothing back"),
+    "files": Neither("names the store's files, whosever they are, so that they can be searched for what was erased"),
+    "aclose": Neither("ends it"),
+}
+"""Of the abstract provider and of every protocol among the capabilities."""
+
+OWN: Final[Mapping[str, Mapping[str, Door]]] = {
+    "EncryptedMemoryProvider": {
+        "rotate": Neither("changes the key, and hands nothing back"),
+        "verify": Neither("tells how many files and frames are sound, and of whom nothing"),
+    },
+    "SqliteVecMemoryProvider": {"matching": Reads([Way(_matching, Shows.KEPT, only=_of_tenant, engine=True)])},
+}
+"""What single providers have besides."""

@@ -1,0 +1,145 @@
+"""The commands of `factmem`, run with somebody's ``--organization`` and ``--viewer``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from anyio import to_thread
+from typer.testing import CliRunner
+
+from factmem.cli.app import app
+from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes
+from tests.walls.worlds import NOW, Plant, Seat, below
+from tests.walls.writing import MARK
+
+__all__ = ["COMMANDS", "Terminal"]
+
+
+@attrs.frozen
+class Terminal:
+    """Somebody's command line, on a store."""
+
+    store: Path
+    seat: Seat
+
+    async def run(self, *words: str, plainly: bool = False) -> list[object]:
+        """Run a command, and return its exit code and all that it wrote."""
+        given = ["--store", str(self.store), *([] if plainly else ["--json"])]
+        given += [] if self.seat.tenant is None else ["--organization", self.seat.tenant]
+        given += [] if self.seat.viewer is None else ["--viewer", self.seat.viewer]
+        done = await to_thread.run_sync(lambda: CliRunner().invoke(app, [*given, *words]))
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return [done.exit_code, done.stdout, done.stderr]
+
+
+def _ran(*commands: Sequence[str] | Callable[[Asked], Sequence[str]]) -> Any:
+    async def call(asked: Asked) -> object:
+        words = [command(asked) if callable(command) else command for command in commands]
+        return [await asked.client.run(*each) for each in words]
+
+    return call
+
+
+def _with_ids(*words: str) -> Any:
+    async def call(asked: Asked) -> object:
+        return [_without(await asked.client.run(*words, id), id) for id in asked.ids]
+
+    return call
+
+
+def _without(told: list[object], id: str) -> list[object]:
+    return [item.replace(id, "it") if isinstance(item, str) else item for item in told]
+
+
+async def _exported(asked: Asked) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "export.jsonl"
+        await asked.client.run("export", str(file))
+        return file.read_text(encoding="utf-8")
+
+
+async def _imported(asked: Asked) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "export.jsonl"
+        await asked.client.run("export", str(file))
+        return (await asked.client.run("import", str(file)))[0]
+
+
+def _keywords(command: str) -> Any:
+    async def call(asked: Asked) -> object:
+        keywords = ["home", "pets", "statement", *(f"{plant.concept.keyword[:6]}" for plant in asked.some)]
+        return [await asked.client.run(command, keyword) for keyword in dict.fromkeys(keywords)]
+
+    return call
+
+
+def _here(plant: Plant, asked: Asked) -> bool:
+    return below(plant.scope, asked.scope)
+
+
+async def _plainly(asked: Asked) -> object:
+    """What people read who want no JSON, hints and notes among it."""
+    commands = (
+        ["recall", "green door"],
+        ["info"],
+        ["tree"],
+        ["load", "hom"],
+        ["quarantine", "list"],
+        ["history", "hom"],
+    )
+    return [await asked.client.run(*words, plainly=True) for words in commands]
+
+
+COMMANDS: Final[Mapping[str, Door]] = {
+    "recall": Reads(
+        [
+            Way(_ran(["recall", "the green door", "-n", "99"], ["recall", "cat", "--explain"]), whole=True),
+            Way(_ran(lambda asked: ["recall", "cat", "--scope", str(asked.scope)]), only=_here),
+            Way(_plainly, Shows.KEPT),
+        ]
+    ),
+    "load": Reads([Way(_keywords("load"))]),
+    "history": Reads([Way(_keywords("history"), Shows.EVER)]),
+    "tree": Reads([Way(_ran(["tree"]))]),
+    "info": Reads([Way(_ran(["info"]), whole=True), Way(_ran(lambda asked: ["info", str(asked.scope)]), only=_here)]),
+    "profile": Reads([Way(_ran(["profile", "tests.walls.facade:Household"]))]),
+    "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
+    "dead-letters list": Reads([Way(_ran(["dead-letters", "list"]), Shows.LETTERS, whole=True)]),
+    "quarantine list": Reads([Way(_ran(["quarantine", "list"]), Shows.APART, whole=True)]),
+    "expire": Writes([Way(_ran(["expire", "--dry-run"]), Shows.NOTHING)]),
+    "purge": Writes([Way(_ran(["purge", "--before", NOW.date().isoformat()]), Shows.KEPT)]),
+    "save": Writes([Way(_ran(["save", "home", MARK], ["save", "home", "7", "--type", "int"]), Shows.KEPT)]),
+    "remember": Writes([Way(_ran(["remember", f"the {MARK} cat sat"]), Shows.KEPT)]),
+    "retract": Writes([Way(_with_ids("retract"), Shows.KEPT)]),
+    "restore": Writes([Way(_with_ids("restore"), Shows.KEPT)]),
+    "quarantine accept": Writes([Way(_with_ids("quarantine", "accept"), Shows.KEPT)]),
+    "quarantine reject": Writes([Way(_with_ids("quarantine", "reject"), Shows.KEPT)]),
+    "dead-letters dismiss": Writes([Way(_with_ids("dead-letters", "dismiss"), Shows.NOTHING)]),
+    "rollback": Writes(
+        [
+            Way(
+                lambda asked: _ran(*(["rollback", str(asked.grown.revisions[plant.token])] for plant in asked.some))(
+                    asked
+                ),
+                Shows.KEPT,
+            )
+        ]
+    ),
+    "import": Writes([Way(_imported, Shows.NOTHING)]),
+    "reembed": Writes([Way(_ran(["reembed"]), Shows.NOTHING)]),
+    "forget": Writes([Way(_with_ids("forget", "--yes"), Shows.NOTHING)]),
+    "resume": Neither("hands back numbers of what Memory.resume hands back; needs a model"),
+    "dead-letters retry": Neither("hands back what DeadLetters.retry does; needs a model"),
+    "ingest": Neither("hands back numbers of what Memory.remember and remember_many hand back"),
+    "extract": Neither("takes a text apart, and looks at nothing that is kept"),
+    "mcp": Neither("serves what make_server makes, whose own paths are listed"),
+    "providers": Neither("lists what is installed"),
+    "new-key": Neither("makes a key"),
+    "rotate-key": Neither("changes the key of a store, and shows nothing of it"),
+    "demo": Neither("works on a store of its own"),
+}

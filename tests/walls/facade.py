@@ -1,0 +1,203 @@
+"""The paths of `Memory` that read, and the ways to walk each."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from factmem import Concept, MetadataCondition, RecordOrder
+from tests.walls.stores import EARLY
+from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, each
+from tests.walls.worlds import KEYWORDS, MANY, NOW, SHARED, Plant, below
+
+__all__ = ["READING", "WAITING", "Household", "at_other_moments"]
+
+
+@attrs.frozen
+class Household:
+    """A profile whose fields are what many places know."""
+
+    home: str | None = None
+    pets: list[str] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class HomeOwner:
+    """A profile that cannot be filled without a home."""
+
+    home: str
+
+
+def _here(plant: Plant, asked: Asked) -> bool:
+    return below(plant.scope, asked.scope)
+
+
+def _exactly(plant: Plant, asked: Asked) -> bool:
+    return plant.scope.segments == asked.scope.segments
+
+
+def _about(plant: Plant, asked: Asked) -> bool:
+    return plant.subject.key == asked.subject.key
+
+
+def _at_place(plant: Plant, asked: Asked) -> bool:
+    return _exactly(plant, asked) and _about(plant, asked)
+
+
+def _among_some(plant: Plant, asked: Asked) -> bool:
+    return asked.grown.records[plant.token] in asked.ids
+
+
+async def _loaded(asked: Asked) -> object:
+    keys: list[Concept[Any, Any]] = [Concept.single(plant.concept.keyword, "") for plant in asked.some]
+    wrong: list[Concept[Any, Any]] = [Concept.single(keyword, "", int) for keyword in KEYWORDS]
+    return await each([*keys, *wrong], lambda concept: asked.reader.load(concept))
+
+
+async def _pages(asked: Asked) -> object:
+    found, page = [], None
+    while True:
+        listed = await asked.reader.list_page(page, size=4, order_by=RecordOrder.IMPORTANCE, descending=False)
+        found.append(listed)
+        page = listed.next_page
+        if page is None:
+            return found
+
+
+async def _got(asked: Asked) -> object:
+    return await each(asked.ids, asked.reader.get)
+
+
+async def _histories(asked: Asked) -> object:
+    keywords = [*KEYWORDS, *(plant.concept.keyword for plant in asked.some)]
+    return [await asked.reader.history(keyword) for keyword in keywords]
+
+
+async def _filtered(asked: Asked) -> object:
+    """What of a few is found by what is theirs alone."""
+    found: list[object] = []
+    for plant in asked.some[:1]:
+        by: list[dict[str, Any]] = [
+            {"categories": [f"category-{plant.token}"]},
+            {"topics": [f"topic-{plant.token}"]},
+            {"sources": [f"source-{plant.token}"]},
+            {"metadata": {"note": f"note-{plant.token}"}},
+            {"where": [[MetadataCondition("note", f"note-{plant.token}")]]},
+            {"concepts": [plant.concept.keyword]},
+            {"since": plant.said, "until": plant.said + dt.timedelta(seconds=1)},
+        ]
+        found += [await asked.reader.list_records(**filters) for filters in by]
+    return found
+
+
+READING: Final[Mapping[str, Door]] = {
+    "load": Reads(
+        [
+            Way(lambda asked: asked.reader.load(SHARED)),
+            Way(lambda asked: asked.reader.load(MANY)),
+            Way(lambda asked: asked.reader.load(MANY, scope=asked.scope), only=_exactly),
+            Way(lambda asked: asked.reader.load(SHARED, subject=asked.subject, scope=asked.scope), only=_at_place),
+            Way(_loaded),
+        ]
+    ),
+    "profile": Reads(
+        [
+            Way(lambda asked: asked.reader.profile(Household)),
+            Way(lambda asked: asked.reader.profile(HomeOwner, subject=asked.subject), only=_about),
+        ]
+    ),
+    "partial_profile": Reads(
+        [
+            Way(lambda asked: asked.reader.partial_profile(Household)),
+            Way(lambda asked: asked.reader.partial_profile(HomeOwner, scope=asked.scope), only=_exactly),
+        ]
+    ),
+    "recall": Reads(
+        [
+            Way(lambda asked: asked.reader.recall(asked.query, limit=99), whole=True),
+            Way(lambda asked: asked.reader.recall(asked.query, limit=3, strongest=True, semantic=False)),
+            Way(lambda asked: asked.reader.recall("green door", limit=99, scope=asked.scope), only=_here, whole=True),
+            Way(lambda asked: asked.reader.recall("red cat", limit=5, record_ids=asked.ids), only=_among_some),
+        ]
+    ),
+    "get": Reads([Way(_got, only=_among_some, whole=True)]),
+    "history": Reads(
+        [
+            Way(_histories, Shows.EVER),
+            Way(lambda asked: asked.reader.history(SHARED), Shows.EVER),
+            Way(lambda asked: asked.reader.history("pets", labels={"run": f"run-{asked.some[0].token}"}), Shows.EVER),
+            Way(
+                lambda asked: asked.reader.history("statement", subject=asked.subject, scope=asked.scope),
+                Shows.EVER,
+                only=_at_place,
+            ),
+        ]
+    ),
+    "list_records": Reads(
+        [
+            Way(lambda asked: asked.reader.list_records(), whole=True),
+            Way(lambda asked: asked.reader.list_records(scope=asked.scope), only=_here, whole=True),
+            Way(lambda asked: asked.reader.list_records(scope=asked.scope, exact=True), only=_exactly, whole=True),
+            Way(lambda asked: asked.reader.list_records(subject=asked.subject), only=_about, whole=True),
+            Way(lambda asked: asked.reader.list_records(record_ids=asked.ids), only=_among_some, whole=True),
+            Way(lambda asked: asked.reader.list_records(strongest=True, limit=4, offset=1)),
+            Way(_filtered),
+        ]
+    ),
+    "list_page": Reads([Way(_pages, whole=True)]),
+    "list_scopes": Reads(
+        [
+            Way(lambda asked: asked.reader.list_scopes()),
+            Way(lambda asked: asked.reader.list_scopes(asked.scope), only=_here),
+        ]
+    ),
+    "list_categories": Reads([Way(lambda asked: asked.reader.list_categories(asked.scope), only=_here, whole=True)]),
+    "info": Reads(
+        [
+            Way(lambda asked: asked.reader.info(), whole=True),
+            Way(lambda asked: asked.reader.info(asked.scope, exact=True), only=_exactly, whole=True),
+            Way(lambda asked: asked.reader.info(asked.scope, subjects=[asked.subject]), only=_here),
+        ]
+    ),
+    "tree": Reads([Way(lambda asked: asked.reader.tree())]),
+}
+"""What can be asked of a memory as it is, and as it was at another moment."""
+
+
+async def _exported(asked: Asked) -> object:
+    file = io.StringIO()
+    return await asked.memory.export(file), file.getvalue()
+
+
+WAITING: Final[Mapping[str, Door]] = {
+    "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
+    "would_forget": Reads(
+        [
+            Way(lambda asked: asked.memory.would_forget(before=NOW), Shows.KEPT),
+            Way(lambda asked: asked.memory.would_forget(*asked.ids), Shows.KEPT),
+            Way(lambda asked: asked.memory.would_forget(scope=asked.scope), Shows.KEPT, only=_here),
+        ]
+    ),
+    "quarantine": Neither("gives a Quarantine, whose own paths are listed"),
+    "dead_letters": Neither("gives DeadLetters, whose own paths are listed"),
+    "as_of": Neither("gives a reader of another moment, of which everything in READING is asked"),
+    "known_at": Neither("gives a reader of another moment, of which everything in READING is asked"),
+    "as_viewer": Neither("gives a memory: somebody's own seat"),
+    "scope": Neither("gives a view, of which everything is asked"),
+    "slice": Neither("gives a view, of which everything is asked"),
+    "extract": Neither("takes a text apart, and looks at nothing that is kept"),
+    "aclose": Neither("ends it"),
+}
+
+
+def at_other_moments(asked: Asked) -> list[tuple[str, Asked]]:
+    """The same memory as it was at other times."""
+    memory = asked.memory
+    return [
+        ("as_of", attrs.evolve(asked, reader=memory.as_of(asked.some[0].said))),
+        ("known_at", attrs.evolve(asked, reader=memory.known_at(EARLY))),
+    ]

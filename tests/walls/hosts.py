@@ -1,0 +1,151 @@
+"""The paths of the adapters that look into memory by themselves; the others ask a `MemoryRun` or its tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from factmem.agent import AgentMemory
+from tests.walls.agents import agent_over, of_run
+from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes, each
+from tests.walls.worlds import Plant
+from tests.walls.writing import MARK
+
+__all__ = ["ASKS_A_RUN", "BACKEND", "LANGGRAPH_STORE", "MEMORY_SERVICE"]
+
+_TWIN: Final = "is the same without an event loop; CapabilityError with an open Memory"
+
+
+def _memory(asked: Asked) -> AgentMemory:
+    return agent_over(asked.memory)
+
+
+def _user(asked: Asked) -> str:
+    return asked.seat.viewer or "nobody"
+
+
+def of_user(plant: Plant, asked: Asked) -> bool:
+    """Whether something is about whom a service of ADK knows: its user, who is always somebody, or everything."""
+    return plant.subject.key in (("user", _user(asked)), ("everything", None))
+
+
+async def _searched(asked: Asked) -> object:
+    from factmem.integrations.adk import FactMemMemoryService
+
+    service = FactMemMemoryService(_memory(asked), top_k=100)
+    whose: dict[str, Any] = {"app_name": "a", "user_id": _user(asked)}
+    queries = ("green door", asked.query, " ")
+    return [await service.search_memory(**whose, query=query) for query in queries]
+
+
+async def _deleted(asked: Asked) -> object:
+    from factmem.integrations.adk import FactMemMemoryService
+
+    service = FactMemMemoryService(_memory(asked))
+    whose: dict[str, Any] = {"app_name": "a", "user_id": _user(asked)}
+    return await each(asked.ids, lambda name: service.delete_memory(**whose, memory_id=name))
+
+
+MEMORY_SERVICE: Final[Mapping[str, Door]] = {
+    "search_memory": Reads([Way(_searched, only=of_user)]),
+    "delete_memory": Writes([Way(_deleted, Shows.NOTHING)]),
+    "add_memory": Neither("writes, and hands nothing back"),
+    "add_session_to_memory": Neither("writes, and hands nothing back"),
+    "add_events_to_memory": Neither("writes, and hands nothing back"),
+}
+
+
+async def _of_store(asked: Asked, ops: Sequence[Any]) -> object:
+    from factmem.integrations.langgraph import FactMemStore
+
+    # What others keep is no item of a store; so that its paths have something to show, all of it is taken for one.
+    store = FactMemStore(_memory(asked), root="/product/a")
+    return await store.abatch(ops)
+
+
+async def _batch(asked: Asked) -> object:
+    from langgraph.store.base import GetOp, ListNamespacesOp, SearchOp
+
+    ops = [
+        SearchOp(namespace_prefix=(), query=asked.query, limit=50),
+        SearchOp(namespace_prefix=(), limit=50),
+        SearchOp(namespace_prefix=("x",), filter={"note": {"$ne": MARK}}, limit=50),
+        ListNamespacesOp(limit=50),
+        *(GetOp(namespace=("x",), key=plant.concept.keyword) for plant in asked.some),
+    ]
+    return await _of_store(asked, ops)
+
+
+LANGGRAPH_STORE: Final[Mapping[str, Door]] = {
+    "abatch": Reads([Way(_batch, Shows.NOTHING)]),
+    "batch": Neither(_TWIN),
+    "close": Neither("ends it"),
+    "aclose": Neither("ends it"),
+    "supports_ttl": Neither("is so of every store"),
+}
+"""Items are told apart by their source: of what is kept by anybody else, a store shows nothing at all."""
+
+
+async def _as_files(asked: Asked, how: str) -> object:
+    from factmem.integrations.deepagents import FactMemBackend
+
+    memory = _memory(asked)
+    backend = FactMemBackend(memory)
+    with memory.run(asked.seat.viewer):
+        match how:
+            case "als":
+                return [await backend.als(path) for path in ("/", "/product", "/product/ab")]
+            case "aread":
+                return [
+                    await backend.aread(path) for path in ("/AGENTS.md", "/product/a/user.md", "/product/ab/user.md")
+                ]
+            case "agrep":
+                return [await backend.agrep("the"), await backend.agrep("q", "/product/ab")]
+            case "aglob":
+                return await backend.aglob("**/*.md")
+            case "adownload_files":
+                return await backend.adownload_files(
+                    ["/AGENTS.md", "/product/ab/user.md", "/cross-product/everything.md"]
+                )
+            case "aedit":
+                return await backend.aedit("/AGENTS.md", "the", MARK, replace_all=True)
+            case "awrite":
+                return await backend.awrite("/product/ab/user.md", f"- {MARK}")
+            case _:
+                return await backend.aupload_files([("/AGENTS.md", f"- {MARK}".encode())])
+
+
+def _file_way(how: str, shows: Shows = Shows.NOW) -> Way:
+    return Way(lambda asked: _as_files(asked, how), shows, only=of_run)
+
+
+BACKEND: Final[Mapping[str, Door]] = {
+    **{how: Reads([_file_way(how)]) for how in ("als", "aread", "agrep", "aglob", "adownload_files")},
+    **{how: Writes([_file_way(how, Shows.KEPT)]) for how in ("awrite", "aedit", "aupload_files")},
+    **{
+        how: Neither(_TWIN) for how in ("ls", "read", "grep", "glob", "download_files", "write", "edit", "upload_files")
+    },
+}
+
+_RUN: Final = "tells what MemoryRun.load returns, and hands over what MemoryRun.save takes; tested with its host"
+_FORMAT: Final = "turns messages of its host into ours, and looks at nothing that is kept"
+_STORAGE: Final = "asks views of a MemoryRun; needs an environment with CrewAI, and is tested there"
+
+ASKS_A_RUN: Final[Mapping[str, str]] = {
+    "factmem.integrations.adk.FactMemPlugin": _RUN,
+    "factmem.integrations.adk_events.ContentFormat": _FORMAT,
+    "factmem.integrations.adk_events.EventFormat": _FORMAT,
+    "factmem.integrations.deepagents.AgentsMdMiddleware": "tells what stands in files that people wrote",
+    "factmem.integrations.deepagents.DeepAgentMemoryMiddleware": _RUN,
+    "factmem.integrations.langchain.FactMemMiddleware": _RUN,
+    "factmem.integrations.langchain.LangChainFormat": _FORMAT,
+    "factmem.integrations.openai.RequestFormat": _FORMAT,
+    "factmem.integrations.openai_agents.MemoryHooks": _RUN,
+    "factmem.integrations.openai_agents.MemorySession": _RUN,
+    "factmem.integrations.pydantic_ai.AgentWithMemory": _RUN,
+    "factmem.integrations.pydantic_ai.MemoryCapability": _RUN,
+    "factmem.integrations.pydantic_ai.PydanticAIFormat": _FORMAT,
+    "factmem.integrations.crewai.CrewMemory": _STORAGE,
+    "factmem.integrations.crewai_storage.FactMemStorage": _STORAGE,
+}
+"""Classes of the adapters with methods of their own, none of which looks into memory by itself."""

@@ -1,0 +1,122 @@
+"""The stores that the walls are tried on, and how a world is planted in one. To try another store, add a line."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import attrs
+from factmem_encrypted import EncryptedMemoryProvider
+from factmem_file import LocalFileMemoryProvider
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem import AssertionState, InMemoryProvider
+from factmem.abc import Append, Receipt, Statement, StateRequest
+from factmem.crypto import SecretKey
+from factmem.memory.errands import Errand, ErrandKind, errand_json
+from factmem.records import Assertion, Place, assertions_of
+from factmem.testing import FakeClock
+from tests.walls.worlds import BEGAN, NOW, Fate, Plant, World
+
+__all__ = ["EARLY", "LATE", "STORES", "Grown", "planted"]
+
+EARLY: Final = BEGAN + dt.timedelta(days=1)
+"""When what was planted first was recorded."""
+
+LATE: Final = BEGAN + dt.timedelta(days=2)
+"""When what came in its place was recorded, and states were changed."""
+
+Opened: TypeAlias = Any
+"""A provider with every capability; no type of ours says all of them at once."""
+
+_KEY: Final = SecretKey(bytes(range(32)))
+
+STORES: Final[Mapping[str, Callable[[Path, FakeClock], Opened]]] = {
+    "memory": lambda path, clock: InMemoryProvider(clock=clock),
+    "sqlite-vec": lambda path, clock: SqliteVecMemoryProvider(path / "facts.db", clock=clock),
+    "encrypted": lambda path, clock: EncryptedMemoryProvider(path / "vault", _KEY, clock=clock),
+    "file": lambda path, clock: LocalFileMemoryProvider(path / "facts", clock=clock),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Grown:
+    """A world in a store.
+
+    Attributes:
+        world: what was planted.
+        provider: the store.
+        clock: its clock, which stands still at `NOW`.
+        records: the ids of the records, by token.
+        entries: the ids of the assertions, by token.
+        revisions: their numbers, by token.
+    """
+
+    world: World
+    provider: Opened
+    clock: FakeClock
+    records: Mapping[str, str]
+    entries: Mapping[str, str]
+    revisions: Mapping[str, int]
+
+
+async def planted(world: World, provider: Opened, clock: FakeClock) -> Grown:
+    """Plant a world in a store that is empty."""
+    first = [plant for plant in world.plants if not _successors(world).get(plant.token)]
+    clock.set(EARLY)
+    early = dict(zip((plant.token for plant in first), await provider.append(_appends(first, {})), strict=True))
+    later = [plant for plant in world.plants if plant.token not in early]
+    clock.set(LATE)
+    received = await provider.append([*_appends(later, _revised(world, early)), *_changes(first, early)])
+    receipts: dict[str, Receipt] = early | dict(zip((plant.token for plant in later), received, strict=True))
+    clock.set(NOW)
+    return Grown(
+        world=world,
+        provider=provider,
+        clock=clock,
+        records={token: receipt.recorded.record_id for token, receipt in receipts.items()},
+        entries={token: receipt.recorded.id for token, receipt in receipts.items()},
+        revisions={token: receipt.recorded.seq for token, receipt in receipts.items()},
+    )
+
+
+def _successors(world: World) -> dict[str, Plant]:
+    return {plant.successor.token: plant for plant in world.plants if plant.successor is not None}
+
+
+def _revised(world: World, early: Mapping[str, Receipt]) -> dict[str, Receipt]:
+    """What was updated by its id, by the token of what came in its place."""
+    return {token: early[plant.token] for token, plant in _successors(world).items() if plant.fate is Fate.REVISED}
+
+
+def _appends(plants: list[Plant], revised: Mapping[str, Receipt]) -> list[Statement]:
+    return [Append(assertion=_assertion(plant, revised.get(plant.token))) for plant in plants]
+
+
+def _assertion(plant: Plant, revised: Receipt | None) -> Assertion:
+    fact = plant.concept.fact([plant.value], timestamp=plant.said)
+    (said,) = assertions_of(fact, Place(plant.subject, plant.scope), plant.details)
+    if plant.fate in (Fate.PENDING, Fate.FAILED):
+        errand = Errand(id=f"errand-{plant.token}", kind=ErrandKind.DETECT)
+        said = attrs.evolve(said, errand=errand_json(errand), state=AssertionState.PENDING)
+    if revised is not None:
+        said = attrs.evolve(said, revises=revised.recorded.record_id, revised=revised.recorded.seq)
+    return said
+
+
+_CHANGED: Final = {
+    Fate.ACCEPTED: AssertionState.ACTIVE,
+    Fate.RETRACTED: AssertionState.RETRACTED,
+    Fate.REJECTED: AssertionState.RETRACTED,
+    Fate.FAILED: AssertionState.FAILED,
+}
+
+
+def _changes(plants: list[Plant], receipts: Mapping[str, Receipt]) -> list[Statement]:
+    return [
+        StateRequest(assertion_id=receipts[plant.token].recorded.id, state=_CHANGED[plant.fate], reason="planted so")
+        for plant in plants
+        if plant.fate in _CHANGED
+    ]

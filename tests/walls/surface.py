@@ -1,0 +1,148 @@
+"""Everything through which facts can be read, found by reflection: what is added later is found as well."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any, Final
+
+import attrs
+import factmem_encrypted
+import factmem_file
+import factmem_sqlite_vec
+from typer.main import get_command
+
+import factmem.agent.agents_md
+import factmem.crypto
+import factmem.integrations
+import factmem.mcp
+import factmem.memory
+import factmem.providers
+from factmem.abc import AgentMemoryProvider, capabilities
+from factmem.cli.app import app
+from factmem.errors import MissingPackageError
+from tests.walls.agents import AGENT_MEMORY, AGENTS_MD, MEMORY_FILES, MEMORY_RUN, MEMORY_TOOLS, SAVED_HISTORY
+from tests.walls.capabilities import CAPABILITIES, OWN
+from tests.walls.facade import READING, WAITING
+from tests.walls.hosts import ASKS_A_RUN, BACKEND, LANGGRAPH_STORE, MEMORY_SERVICE
+from tests.walls.waiting import DEAD_LETTERS, HANDOVER, QUARANTINE
+from tests.walls.ways import Door
+from tests.walls.writing import WRITING
+
+__all__ = ["CLASSES", "classes", "commands", "paths_of", "unlisted_classes"]
+
+CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
+    "Memory": {**READING, **WAITING, **WRITING},
+    "MemoryReader": READING,
+    "BlockingMemory": {**READING, **WAITING, **WRITING},
+    "BlockingReader": READING,
+    "Quarantine": QUARANTINE,
+    "BlockingQuarantine": QUARANTINE,
+    "DeadLetters": DEAD_LETTERS,
+    "BlockingDeadLetters": DEAD_LETTERS,
+    "Handover": HANDOVER,
+    "BlockingHandover": HANDOVER,
+    "AgentMemory": AGENT_MEMORY,
+    "MemoryRun": MEMORY_RUN,
+    "MemoryTools": MEMORY_TOOLS,
+    "SavedHistory": SAVED_HISTORY,
+    "MemoryFiles": MEMORY_FILES,
+    "AgentsMdFacts": AGENTS_MD,
+    "FactMemMemoryService": MEMORY_SERVICE,
+    "FactMemStore": LANGGRAPH_STORE,
+    "FactMemBackend": BACKEND,
+    "AgentMemoryProvider": CAPABILITIES,
+    "InMemoryProvider": CAPABILITIES,
+    "NoMemory": CAPABILITIES,
+    "LedgerProvider": CAPABILITIES,
+    "LocalFileMemoryProvider": CAPABILITIES,
+    **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
+    **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors"), CAPABILITIES),
+    **dict.fromkeys(("Erases", "KeepsFiles"), CAPABILITIES),
+}
+"""The paths of every class that facts can be read through, by its name."""
+
+_NO_DOORS: Final[Mapping[str, str]] = {
+    "AgentsMd": "reads files that people wrote",
+    "AgentsMdText": "reads files that people wrote",
+    "AgentsMdMiddleware": "reads files that people wrote",
+    "GroupCommit": "is what providers are made of",
+    "LocalStorage": "is what a provider is made of",
+    "FactRetrievalCompression": "looks for facts in a history that it is given",
+    "Hooks": "is called with what the program may see",
+    "RotatesKeys": "changes the key of a store",
+    "Node": "is what load_from_memory and its kin return: they call AgentMemory.load_facts_to_agent",
+}
+"""Classes with async methods that show nothing of what is kept, and why."""
+
+_PACKAGES: Final = (
+    *(factmem.memory, factmem.agent, factmem.agent.agents_md, factmem.providers, factmem.crypto, capabilities),
+    *(factmem_encrypted, factmem_file, factmem_sqlite_vec),
+)
+
+
+def classes() -> Iterator[type]:
+    """Yield every public class of ours with something async about it, and the twins without an event loop."""
+    for module in (*_PACKAGES, *_integrations()):
+        for name in module.__all__:
+            found = getattr(module, name)
+            if inspect.isclass(found) and _is_ours(found) and _does_something(found):
+                yield found
+    yield AgentMemoryProvider
+
+
+def _integrations() -> Iterator[ModuleType]:
+    for info in pkgutil.iter_modules(factmem.integrations.__path__):
+        try:
+            yield importlib.import_module(f"factmem.integrations.{info.name}")
+        except MissingPackageError:
+            continue
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0].startswith("factmem")
+
+
+def _does_something(cls: type) -> bool:
+    if issubclass(cls, BaseException | enum.Enum):
+        return False
+    twin = cls.__name__.startswith("Blocking")
+    return twin or any(inspect.iscoroutinefunction(getattr(cls, name, None)) for name in paths_of(cls))
+
+
+def paths_of(cls: type) -> list[str]:
+    """Return the public methods, properties and fields that a class of ours has by itself or from one of ours."""
+    names: dict[str, None] = {}
+    for ancestor in cls.__mro__:
+        if _is_ours(ancestor):
+            names |= dict.fromkeys(vars(ancestor))
+            names |= dict.fromkeys(getattr(ancestor, "__annotations__", {}))
+    return sorted(name for name in names if not name.startswith("_") and not _is_constant(cls, name))
+
+
+def _is_constant(cls: type, name: str) -> bool:
+    """Whether it is a field of an attrs class that the program gave, of a class that is listed by its methods."""
+    return attrs.has(cls) and name in {field.name for field in attrs.fields(cls)}
+
+
+def unlisted_classes() -> list[str]:
+    """Return the classes that facts might be read through, and that are in no list."""
+    known = {*CLASSES, *_NO_DOORS, *(name.rpartition(".")[2] for name in ASKS_A_RUN)}
+    return sorted({cls.__name__ for cls in classes()} - known)
+
+
+def commands() -> list[str]:
+    """Return every command of the command line."""
+    return sorted(_commands(get_command(app)))
+
+
+def _commands(group: Any, prefix: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"

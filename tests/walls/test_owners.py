@@ -1,0 +1,141 @@
+"""What somebody keeps for themselves is heard of by nobody else, whoever has it read, listened to or brought in."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import attrs
+import pytest
+
+from factmem import AssertionState, Background, Concept, Evidence, InMemoryProvider, Memory, MemoryEvent, SingleFact
+from factmem.abc import Append, Statement, StateRequest
+from factmem.errors import ConceptConflictError, InvalidDataError, ModelUnavailableError, ReadOnlyError
+from factmem.facts import STATEMENT
+from factmem.memory.errands import STREAM, Errand, ErrandKind, errand_json
+from factmem.records import FactDetails, Place, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.testing import ScriptedModel
+from tests.memory.telling import BEGAN, USER, opened, said, talk, until, well
+from tests.walls.leaves import text_of
+
+CROSS_PRODUCT = MemoryScope.CROSS_PRODUCT
+SECRET = talk("I have a lynx.", id="secret")
+PUBLIC = talk("I have a cat.", id="public")
+AWAY = ScriptedModel(lambda prompt, answer: ModelUnavailableError("nobody answers"))
+PATIENT = Background(attempts=2, backoff=dt.timedelta(hours=1))
+
+
+async def left_unread() -> InMemoryProvider:
+    """A store in which alice left something public and something of her own unread."""
+    provider = InMemoryProvider()
+    async with opened(provider, AWAY, background=PATIENT) as memory:
+        await memory.remember_many([SECRET], subject=USER, private=True)
+        await memory.remember_many([PUBLIC], subject=USER)
+        await until(lambda: len(AWAY.prompts) >= 2)
+    AWAY.prompts.clear()
+    return provider
+
+
+async def test_who_has_all_that_waits_read_hears_of_nobody_elses() -> None:
+    """Resuming tells bob neither what alice's words were, nor what they are called, nor how many there are."""
+    provider = await left_unread()
+    async with opened(provider, ScriptedModel(well), viewer="bob") as memory:
+        handover = await memory.resume()
+        outcomes = await handover.wait()
+        assert (len(handover.ids), len(outcomes), handover.pending) == (1, 1, 0)
+        assert "cat" in text_of(outcomes)
+        assert "lynx" not in text_of((outcomes, handover))
+        assert said(await memory.as_viewer("alice").list_records()) == ["cat", "lynx"], "waiting is for everybody's"
+
+
+async def test_who_listens_hears_of_nobody_elses() -> None:
+    """Neither of what came of it, nor that it was read, nor that it could not be."""
+    for model in (ScriptedModel(well), ScriptedModel(lambda prompt, answer: ModelUnavailableError("no"))):
+        provider, heard = await left_unread(), list[MemoryEvent]()
+        quick = Background(attempts=1)
+        async with opened(provider, model, viewer="bob", on_event=heard.append, background=quick) as memory:
+            await (await memory.resume()).wait()
+            await (await memory.as_viewer("alice").remember_many([talk("I have a hen.")], private=True)).wait()
+        assert len(heard) == 1
+        assert not [word for word in ("lynx", "hen") if word in text_of(heard)]
+
+
+async def test_embedding_anew_counts_what_is_seen() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await memory.save(SingleFact(Concept.single("city", ""), "Oslo"), private=True)
+        await memory.save(SingleFact(Concept.single("pet", ""), "cat"))
+        assert (await memory.reembed(), await memory.as_viewer("bob").reembed()) == (2, 1)
+
+
+def _from_talk(owner: str | None) -> FactDetails:
+    evidence = Evidence(quote=f"What {owner} says.", conversation_id="talk", message_id="m", start=0)
+    return FactDetails(owner=owner, evidence=(evidence,))
+
+
+@pytest.mark.parametrize("state", [AssertionState.PENDING, AssertionState.FAILED])
+async def test_words_of_two_owners_are_never_read_together(state: AssertionState) -> None:
+    """Not even if they say to belong to the same errand, whose name may be guessed, as an import may."""
+    provider = InMemoryProvider()
+    errand = Errand(id=f"{STREAM}guessed", kind=ErrandKind.DETECT)
+    statements: list[Statement] = []
+    for owner, scope in (("bob", "/product/a"), ("alice", "/product/a"), (None, "/product/ab")):
+        fact = STATEMENT.fact([f"What {owner} says."], timestamp=BEGAN)
+        (words,) = assertions_of(fact, Place(USER, MemoryScope.parse(scope)), _from_talk(owner))
+        words = attrs.evolve(words, errand=errand_json(errand), state=AssertionState.PENDING)
+        statements.append(Append(assertion=words))
+    receipts = await provider.append(statements)
+    await provider.append([StateRequest(assertion_id=item.recorded.id, state=state) for item in receipts])
+    async with opened(provider, viewer="bob") as memory:
+        letters = await memory.dead_letters.list()
+        assert "alice" not in text_of(letters)
+        assert [len(letter.records) for letter in letters] == ([1, 1] if state is AssertionState.FAILED else [])
+    shown = ScriptedModel(well)
+    async with opened(provider, shown, viewer="bob") as memory:
+        await memory.flush()
+        await memory.dead_letters.retry()
+    assert [prompt for prompt in shown.prompts if "bob" in prompt.content and "alice" in prompt.content] == []
+
+
+async def test_words_that_show_nothing_of_a_conversation_are_passed_over() -> None:
+    """What an import brings may say to wait and have no evidence: there is nothing to read, and nothing breaks."""
+    provider = InMemoryProvider()
+    for id in (f"{STREAM}guessed", "guessed"):
+        (words,) = assertions_of(STATEMENT.fact([f"Of {id}."], timestamp=BEGAN), Place(USER, CROSS_PRODUCT))
+        waiting = errand_json(Errand(id=id, kind=ErrandKind.DETECT))
+        await provider.append([Append(assertion=attrs.evolve(words, errand=waiting, state=AssertionState.PENDING))])
+    async with opened(provider, ScriptedModel(well)) as memory:
+        assert await (await memory.resume()).wait() == ()
+        await memory.flush()
+        assert len(await memory.list_records()) == 2
+
+
+async def test_what_waits_is_not_read_by_who_may_not_write() -> None:
+    """Reading words writes what is found in them."""
+    provider = await left_unread()
+    async with opened(provider, ScriptedModel(well), read_only=True) as memory:
+        for call in (memory.resume, memory.flush):
+            with pytest.raises(ReadOnlyError):
+                await call()
+    async with opened(provider, ScriptedModel(well), background=PATIENT) as memory:
+        with pytest.raises(ReadOnlyError):
+            await memory.scope("/product/a", read_only=True).resume()
+
+
+async def test_a_private_keyword_gives_no_type_away() -> None:
+    """What alice keeps as a number, in one value, anybody else may keep as texts, in several; hers stays hers."""
+    number, texts = Concept.single("code", "", int), Concept.multiple("code", "", str)
+    async with opened(InMemoryProvider()) as memory:
+        await memory.save(SingleFact(number, 7), private=True)
+        bobs = memory.as_viewer("bob")
+        for private in (True, False):
+            await bobs.save(texts.fact([f"private: {private}"], timestamp=BEGAN), private=private)
+            assert (await bobs.load(texts)) is not None
+        assert (await memory.load(number)) is not None
+        with pytest.raises(ConceptConflictError):
+            await memory.save(SingleFact(Concept.single("code", "", str), "x"), private=True)
+
+
+async def test_a_seat_of_nobody_owns_nothing() -> None:
+    memory = Memory(InMemoryProvider())
+    with pytest.raises(InvalidDataError, match="needs an owner"):
+        await memory.save(SingleFact(Concept.single("city", ""), "Oslo"), private=True)

@@ -1,0 +1,51 @@
+"""The paths of what waits: quarantine, dead letters, hand-overs and events."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes, each
+
+__all__ = ["DEAD_LETTERS", "HANDOVER", "QUARANTINE"]
+
+
+async def _decided(done: Callable[[str], Awaitable[object]], ids: list[str]) -> object:
+    return await each(ids, done)
+
+
+def _entries(asked: Asked) -> list[str]:
+    return [asked.grown.entries[plant.token] for plant in asked.grown.world.plants if plant.fate.apart]
+
+
+def _letters(asked: Asked) -> list[str]:
+    return [f"errand-{plant.token}" for plant in asked.grown.world.plants]
+
+
+QUARANTINE: Final[Mapping[str, Door]] = {
+    "list": Reads(
+        [
+            Way(lambda asked: asked.memory.quarantine.list(), Shows.APART, whole=True),
+            Way(lambda asked: asked.memory.quarantine.list(rejected=True), Shows.REJECTED, whole=True),
+        ]
+    ),
+    "reject": Writes([Way(lambda asked: _decided(asked.memory.quarantine.reject, _entries(asked)), Shows.KEPT)]),
+    "accept": Writes([Way(lambda asked: _decided(asked.memory.quarantine.accept, _entries(asked)), Shows.KEPT)]),
+}
+
+DEAD_LETTERS: Final[Mapping[str, Door]] = {
+    "list": Reads([Way(lambda asked: asked.memory.dead_letters.list(), Shows.LETTERS, whole=True)]),
+    "retry": Writes([Way(lambda asked: _decided(asked.memory.dead_letters.retry, _letters(asked)[::2]), Shows.KEPT)]),
+    "dismiss": Writes([Way(lambda asked: _decided(asked.memory.dead_letters.dismiss, _letters(asked)), Shows.NOTHING)]),
+}
+
+_WHOLE: Final = "a hand-over is handed back by what writes, where it is looked at with all that it has"
+HANDOVER: Final[Mapping[str, Door]] = {
+    "ids": Neither(_WHOLE),
+    "wait": Neither(_WHOLE),
+    "outcomes": Neither(_WHOLE),
+    "pending": Neither(_WHOLE),
+    "failures": Neither(_WHOLE),
+    "settle": Neither("is called by whoever reads words, to say what became of them"),
+    "end": Neither("is called by whoever reads words, to say that nothing more will come"),
+}

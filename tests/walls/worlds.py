@@ -1,0 +1,308 @@
+"""Random worlds: facts on every side of every wall, each with a token of its own in every word of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from factmem import Concept, MemoryScope, MemorySubject
+from factmem.facts import STATEMENT
+from factmem.records import Evidence, FactDetails, Origin
+
+__all__ = [
+    "BEGAN",
+    "KEYWORDS",
+    "MANY",
+    "NOW",
+    "SCOPES",
+    "SHARED",
+    "SUBJECTS",
+    "Fate",
+    "Plant",
+    "Seat",
+    "World",
+    "below",
+    "seats",
+    "world",
+]
+
+BEGAN: Final = dt.datetime(2024, 3, 2, 9, tzinfo=dt.UTC)
+NOW: Final = BEGAN + dt.timedelta(days=30)
+USER: Final = MemorySubject("user", "who speaks", priority_level=1)
+
+TENANTS: Final = (None, "acme", "acme2")
+OWNERS: Final = (None, None, "maya", "maya2", "noah")
+SUBJECTS: Final = (USER, USER.individual("maya"), USER.individual("maya2"), MemorySubject.EVERYTHING)
+_PATHS: Final = (
+    *("/product/a", "/product/ab", "/product/a/x", "/product/ab/x"),
+    *("/agent/a", "/cross-product", "/project/a", "/project/ab"),
+)
+SCOPES: Final = (*map(MemoryScope.parse, _PATHS), MemoryScope.product("a%2Fx"), MemoryScope.product("a/x"))
+"""Names that begin alike, children, the same name in other branches, and names that look like paths."""
+
+SHARED: Final = Concept.single("home", "Where somebody lives")
+MANY: Final = Concept.multiple("pets", "Animals that somebody keeps")
+KEYWORDS: Final = (SHARED.keyword, MANY.keyword, STATEMENT.keyword)
+_WORDS: Final = [
+    "the",
+    "cat",
+    "sat",
+    "by",
+    "an",
+    "old",
+    "red",
+    "door",
+    "in",
+    "a",
+    "quiet",
+    "green",
+    "house",
+    "near",
+    "some",
+    "blue",
+    "water",
+]
+
+
+class Fate(enum.Enum):
+    """What becomes of what was planted."""
+
+    CURRENT = "it stands as it was said"
+    ACCEPTED = "it was quarantined and let in"
+    SUPERSEDED = "something newer was said"
+    REVISED = "it was updated by its id"
+    RETRACTED = "it was taken back"
+    EXPIRED = "its time is over"
+    QUARANTINED = "it was never let in"
+    REJECTED = "it was turned away"
+    PENDING = "it waits for a model"
+    FAILED = "a model could not read it"
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is current: found by whoever asks what is known now."""
+        return self in (Fate.CURRENT, Fate.ACCEPTED, Fate.PENDING, Fate.FAILED)
+
+    @property
+    def apart(self) -> bool:
+        """Whether it is nothing that anybody has believed so far."""
+        return self in (Fate.QUARANTINED, Fate.REJECTED)
+
+
+@attrs.frozen(kw_only=True)
+class Plant:
+    """Something that was said somewhere.
+
+    Attributes:
+        token: stands in its value and in everything else that was said with it.
+        concept: what it says something of.
+        subject: about whom.
+        scope: where, its tenant included.
+        owner: whose own it is; nobody's if None.
+        fate: what became of it.
+        said: when.
+        words: what it says, besides its token.
+        talk: the conversation that it is from.
+        successor: what came in its place.
+    """
+
+    token: str
+    concept: Concept[Any, Any]
+    subject: MemorySubject
+    scope: MemoryScope
+    owner: str | None
+    fate: Fate
+    said: dt.datetime
+    words: str
+    talk: str
+    successor: Plant | None = None
+
+    @property
+    def value(self) -> str:
+        """What it says."""
+        return f"{self.words} {self.token}"
+
+    @property
+    def details(self) -> FactDetails:
+        """What is known of it besides, all of which would give it away."""
+        evidence = Evidence(
+            quote=self.value,
+            message_id=f"m-{len(self.words) % 3}",
+            speaker=f"speaker-{self.token}",
+            conversation_id=self.talk,
+            position=len(self.words),
+            start=0,
+            end=len(self.value),
+        )
+        tool = self.fate.apart or self.fate is Fate.ACCEPTED
+        return FactDetails(
+            importance=0.1 + len(self.words) % 9 / 10,
+            categories=(f"category-{self.token}", "everywhere"),
+            topics=(f"topic-{self.token}",),
+            source=f"source-{self.token}",
+            owner=self.owner,
+            metadata={"note": f"note-{self.token}"},
+            evidence=(evidence,),
+            origin=Origin.TOOL if tool else Origin.USER,
+            expires_at=NOW - dt.timedelta(days=1) if self.fate is Fate.EXPIRED else None,
+            labels={"run": f"run-{self.token}"},
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Seat:
+    """Where somebody looks from.
+
+    Attributes:
+        tenant: the organization whose memory it is.
+        viewer: who looks.
+        roots: the scopes of the view with all that lies below; with neither these nor ``exact``, there is no view.
+        exact: the scopes of the view without what lies below.
+    """
+
+    tenant: str | None
+    viewer: str | None
+    roots: tuple[MemoryScope, ...] = ()
+    exact: tuple[MemoryScope, ...] = ()
+
+    def sees(self, plant: Plant) -> bool:
+        """Whether nothing stands between this seat and what was planted. Written down apart from the library's own."""
+        return self.tenant == plant.scope.tenant and plant.owner in (None, self.viewer) and self.reaches(plant.scope)
+
+    def reaches(self, scope: MemoryScope) -> bool:
+        """Whether a scope lies in the view."""
+        if not (self.roots or self.exact):
+            return True
+        return any(scope.segments == one.segments for one in self.exact) or any(below(scope, one) for one in self.roots)
+
+
+def below(scope: MemoryScope, root: MemoryScope) -> bool:
+    """Whether a scope is another one or lies below it, segment by segment."""
+    return all(
+        mine == theirs for mine, theirs in itertools.zip_longest(scope.segments[: len(root.segments)], root.segments)
+    )
+
+
+@attrs.frozen
+class World:
+    """What was planted, in the order said."""
+
+    plants: tuple[Plant, ...]
+
+    def seen_from(self, seat: Seat) -> list[Plant]:
+        """Return what a seat may see."""
+        return [plant for plant in self.plants if seat.sees(plant)]
+
+    def hidden_from(self, seat: Seat) -> list[Plant]:
+        """Return what a seat may not see."""
+        return [plant for plant in self.plants if not seat.sees(plant)]
+
+    def without(self, plants: Iterable[Plant]) -> World:
+        """Return the same world without some of what was planted."""
+        gone = {plant.token for plant in plants}
+        return World(tuple(plant for plant in self.plants if plant.token not in gone))
+
+
+def world(chance: random.Random, *, size: int = 36) -> World:
+    """Make a world.
+
+    Args:
+        chance: decides.
+        size: about how much is planted.
+    """
+    tokens = (f"q{number:04x}z" for number in itertools.count(chance.randrange(1, 4096) * 8))
+    times = (BEGAN + dt.timedelta(minutes=number) for number in itertools.count())
+    taken: set[tuple[object, ...]] = set()
+    scopes = chance.sample(SCOPES, 5)
+    plants: list[Plant] = []
+    while len(plants) < size:
+        plants += _planted(chance, scopes, tokens, times, taken)
+    return World(tuple(plants))
+
+
+def _planted(
+    chance: random.Random,
+    scopes: Sequence[MemoryScope],
+    tokens: Iterator[str],
+    times: Iterator[dt.datetime],
+    taken: set[tuple[object, ...]],
+) -> list[Plant]:
+    """Something that was said, with what came in its place if its fate is such."""
+    token, fate = next(tokens), chance.choice(_FATES)
+    followed = fate in (Fate.SUPERSEDED, Fate.REVISED)
+    scope = chance.choice(scopes).within(chance.choice(TENANTS))
+    scope = scope / f"scope-{token}" if chance.random() < 0.25 and not followed else scope
+    subject, owner = chance.choice(SUBJECTS), chance.choice(OWNERS)
+    concept = _concept(chance, fate, token)
+    if concept is SHARED:
+        slot = (scope, subject.key, owner)
+        concept = _own(token) if slot in taken or followed else concept
+        taken.add(slot)
+    plant = _plant(
+        token,
+        Plant(
+            token="",
+            concept=attrs.evolve(concept, keyword=f"thing-{len(taken)}-{chance.random()}") if followed else concept,
+            subject=subject,
+            scope=scope,
+            owner=owner,
+            fate=fate,
+            said=next(times),
+            words=" ".join(chance.sample(_WORDS, chance.randrange(1, 7))),
+            talk=chance.choice(("talk-1", "talk-2", "talk-3")),
+        ),
+    )
+    if not followed:
+        return [plant]
+    later = attrs.evolve(plant, fate=Fate.CURRENT, said=next(times), words=f"now {plant.words}")
+    later = _plant(next(tokens), later)
+    return [attrs.evolve(plant, successor=later), later]
+
+
+def _plant(token: str, like: Plant) -> Plant:
+    """Say something with a token of its own in every word."""
+    return attrs.evolve(
+        like,
+        token=token,
+        concept=attrs.evolve(like.concept, description=f"what {token} is about"),
+        subject=attrs.evolve(like.subject, prompt_description=f"who is {token}"),
+    )
+
+
+def _own(token: str) -> Concept[Any, Any]:
+    return Concept.single(f"key-{token}", "")
+
+
+def _concept(chance: random.Random, fate: Fate, token: str) -> Concept[Any, Any]:
+    """A keyword that many places have, or one that nobody else has; words that wait are statements."""
+    if fate in (Fate.PENDING, Fate.FAILED):
+        return STATEMENT
+    if fate in (Fate.SUPERSEDED, Fate.REVISED):
+        return _own(token)
+    return chance.choice((SHARED, MANY, STATEMENT, _own(token)))
+
+
+_FATES: Final = (*(Fate.CURRENT,) * 6, *Fate)
+
+
+def seats(chance: random.Random, world: World, count: int) -> Sequence[Seat]:
+    """Choose places to look from where there is something to see, with and without a view."""
+    return [_seat(chance, chance.choice(world.plants)) for _ in range(count)]
+
+
+def _seat(chance: random.Random, plant: Plant) -> Seat:
+    tenant, viewer = plant.scope.tenant, plant.owner or chance.choice(OWNERS)
+    some = [scope.within(tenant) for scope in chance.sample(SCOPES, chance.randrange(1, 5))]
+    match chance.randrange(5):
+        case 0:
+            return Seat(tenant=tenant, viewer=viewer, roots=(plant.scope,))
+        case 1:
+            return Seat(tenant=tenant, viewer=viewer, roots=tuple(some), exact=(plant.scope,))
+        case _:
+            return Seat(tenant=tenant, viewer=viewer)
