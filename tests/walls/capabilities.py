@@ -126,7 +126,7 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
 OWN: Final[Mapping[str, Mapping[str, Door]]] = {
     "EncryptedMemoryProvider": {
         "rotate": Neither("changes the key, and hands nothing back"),
-        "verify": Neither("tells how many files and frames are sound, and of whom nothing"),
+        "verify": Neither("tells how many logs there are, whosever they are"),
     },
     "SqliteVecMemoryProvider": {"matching": Reads([Way(_matching, Shows.KEPT, only=_of_tenant, engine=True)])},
 }
