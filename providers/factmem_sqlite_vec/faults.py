@@ -8,9 +8,9 @@ from typing import Final
 
 import apsw
 
-from factmem.errors import CorruptStoreError, InvalidDataError, ProviderError, StoreUnavailableError
+from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderError, StoreUnavailableError
 
-__all__ = ["FlushError", "damaged", "distrusted", "is_failed_flush", "own_error", "own_errors"]
+__all__ = ["FlushError", "damaged", "distrusted", "foreign_rows", "is_failed_flush", "own_error", "own_errors"]
 
 # A statement of ours that SQLite finds wrong means that the schema or an index is not what we made.
 _DAMAGE: Final = (
@@ -20,6 +20,17 @@ _DAMAGE: Final = (
     apsw.SQLError,
     apsw.ConstraintError,
     apsw.MismatchError,
+)
+
+# What another program wrote into a row fails wherever it is used.
+_OF_FOREIGN_ROWS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
 
 _ADVICE: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
@@ -101,3 +112,14 @@ def own_errors(name: str) -> Iterator[None]:
         raise damaged(name) from error
     except UnicodeEncodeError:
         raise InvalidDataError("a text holds a lone surrogate, which no store can carry") from None
+
+
+@contextmanager
+def foreign_rows(name: str) -> Iterator[None]:
+    """Turn what comes of rows that factmem never wrote into its own error, where nothing but rows is used inside."""
+    try:
+        yield
+    except (FactMemError, OSError, UnicodeError):
+        raise
+    except _OF_FOREIGN_ROWS as error:
+        raise damaged(name) from error

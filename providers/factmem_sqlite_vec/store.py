@@ -19,7 +19,7 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
-from factmem_sqlite_vec.faults import FlushError, distrusted, is_failed_flush, own_errors
+from factmem_sqlite_vec.faults import FlushError, distrusted, foreign_rows, is_failed_flush, own_errors
 from factmem_sqlite_vec.forms import Form, connected
 from factmem_sqlite_vec.schema import found_version, migrate
 
@@ -147,7 +147,9 @@ class Store:
 
     def _noticing_failed_flushes(self, work: Callable[[apsw.Connection], T]) -> T:
         try:
-            return work(self._open_writer())
+            writer = self._open_writer()
+            with foreign_rows(self.name):
+                return work(writer)
         except (apsw.IOError, FlushError) as error:
             if is_failed_flush(error):
                 self._distrusted = True
@@ -177,7 +179,8 @@ class Store:
         try:
             connection.execute("BEGIN")
             try:
-                return query(connection)
+                with foreign_rows(self.name):
+                    return query(connection)
             finally:
                 connection.execute("ROLLBACK")
         finally:
