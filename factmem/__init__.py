@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from factmem.memory import (
         Background,
         BlockingMemory,
+        FlaggedPolicy,
         FuturePolicy,
         Handover,
         HandoverFailed,
@@ -94,6 +95,7 @@ __all__ = [
     "FactMemError",
     "FactRecord",
     "FactType",
+    "FlaggedPolicy",
     "FuturePolicy",
     "Handover",
     "HandoverFailed",
@@ -160,6 +162,7 @@ _HOME = {
     "memory": (
         "Background",
         "BlockingMemory",
+        "FlaggedPolicy",
         "FuturePolicy",
         "Handover",
         "HandoverFailed",

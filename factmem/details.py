@@ -92,8 +92,8 @@ def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
 
 def _labels(labels: Iterable[str]) -> tuple[str, ...]:
     if isinstance(labels, str):
-        raise InvalidDataError("categories and topics are lists of strings, not one string")
-    return tuple(dict.fromkeys(checked_name(label, what="a category or topic") for label in labels))
+        raise InvalidDataError("categories, topics and flags are lists of strings, not one string")
+    return tuple(dict.fromkeys(checked_name(label, what="a category, topic or flag") for label in labels))
 
 
 @attrs.frozen(kw_only=True)
@@ -110,6 +110,7 @@ class FactDetails:
         evidence: the words it came from.
         origin: whose words those are.
         expires_at: from when on it is neither loaded nor recalled, in UTC.
+        flags: why it may not be what it seems: it reads like an instruction, say, or hides characters.
         labels: of this revision, such as which run made it; they are not handed on to the next one.
 
     Raises:
@@ -126,6 +127,12 @@ class FactDetails:
     origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))
     expires_at: dt.datetime | None = attrs.field(default=None, converter=_optional_utc)
     labels: Mapping[str, str] = attrs.field(factory=dict, converter=_revision_labels)
+    flags: tuple[str, ...] = attrs.field(default=(), converter=_labels)
+
+    @property
+    def believed(self) -> bool:
+        """Whether it counts without anybody's leave: the user's words do, the assistant's unless they are flagged."""
+        return self.origin.trusted and (not self.flags or self.origin is Origin.USER)
 
 
 class MetadataMerge(enum.Enum):

@@ -157,9 +157,7 @@ def never_let_in(log: Iterable[LogEntry]) -> set[str]:
     return {
         recorded.id
         for recorded, states in _lives(log)
-        if not recorded.assertion.details.origin.trusted
-        and recorded.assertion.state is not AssertionState.RETRACTED
-        and not any(map(recorded.assertion.counts, states))
+        if recorded.assertion.state is not AssertionState.RETRACTED and not any(map(recorded.assertion.counts, states))
     }
 
 

@@ -21,7 +21,7 @@ from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, merged
 from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import instance_of
+from factmem.validators import instance_of, text
 from factmem.values import canonical_bytes, decode_value, encode_value, type_of
 
 __all__ = [
@@ -51,7 +51,7 @@ class AssertionState(enum.Enum):
     """What became of an assertion. A store keeps them all but SUPERSEDED, which follows from the fold.
 
     ACTIVE counts, QUARANTINED and RETRACTED do not. PENDING words were handed over and wait for a model,
-    FAILED ones could not be read by it; meanwhile both count as they stand if their origin is trusted.
+    FAILED ones could not be read by it; meanwhile both count as they stand if they are believed.
     """
 
     ACTIVE = "active"
@@ -97,7 +97,7 @@ class Place:
 def _state_by_origin(assertion: Assertion) -> AssertionState:
     if assertion.errand is not None:
         return AssertionState.PENDING
-    return AssertionState.ACTIVE if assertion.details.origin.trusted else AssertionState.QUARANTINED
+    return AssertionState.ACTIVE if assertion.details.believed else AssertionState.QUARANTINED
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +119,8 @@ class Assertion:
         revises: the id of the record that this updates, for an update by id.
         revised: the revision (sequence number) of that record that was updated.
         errand: what words that were handed over wait for, as JSON, for whoever takes it up.
-        state: ACTIVE, or QUARANTINED for words of an untrusted origin; PENDING for an errand.
+        actor: who handed it in and by which way, such as ``cli:ada`` or ``mcp:claude 1.0``, for the audit trail.
+        state: ACTIVE, or QUARANTINED for what is not believed; PENDING for an errand.
     """
 
     place: Place
@@ -136,6 +137,7 @@ class Assertion:
     revises: str | None = None
     revised: int | None = None
     errand: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    actor: str | None = attrs.field(default=None, validator=text)
     state: AssertionState = attrs.Factory(_state_by_origin, takes_self=True)
 
     def counts(self, state: AssertionState) -> bool:
@@ -144,7 +146,7 @@ class Assertion:
             case AssertionState.ACTIVE:
                 return True
             case AssertionState.PENDING | AssertionState.FAILED:
-                return self.details.origin.trusted
+                return self.details.believed
             case _:
                 return False
 
@@ -213,6 +215,7 @@ class StateChange:
         seq: the change's own number in the store's sequence.
         recorded_at: when the store recorded it, in UTC.
         reason: why, for the audit trail.
+        actor: who changed it, for the audit trail.
     """
 
     assertion_id: str
@@ -220,6 +223,7 @@ class StateChange:
     seq: int
     recorded_at: dt.datetime
     reason: str | None = None
+    actor: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -363,7 +367,7 @@ def record_of(
         InvalidDataError: the stored value is not of the concept's type.
     """
     said = recorded.assertion
-    as_said: Concept[Any, Any] = concept if concept is not None else _concept_of(said)
+    as_said: Concept[Any, Any] = _concept_of(said) if concept is None or _says_no_value(said) else concept
     value = decode_value(said.data, as_said.value_type)
     return FactRecord(
         id=recorded.record_id,
@@ -382,7 +386,10 @@ def _copied(details: FactDetails) -> FactDetails:
     return attrs.evolve(details) if details.metadata or details.labels else details
 
 
+def _says_no_value(said: Assertion) -> bool:
+    return said.removed and said.data is None
+
+
 def _concept_of(said: Assertion) -> Concept[Any, Any]:
-    if said.fact_type is FactType.SINGLE:
-        return SingleConcept(said.keyword, said.description, value_type=type_of(said.shape))
-    return MultipleConcept(said.keyword, said.description, value_type=type_of(said.shape))
+    kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
+    return kind(said.keyword, said.description, value_type=object if _says_no_value(said) else type_of(said.shape))

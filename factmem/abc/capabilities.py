@@ -55,6 +55,7 @@ class StateRequest:
         assertion_id: whose state.
         state: any but SUPERSEDED.
         reason: why, for the audit trail.
+        actor: who wants it, for the audit trail.
         expected: the state that it must be in when this is written; None for any. Of several who expect
             the same state and leave it, one succeeds.
     """
@@ -62,6 +63,7 @@ class StateRequest:
     assertion_id: str
     state: AssertionState
     reason: str | None = None
+    actor: str | None = None
     expected: AssertionState | None = None
 
 

@@ -11,9 +11,10 @@ import attrs
 from factmem.abc import MEMORY_ROLE, Candidate, Conversation, DetectionRequest, Detector
 from factmem.agent.history import HistoryFormat, spoken
 from factmem.agent.hosts import format_of
-from factmem.agent.rendering import escaped, written
+from factmem.agent.rendering import written
 from factmem.errors import InvalidDataError, ModelError
 from factmem.facts import Concept
+from factmem.hidden import escaped
 from factmem.subjects import MemorySubject
 
 __all__ = ["FactRetrievalCompression", "Fallback", "keep_history"]

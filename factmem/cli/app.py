@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from factmem.cli import (
+    auditing,
     demo,
     erasing,
     exchanging,
@@ -91,7 +92,7 @@ def _global_options(
 
 _PARTS: Final = (
     *(demo, ingesting, remembering, waiting, reading, profiling),
-    *(saving, removing, erasing, lifecycle, exploring, exchanging, keys, serving),
+    *(saving, removing, erasing, lifecycle, exploring, auditing, exchanging, keys, serving),
 )
 for _part in _PARTS:
     _part.add_to(app)

@@ -51,13 +51,19 @@ async def export(
 
 
 async def import_(
-    session: Session, file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` wrote; - is stdin.")]
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` wrote; - is stdin.")],
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Believe it, such as a backup of your own; else it waits in quarantine.")
+    ] = False,
 ) -> None:
     """Take in what `export` wrote; what is there already stays as it is."""
     source: Path | IO[str] = sys.stdin if file == Path("-") else file
     async with session.memory(read_only=False) as memory:
-        new = await memory.import_(source)
+        new = await memory.import_(source, trust=trust)
     _show_count(session, {"imported": new, "file": str(file)}, f"{new} new assertion(s) in {session.address}")
+    if new and not trust:
+        session.note("They wait in quarantine: see `factmem quarantine list`, or import the file again with --trust.")
 
 
 async def reembed(session: Session) -> None:

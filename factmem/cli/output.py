@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from factmem.facts import STATEMENT
+from factmem.hidden import HIDDEN
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
@@ -33,8 +34,6 @@ __all__ = [
     "value_text",
 ]
 
-_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
 
 class _Console(Console):
     """A console that leaves it to the command what to do when nobody reads any more."""
@@ -50,10 +49,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def shown(text: str) -> str:
-    """Return a text that no terminal obeys: one line, its control and direction characters made visible."""
+    """Return a text that no terminal obeys: one line, its control and hidden characters made visible."""
     return "".join(
-        "\ufffd" if char in _DIRECTIONS or unicodedata.category(char) in ("Cc", "Cs") else char
-        for char in " ".join(text.split())
+        "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") else char
+        for char in HIDDEN.sub("\ufffd", " ".join(text.split()))
     )
 
 
@@ -88,6 +87,7 @@ def record_json(record: FactRecord[Any]) -> dict[str, Json]:
         "source": details.source,
         "private": record.private,
         "origin": details.origin.value,
+        "flags": list(details.flags),
         "evidence": [attrs.asdict(item) for item in details.evidence],
     }
 
@@ -110,14 +110,14 @@ def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]
     if len(record.evidence) > 3:
         lines.append(Text(f"… and said {len(record.evidence) - 3} times more", style="dim"))
     if with_id:
-        lines.append(Text(f"id {record.id}", style="dim"))
+        lines.append(Text(f"id {shown(record.id)}", style="dim"))
     return lines
 
 
 def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
     """Return a result of recall as lines."""
     lines = record_block(match.record, with_id=False)
-    lines.append(Text(" · ".join([*match.reasons, f"id {match.record.id}"]), style="dim"))
+    lines.append(Text(" · ".join([*match.reasons, shown(shown(f"id {match.record.id}"))]), style="dim"))
     if explain:
         parts = attrs.asdict(match.parts)
         lines.append(Text("  ".join(f"{name} {part:.3f}" for name, part in parts.items()), style="cyan"))
@@ -155,6 +155,7 @@ def _where(record: FactRecord[Any]) -> list[str]:
         *([shown(f"about {record.subject}")] if record.subject != MemorySubject.EVERYTHING else []),
         shown(f"in {record.scope}"),
         *(["private"] if record.private else []),
+        *([f"flagged: {', '.join(details.flags)}"] if details.flags else []),
         *([shown(f"from {details.source}")] if details.source else []),
         *([shown(", ".join(details.categories))] if details.categories else []),
     ]

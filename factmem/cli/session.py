@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import logging
 import os
@@ -119,6 +120,7 @@ class Session:
                 keep_words=keep_words,
                 on_event=on_event,
                 read_only=read_only,
+                actor=_actor(),
             ) as memory:
                 yield memory
 
@@ -190,6 +192,15 @@ class Session:
     def _seen_by(self) -> str:
         names = [("of the organization", self.organization), ("that the viewer may see:", self.viewer)]
         return "".join(f" {what} {name}" for what, name in names if name)
+
+
+def _actor() -> str:
+    """Name who types, for the audit trail."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        name = ""
+    return f"cli:{name}" if name.isprintable() and name.strip() else "cli"
 
 
 class _Once(logging.Handler):

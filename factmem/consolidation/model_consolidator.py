@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Final
-from xml.sax.saxutils import escape
 
 import attrs
 from anyio import to_thread
 
 from factmem.abc import Known, LanguageModel, Novelty, Prompt, Verdicts, WorkedExample
+from factmem.hidden import escaped_words
 
 __all__ = ["InstructorConsolidator"]
 
@@ -41,7 +41,7 @@ Delete only what the wish names. insert is false."""
 
 
 def _line(tag: str, text: str, told: str) -> str:
-    return f"<{tag} {told}>{escape(text)}</{tag}>"
+    return f"<{tag} {told}>{escaped_words(text)}</{tag}>"
 
 
 def _known(number: int, known: Known) -> str:

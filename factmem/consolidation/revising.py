@@ -69,6 +69,7 @@ def _revised(record: Standing) -> Assertion:
         record.said,
         removed=False,
         errand=None,
+        actor=None,
         state=AssertionState.ACTIVE,
         revises=record.id,
         revised=record.current.recorded.seq,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from factmem.detection.conversations import ConversationFile, conversations_in, read_conversations
+from factmem.detection.flags import flags_in
 from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.detection.model_detector import InstructorDetector
 from factmem.detection.origins import OriginPolicy, Treatment
@@ -21,6 +22,7 @@ __all__ = [
     "Utterance",
     "VerbatimDetector",
     "conversations_in",
+    "flags_in",
     "read_conversations",
     "redact",
     "redact_conversation",

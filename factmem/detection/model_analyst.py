@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
-from xml.sax.saxutils import escape
 
 import anyio.to_thread
 import attrs
@@ -17,6 +16,7 @@ from factmem.detection.candidates import says_nothing
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
 from factmem.errors import InvalidDataError
+from factmem.hidden import escaped_words
 
 __all__ = ["InstructorAnalyst"]
 
@@ -141,13 +141,13 @@ def _parts(text: str, max_chars: int) -> list[str]:
 
 
 def _document(text: str, in_use: str = "") -> str:
-    return f"<document>\n{in_use}<text>\n{escape(text)}\n</text>\n</document>"
+    return f"<document>\n{in_use}<text>\n{escaped_words(text)}\n</text>\n</document>"
 
 
 def _listed(tag: str, items: Iterable[str], room: int) -> str:
     """List what is in use, as much of it as there is room for."""
     lines: list[str] = []
-    for line in (f"<item>{escape(item)}</item>" for item in items):
+    for line in (f"<item>{escaped_words(item)}</item>" for item in items):
         room -= len(line) + 1
         if room < 0:
             break

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
-from xml.sax.saxutils import escape, quoteattr
 
 from factmem.abc import Prompt, Topic
 from factmem.detection.question import Question
@@ -12,6 +11,7 @@ from factmem.detection.type_words import words_for
 from factmem.detection.windows import Window
 from factmem.detection.worked_examples import worked_examples
 from factmem.facts import Concept
+from factmem.hidden import escaped, escaped_words
 
 __all__ = ["header_of", "prompts_for"]
 
@@ -86,7 +86,7 @@ def header_of(question: Question, max_chars: int) -> str:
         max_chars: how long the list of keywords in use may be; the last ones are left out.
     """
     subjects = [
-        f"<subject name={quoteattr(label)}>{escape(subject.prompt_description)}</subject>"
+        f'<subject name="{escaped(label)}">{escaped_words(subject.prompt_description)}</subject>'
         for label, subject in question.subjects.items()
     ]
     concepts = [_concept("concept", "field", name, concept) for name, concept in question.fields.items()]
@@ -105,12 +105,12 @@ def _concept(tag: str, key: str, name: str, concept: Concept[Any, Any]) -> str:
     told = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
     if name != concept.keyword:
         told["keyword"] = concept.keyword
-    attributes = " ".join(f"{attribute}={quoteattr(value)}" for attribute, value in told.items())
-    return f"<{tag} {attributes}>{escape(concept.description)}</{tag}>"
+    attributes = " ".join(f'{attribute}="{escaped(value)}"' for attribute, value in told.items())
+    return f"<{tag} {attributes}>{escaped_words(concept.description)}</{tag}>"
 
 
 def _topic(topic: Topic) -> str:
-    return f"<topic label={quoteattr(topic.label)}>{escape(topic.description)}</topic>"
+    return f'<topic label="{escaped(topic.label)}">{escaped_words(topic.description)}</topic>'
 
 
 def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ import attrs
 
 from factmem.detection.secret_tokens import Span
 from factmem.detection.statements import says_something
+from factmem.hidden import CONTROL, HIDDEN
 
 __all__ = ["QuotableText"]
 
@@ -29,7 +30,7 @@ _AROUND: Final = "\"'“”„‘’«»`…. \t\n"
 
 @attrs.frozen
 class QuotableText:
-    """A text in which quotes are found that differ in spacing, case, quotation marks or Unicode form.
+    """A text in which quotes are found that differ in spacing, case, quotation marks, hidden characters or form.
 
     Attributes:
         text: the text.
@@ -89,9 +90,11 @@ def _folded(text: str) -> tuple[str, list[int]]:
     offsets: list[int] = []
     spaced = False
     for place, char in enumerate(text.translate(_SAME)):
-        if char.isspace():
+        if char.isspace() or CONTROL.match(char):
             folded = "" if spaced else " "
             spaced = True
+        elif HIDDEN.match(char):
+            folded = ""
         else:
             folded = char.casefold() if char.isascii() else unicodedata.normalize("NFKD", char).casefold()
             spaced = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from typing import Final
-from xml.sax.saxutils import escape, quoteattr
 
 import attrs
 
@@ -13,6 +12,7 @@ from factmem.abc import Message
 from factmem.detection.quotes import QuotableText
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import Utterance
+from factmem.hidden import escaped, escaped_words
 from factmem.records import Evidence
 
 __all__ = ["Excerpt", "Window", "rendered", "windows_of"]
@@ -77,8 +77,8 @@ def rendered(excerpt: Excerpt, number: int) -> str:
         "speaker": utterance.speaker,
         "said": f"{utterance.timestamp:%Y-%m-%d %H:%M} UTC, {_WEEKDAYS[utterance.timestamp.weekday()]}",
     }
-    attributes = " ".join(f"{name}={quoteattr(value)}" for name, value in told.items() if value is not None)
-    return f"<message {attributes}>{escape(excerpt.words.text)}</message>"
+    attributes = " ".join(f'{name}="{escaped(value)}"' for name, value in told.items() if value is not None)
+    return f"<message {attributes}>{escaped_words(excerpt.words.text)}</message>"
 
 
 def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list[Window]:

@@ -17,7 +17,7 @@ from factmem.detection import redact
 from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import STATEMENT, MultipleFacts
 from factmem.memory import Memory
-from factmem.records import FactDetails, FactRecord, MetadataMerge
+from factmem.records import AssertionState, FactDetails, FactRecord, MetadataMerge, Origin
 from factmem.scopes import MemoryScope
 
 try:
@@ -176,11 +176,13 @@ async def _keep(run: MemoryRun, memory: Memory, record: MemoryRecord, known: _Pl
             importance=record.importance,
             categories=tuple(record.categories),
             source=record.source,
+            origin=Origin.ASSISTANT,  # a model of CrewAI's wrote it, from what its tasks put out
             metadata={**record.metadata, _OURS: _noted(record, [record.id], private=private)},
         )
         fact = MultipleFacts(STATEMENT, (content,), timestamp=_aware(record.created_at))
         (kept,) = await _view(run, memory).save(fact, subject=run.user, scope=scope, details=details, private=owned)
-    known[there] = _shown(run, kept)
+    if kept.state is AssertionState.ACTIVE:
+        known[there] = _shown(run, kept)
 
 
 def _words(record: MemoryRecord) -> str:

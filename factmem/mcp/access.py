@@ -87,15 +87,24 @@ class Access:
             with anyio.CancelScope(shield=True):
                 await self._leave()
 
-    async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
+    async def use(self, work: Callable[[Memory], Awaitable[T]], *, actor: str | None = None) -> T:
         """Do something with what the clients may see of the memory.
+
+        Args:
+            work: what.
+            actor: the client that wants it, for the audit trail.
 
         Raises:
             ProviderClosedError: no client is connected.
         """
         if self._held is None:
             raise ProviderClosedError("the server's memory is open only while a client is connected")
-        return await self._held.use(lambda memory: work(self._view(memory)))
+
+        def worked(memory: Memory) -> Awaitable[T]:
+            view = self._view(memory)
+            return work(view if actor is None else view.acting_as(actor))
+
+        return await self._held.use(worked)
 
     def about(self, name: str | None) -> tuple[MemorySubject, ...]:
         """Return the subjects that a client reads about; none means all.

@@ -68,6 +68,7 @@ class FactAnswer(_Answer):
     topics: list[str]
     source: str | None = Field(description="Where it came from.")
     origin: str = Field(description="Whose words it comes from: user, assistant, tool, document or unknown.")
+    flags: list[str] = Field(description="Why it may not be what it seems: it reads like an instruction, say.")
     private: bool = Field(description="Whether only its owner sees it.")
     expires_at: dt.datetime | None
     state: str = Field(description="active; in a history also superseded or retracted; quarantined is kept apart.")
@@ -93,6 +94,7 @@ class FactAnswer(_Answer):
             topics=list(details.topics),
             source=details.source,
             origin=details.origin.value,
+            flags=list(details.flags),
             private=record.private,
             expires_at=details.expires_at,
             state=record.state.value,

@@ -40,6 +40,7 @@ __all__ = ["SOURCE", "WritingTools"]
 
 SOURCE: Final = "mcp"
 """The source of what clients write."""
+_LONGEST_NAME: Final = 100
 
 _APART: Final = (
     "Kept apart: clients of this server are not trusted, so nothing recalls it until a person lets it in with "
@@ -84,7 +85,7 @@ class WritingTools:
                 private=private or self._access.private,
             )
 
-        outcome = await self._access.use(work)
+        outcome = await self._access.use(work, actor=_client(ctx))
         note = "There is nothing to remember in it." if not outcome.records else "Kept."
         if outcome.failure is not None:
             note = f"Kept as it was said: the model that reads for this memory failed ({outcome.failure})."
@@ -127,7 +128,7 @@ class WritingTools:
                 private=private or self._access.private,
             )
 
-        return await self._written(ctx, await self._access.use(work), "Kept.")
+        return await self._written(ctx, await self._access.use(work, actor=_client(ctx)), "Kept.")
 
     async def update(
         self,
@@ -150,7 +151,7 @@ class WritingTools:
             labels = {"reason": reason} if reason.strip() else None
             return await view.update(id, **given, labels=labels, origin=None if self._origin.trusted else self._origin)
 
-        change = await self._access.use(work)
+        change = await self._access.use(work, actor=_client(ctx))
         return await self._written(ctx, [change.record], "Updated; what it was is in the history.")
 
     async def retract(self, ids: IdsArgument, ctx: Context, reason: ReasonArgument = "") -> WrittenAnswer:
@@ -160,7 +161,7 @@ class WritingTools:
             await self._access.records(view, ids)
             return await view.retract(*ids, reason=f"{SOURCE}: {reason}" if reason.strip() else SOURCE)
 
-        changes = await self._access.use(work)
+        changes = await self._access.use(work, actor=_client(ctx))
         note = "Taken back; a person can bring it back with `factmem restore ID`."
         return await self._written(ctx, [change.record for change in changes], note)
 
@@ -173,7 +174,7 @@ class WritingTools:
                 raise RecordNotFoundError("one of the ids names no visible record: nothing was erased")
             return doomed, await view.forget(*ids)
 
-        doomed, receipt = await self._access.use(work)
+        doomed, receipt = await self._access.use(work, actor=_client(ctx))
         await self._announce(ctx, doomed)
         pending = " Old bytes go when other processes close the store." if receipt.pending else ""
         return ErasedAnswer(records=len(doomed), revisions=receipt.erased, note=f"Erased for good.{pending}")
@@ -191,3 +192,14 @@ class WritingTools:
             await ctx.notify_resource_updated(address)
         if records:
             await ctx.notify_resources_changed()
+
+
+def _client(ctx: Context) -> str:
+    """Name a client for the audit trail, as it names itself."""
+    try:
+        told = ctx.session.client_params
+    except ValueError:  # a tool that the program itself calls, without any client
+        told = None
+    said = "" if told is None else f"{told.client_info.name} {told.client_info.version}"
+    named = " ".join(shown for part in said.split() if (shown := "".join(filter(str.isprintable, part))))
+    return f"{SOURCE}:{named[:_LONGEST_NAME]}" if named else SOURCE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from factmem.memory.audit_trail import AuditAction, AuditEntry, AuditPage
 from factmem.memory.blocking import (
     BlockingDeadLetters,
     BlockingHandover,
@@ -25,10 +26,14 @@ from factmem.memory.reading import MemoryReader
 from factmem.memory.remembering import About
 from factmem.memory.traces import Traces
 from factmem.memory.verifying import ErasureReport, FileTraces, verify_erased
+from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.writing import FuturePolicy
 
 __all__ = [
     "About",
+    "AuditAction",
+    "AuditEntry",
+    "AuditPage",
     "Background",
     "BlockingDeadLetters",
     "BlockingHandover",
@@ -41,6 +46,7 @@ __all__ = [
     "ExpiryReceipt",
     "FileTraces",
     "Filters",
+    "FlaggedPolicy",
     "FuturePolicy",
     "Handover",
     "HandoverFailed",

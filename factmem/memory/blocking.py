@@ -159,6 +159,10 @@ class BlockingMemory(BlockingReader):
         """See `Memory.as_viewer`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.as_viewer(viewer))
 
+    def acting_as(self, actor: str) -> BlockingMemory:
+        """See `Memory.acting_as`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.acting_as(actor))
+
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> BlockingMemory:
         """See `Memory.scope`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.scope(scope, read_only=read_only))
@@ -200,6 +204,7 @@ class BlockingMemory(BlockingReader):
     generate: Final = _handing_over(Memory.generate)
     ingest_events: Final = _handing_over(Memory.ingest_events)
     resume: Final = _handing_over(Memory.resume)
+    audit: Final = _blocking(Memory.audit)
     flush: Final = _blocking(Memory.flush)
     extract: Final = _blocking(Memory.extract)
     save: Final = _blocking(Memory.save)

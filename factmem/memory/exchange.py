@@ -17,7 +17,7 @@ from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
-__all__ = ["export_log", "import_log"]
+__all__ = ["doubted", "export_log", "import_log"]
 
 _BATCH = 500
 
@@ -41,7 +41,7 @@ async def export_log(
 
 def _written(recorded: Recorded, state: AssertionState) -> str:
     place = Place(recorded.assertion.place.subject, recorded.assertion.place.scope.within(None))
-    said = attrs.evolve(recorded.assertion, place=place, state=state)
+    said = attrs.evolve(recorded.assertion, place=place, state=state, actor=None)
     return dump_entry(attrs.evolve(recorded, assertion=said)).decode() + "\n"
 
 
@@ -50,9 +50,19 @@ async def import_log(
     append: Callable[[Sequence[Assertion]], Awaitable[Sequence[Recorded]]],
     *,
     tenant: str | None,
+    admit: Callable[[Assertion], Assertion],
+    trust: bool,
     progress: Callable[[int], None] | None,
 ) -> None:
     """Read what `export_log` wrote and append it, in batches, under a tenant.
+
+    Args:
+        source: where from.
+        append: takes in a batch.
+        tenant: whose it becomes.
+        admit: returns what is taken in of an assertion, or refuses it.
+        trust: let it name records that it does not hold, such as those whose first revision was erased.
+        progress: see `Memory.import_`.
 
     Raises:
         CodecError: a line is malformed; the path names it. What came before is kept.
@@ -62,7 +72,7 @@ async def import_log(
     batch: list[Recorded] = []
 
     async def flush() -> None:
-        said = [_anchored(recorded.assertion, tenant, record_ids) for recorded in batch]
+        said = [admit(_anchored(recorded.assertion, tenant, record_ids, trust=trust)) for recorded in batch]
         for old, new in zip(batch, await append(said), strict=True):
             record_ids[old.record_id] = new.record_id
         batch.clear()
@@ -81,6 +91,13 @@ async def import_log(
             await flush()
             if progress is not None:
                 progress(number)
+
+
+def doubted(said: Assertion) -> Assertion:
+    """Return an assertion as one that is not believed, whatever it says of itself, and that no model reads."""
+    counted = said.state in (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
+    state = AssertionState.QUARANTINED if counted else said.state
+    return attrs.evolve(said, state=state, errand=None, details=attrs.evolve(said.details, flags=()))
 
 
 def _check_header(line: str) -> None:
@@ -107,9 +124,9 @@ def _read(line: str, number: int) -> Recorded:
     return entry
 
 
-def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str]) -> Assertion:
+def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str], *, trust: bool) -> Assertion:
     place = Place(said.place.subject, said.place.scope.within(tenant))
-    revises = None if said.revises is None else record_ids.get(said.revises, said.revises)
+    revises = None if said.revises is None else record_ids.get(said.revises, said.revises if trust else None)
     return attrs.evolve(said, place=place, revises=revises)
 
 

@@ -27,19 +27,21 @@ from factmem.detection import InstructorAnalyst, InstructorDetector, VerbatimDet
 from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
+from factmem.memory.auditing import MemoryAuditing
 from factmem.memory.erasing import MemoryErasing
-from factmem.memory.exchange import export_log, import_log
+from factmem.memory.exchange import doubted, export_log, import_log
 from factmem.memory.expiry import TtlPolicy
 from factmem.memory.handover import Background, MemoryEvent, Worker
 from factmem.memory.lifecycle import MemoryLifecycle
 from factmem.memory.reading import MemoryReader, MomentReader
+from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.streams import MemoryStreaming
 from factmem.memory.viewing import Reading, View
 from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.providers import open_provider
 from factmem.recall import Corpus, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
-from factmem.records import Place
+from factmem.records import Assertion, AssertionState, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -50,7 +52,7 @@ _CONSOLIDATION: Final = ConsolidationPolicy()
 _BACKGROUND: Final = Background()
 
 
-class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
+class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
     ::
@@ -82,6 +84,8 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
         future: what to do with timestamps from the future.
         clock_skew: how far into the future a timestamp may lie.
         ttl: how long memories last; for ever, if it says nothing.
+        flagged: what becomes of what reads like an instruction or hides something.
+        actor: who writes, for the audit trail; the viewer, if nobody is named.
         clock: the present.
 
     Raises:
@@ -111,12 +115,16 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
         future: FuturePolicy = FuturePolicy.REFUSE,
         clock_skew: dt.timedelta = dt.timedelta(minutes=5),
         ttl: TtlPolicy = _FOR_EVER,
+        flagged: FlaggedPolicy = FlaggedPolicy.QUARANTINE_OTHERS,
+        actor: str | None = None,
         clock: Clock = system_clock,
     ) -> None:
         if organization is not None:
             checked_name(organization, what="an organization")
         if viewer is not None:
             checked_name(viewer, what="a viewer")
+        if actor is not None:
+            checked_name(actor, what="an actor")
         reading = Reading(
             tenant=organization,
             viewer=viewer,
@@ -148,6 +156,8 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
             future=future,
             clock_skew=clock_skew,
             ttl=ttl,
+            flagged=flagged,
+            actor=actor,
         )
         super().__init__(reading, writing, mirror, embedder)
         self._worker = Worker(background, on_event, viewer=viewer)
@@ -177,6 +187,13 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
             checked_name(viewer, what="a viewer")
         other = copy.copy(self)
         other._reading = attrs.evolve(self._reading, viewer=viewer)
+        other._owned = False
+        return other
+
+    def acting_as(self, actor: str) -> Self:
+        """Return this memory as somebody else uses it, who is named in the audit trail of what they write."""
+        other = copy.copy(self)
+        other._writing = attrs.evolve(self._writing, actor=checked_name(actor, what="an actor"))
         other._owned = False
         return other
 
@@ -237,20 +254,51 @@ class Memory(MemoryStreaming, MemoryLifecycle, MemoryErasing):
         await self._mirror.bind(replace=True)
         return len(await self._visible(RecallFilter()))
 
-    async def import_(self, source: Path | str | IO[str], *, progress: Callable[[int], None] | None = None) -> int:
+    async def import_(
+        self, source: Path | str | IO[str], *, trust: bool = False, progress: Callable[[int], None] | None = None
+    ) -> int:
         """Take in what `export` wrote; what is there already stays as it is. Return how many assertions were new.
+
+        A file says of itself what is believed in it, so that all of it is quarantined, until somebody lets it in.
 
         Args:
             source: a file of JSON Lines, or its path.
+            trust: believe what the file says is believed, such as a backup of one's own; what an earlier import of
+                the same put into quarantine is let in.
             progress: called with the number of lines taken in so far.
 
         Raises:
             CodecError: a line is malformed; what came before it is kept.
+            InvalidDataError: it is not trusted and holds what somebody else keeps private; the same.
         """
         self._check_writable()
         before = len(await self._visible_log())
-        await import_log(source, self._append, tenant=self._reading.tenant, progress=progress)
+
+        def admit(said: Assertion) -> Assertion:
+            actor = ":".join(filter(None, ("import", self._actor)))
+            said = attrs.evolve(said, actor=actor)
+            if trust:
+                return said
+            self._owned_details(said.details, private=False)
+            return doubted(said)
+
+        append = self._append_trusted if trust else self._append
+        await import_log(source, append, tenant=self._reading.tenant, admit=admit, trust=trust, progress=progress)
         return len(await self._visible_log()) - before
+
+    async def _append_trusted(self, assertions: Sequence[Assertion]) -> list[Recorded]:
+        """Append what is trusted, and let in what waits in quarantine though it is the same."""
+        receipts = await self._receipts(assertions)
+        known = {
+            receipt.recorded.id
+            for receipt, said in zip(receipts, assertions, strict=True)
+            if not receipt.new and said.state is AssertionState.ACTIVE
+        }
+        if known:
+            waiting = AssertionState.QUARANTINED
+            apart = [entry for entry, state in await self._kept_apart() if state is waiting and entry.id in known]
+            await self._change_states(apart, AssertionState.ACTIVE, "imported from a trusted file")
+        return [receipt.recorded for receipt in receipts]
 
     async def export(self, target: Path | str | IO[str]) -> int:
         """Write everything that the viewer may see, with its history, as JSON Lines; return how many lines.

@@ -58,7 +58,7 @@ class Unit:
     @property
     def given(self) -> FactDetails:
         """What the caller said about whatever is found: the words' details without what is the words' own."""
-        return attrs.evolve(self.words[0].assertion.details, evidence=(), topics=())
+        return attrs.evolve(self.words[0].assertion.details, evidence=(), topics=(), flags=())
 
     @property
     def ids(self) -> frozenset[str]:
@@ -90,7 +90,8 @@ def handed_over(
 
 def detailed(given: FactDetails, found: FactDetails) -> FactDetails:
     """What the caller gave stands; evidence, origin and topics are the detector's."""
-    return attrs.evolve(given, evidence=found.evidence, origin=found.origin, topics=found.topics or given.topics)
+    topics = found.topics or given.topics
+    return attrs.evolve(given, evidence=found.evidence, origin=found.origin, flags=found.flags, topics=topics)
 
 
 def units_in(
@@ -140,8 +141,8 @@ def errand_id(recorded: Recorded) -> str | None:
 
 
 def settled_state(recorded: Recorded) -> AssertionState:
-    """Return the state of words that nothing is waited for any more: by whose they are."""
-    return AssertionState.ACTIVE if recorded.assertion.details.origin.trusted else AssertionState.QUARANTINED
+    """Return the state of words that nothing is waited for any more: by whether they are believed."""
+    return AssertionState.ACTIVE if recorded.assertion.details.believed else AssertionState.QUARANTINED
 
 
 def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[Recorded]:

@@ -113,7 +113,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         )
         said = await self._stored(previous)
         if value is not _UNSET:
-            said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=())
+            said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=(), flags=())
         # What is current counts, whatever state it was first recorded in, and waits for nobody.
         revised = attrs.evolve(
             said,
@@ -121,10 +121,11 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             revises=record_id,
             revised=previous.revision,
             errand=None,
+            actor=None,
             state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )
         (recorded,) = await self._append([revised])
-        record = record_of(recorded, previous.concept, state=revised.state)
+        record = record_of(recorded, previous.concept, state=recorded.assertion.state)
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
 
     def _updated_expiry(
@@ -181,14 +182,14 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             ConceptConflictError: its type cannot join its place any more.
         """
         self._check_writable()
-        store = self._history()
+        self._history()
         log = await self._seen_log()
         target = revision_in(log, revision)
         moment = self._moment()
         requests = await to_thread.run_sync(partial(rollback_requests, log, target, moment, reason))
         before = await to_thread.run_sync(partial(current_of, log, target, moment))
         if requests:
-            await store.append(requests)
+            await self._commit(requests)
         after = await to_thread.run_sync(partial(current_of, changed_log(log, requests, moment), target, moment))
         assert after is not None
         return _change(before, after, self._reading.concepts)
@@ -204,7 +205,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         log = await self._seen_log()
         requests = await to_thread.run_sync(restore_requests, log, dict.fromkeys(record_ids), self._moment(), reason)
         if requests:
-            await self._history().append(requests)
+            await self._commit(requests)
         records = await self._current(record_ids)
         return tuple(Change(kind=ChangeKind.CREATED, record=record) for record in records)
 
@@ -277,7 +278,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         concepts = {fact.concept.keyword: fact.concept for fact in facts}
         said = [assertion for fact in facts for assertion in assertions_of(fact, place, given)]
         recorded = await self._append(said)
-        return tuple(record_of(item, concepts[item.assertion.keyword]) for item in recorded)
+        return tuple(record_of(item, concepts[item.assertion.keyword], state=item.assertion.state) for item in recorded)
 
 
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:

@@ -30,6 +30,7 @@ from factmem.memory.expiry import TtlOperation, expires_at
 from factmem.memory.journal import Unit, detailed, in_order, rebuilt
 from factmem.memory.listing import ScopeInfo
 from factmem.memory.outcomes import Remembered
+from factmem.memory.screening import screened
 from factmem.memory.settling import (
     Finding,
     analysed_details,
@@ -106,7 +107,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
                 for recorded in left
             ]
             try:
-                await self._history().append(requests)
+                await self._commit(requests)
                 break
             except (StateConflictError, RecordNotFoundError):  # somebody has read or forgotten some of them meanwhile
                 left = await self._left_of(unit)
@@ -181,7 +182,10 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         # What a statement asks to be forgotten is not itself what is no more.
         removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
         state = AssertionState.QUARANTINED if candidate.quarantined else AssertionState.ACTIVE
-        return tuple(attrs.evolve(said, state=state) for said in assertions_of(fact, place, details, removed=removed))
+        return tuple(
+            attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
+            for said in assertions_of(fact, place, details, removed=removed)
+        )
 
     async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> Finding:
         analysis = await self._analysis(unit, in_use)
@@ -296,7 +300,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         # Before it is settled which words stand: those that last for a time only need a revision that says so.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = transaction(lasting, words, keep_words=self._writing.keep_words)
-        receipts = await self._history().append(statements)
+        receipts = await self._commit(statements)
         after = await self._rows(places)
         changed = await to_thread.run_sync(changes, before, after, self._reading.concepts)
         apart = kept_apart(statements, receipts, words)
@@ -309,7 +313,8 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
             raise RecordNotFoundError("words were forgotten while they were read")
 
     async def _newcomers(self, found: Sequence[Finding]) -> list[Newcomer]:
-        said = [pair for item in found for pair in item.newcomers]
+        policy = self._writing.flagged
+        said = [(screened(assertion, policy), removal) for item in found for assertion, removal in item.newcomers]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
         lasts = self._writing.ttl.of(TtlOperation.GENERATE_CREATED) is None
         return [

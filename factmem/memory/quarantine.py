@@ -11,7 +11,7 @@ from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept
 from factmem.records import AssertionState, Change, ChangeKind, FactRecord, Recorded, record_of
 
-__all__ = ["Quarantine"]
+__all__ = ["Quarantine", "as_kept_apart", "declared"]
 
 
 @attrs.frozen(kw_only=True)
@@ -53,7 +53,8 @@ class Quarantine:
         chosen = await self._chosen(ids)
         await self._change_states(chosen, AssertionState.ACTIVE, reason)
         return tuple(
-            Change(kind=ChangeKind.CREATED, record=record_of(entry, self._declared(entry))) for entry in chosen
+            Change(kind=ChangeKind.CREATED, record=record_of(entry, declared(entry, self._concepts)))
+            for entry in chosen
         )
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
@@ -81,9 +82,22 @@ class Quarantine:
         return [entries[id] for id in dict.fromkeys(ids)]
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
-        return attrs.evolve(record_of(entry, self._declared(entry), state=state), id=entry.id)
+        return as_kept_apart(entry, state, self._concepts)
 
-    def _declared(self, entry: Recorded) -> Concept[Any, Any] | None:
-        said, concept = entry.assertion, self._concepts.get(entry.assertion.keyword)
-        fits = concept is not None and (concept.fact_type, concept.shape) == (said.fact_type, said.shape)
-        return concept if fits else None
+
+def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
+    """Return what is kept apart as a record, by an id of its own.
+
+    Args:
+        entry: what is kept apart.
+        state: its state.
+        concepts: the declared concepts by keyword.
+    """
+    return attrs.evolve(record_of(entry, declared(entry, concepts), state=state), id=entry.id)
+
+
+def declared(entry: Recorded, concepts: Mapping[str, Concept[Any, Any]]) -> Concept[Any, Any] | None:
+    """Return the declared concept of an entry, if it is of its very type."""
+    said, concept = entry.assertion, concepts.get(entry.assertion.keyword)
+    fits = concept is not None and (concept.fact_type, concept.shape) == (said.fact_type, said.shape)
+    return concept if fits else None

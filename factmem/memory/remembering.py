@@ -231,7 +231,11 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         for said, errand in zip(assertions, errands, strict=True):
             mine = tuple(receipts[at : at + len(said)])
             at += len(said)
-            words = [word for receipt in mine if (word := unread.pop(receipt.recorded.id, None)) is not None]
+            words = [
+                word
+                for receipt in mine
+                if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.errand is not None
+            ]
             handed.append(Handed(receipts=mine, unit=_unit(words, mine, errand)))
         return handed
 
@@ -269,7 +273,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         failed = [entry for entry in await self._entries_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
             with contextlib.suppress(StateConflictError):  # somebody else lets them be read again
-                await self._history().append([to_pending(recorded) for recorded in failed])
+                await self._commit([to_pending(recorded) for recorded in failed])
         waiting = await self._entries_in((AssertionState.PENDING,))
         busy |= self._worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}

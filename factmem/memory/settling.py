@@ -140,6 +140,7 @@ def removals(
             revises=None,
             revised=None,
             errand=None,
+            actor=None,
             state=AssertionState.ACTIVE,
         )
         for said in known

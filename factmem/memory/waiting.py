@@ -73,12 +73,12 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
 
     async def _read_again(self, unit: Unit) -> Remembered:
         self._check_writable()
-        await self._history().append([to_pending(recorded) for recorded in unit.words])
+        await self._commit([to_pending(recorded) for recorded in unit.words])
         return await self._read_now(unit)
 
     async def _let_stand(self, unit: Unit) -> None:
         self._check_writable()
-        await self._history().append(
+        await self._commit(
             [
                 StateRequest(
                     assertion_id=recorded.id,

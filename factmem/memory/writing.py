@@ -21,6 +21,7 @@ from factmem.abc import (
     Embedder,
     KeepsHistory,
     Receipt,
+    Statement,
     StateRequest,
 )
 from factmem.consolidation import ConsolidationPolicy
@@ -36,6 +37,7 @@ from factmem.facts import Fact, MultipleFacts, SingleFact
 from factmem.fold import states_of
 from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
 from factmem.memory.reading import MemoryReader
+from factmem.memory.screening import FlaggedPolicy, screened
 from factmem.memory.viewing import Reading
 from factmem.recall import Mirror, RecallFilter, embedded, hydrate, indexed_text
 from factmem.records import (
@@ -86,6 +88,8 @@ class Writing:
         future: what to do with timestamps from the future.
         clock_skew: how far into the future a timestamp may lie.
         ttl: how long memories last.
+        flagged: what becomes of what reads like an instruction.
+        actor: who writes, for the audit trail; the viewer, if None.
     """
 
     provider: AgentMemoryProvider
@@ -99,6 +103,8 @@ class Writing:
     future: FuturePolicy
     clock_skew: dt.timedelta
     ttl: TtlPolicy
+    flagged: FlaggedPolicy = FlaggedPolicy.QUARANTINE_OTHERS
+    actor: str | None = None
 
 
 class MemoryWriter(MemoryReader, abc.ABC):
@@ -224,12 +230,28 @@ class MemoryWriter(MemoryReader, abc.ABC):
             raise OutOfViewError(
                 "something lies outside of this view: hand it in to the memory that the view was made of"
             )
-        store = self._history()
+        self._history()
         vectors = await self._vectors(assertions)
-        statements = [
-            Append(assertion=assertion, vector=vector) for assertion, vector in zip(assertions, vectors, strict=True)
-        ]
-        return await store.append(statements)
+        return await self._commit(
+            [Append(assertion=assertion, vector=vector) for assertion, vector in zip(assertions, vectors, strict=True)]
+        )
+
+    async def _commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        """Write to the store, in one transaction. Everything goes this way: screened, and with whoever writes it."""
+        store = self._history()
+        return await store.append(await to_thread.run_sync(lambda: [self._signed(item) for item in statements]))
+
+    @property
+    def _actor(self) -> str | None:
+        return self._writing.actor or self._reading.viewer
+
+    def _signed(self, statement: Statement) -> Statement:
+        match statement:
+            case Append(assertion=said):
+                said = screened(said, self._writing.flagged)
+                return attrs.evolve(statement, assertion=attrs.evolve(said, actor=said.actor or self._actor))
+            case StateRequest():
+                return attrs.evolve(statement, actor=statement.actor or self._actor)
 
     async def _vectors(self, assertions: Sequence[Assertion]) -> Sequence[Any]:
         """Embed what is about to be kept; a failing embedder must not lose a fact, so that comes later then."""
@@ -252,7 +274,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         """Change states, unless somebody else changes one of them meanwhile."""
         self._check_writable()
         states = states_of(await self._mirror.log())
-        await self._history().append(
+        await self._commit(
             [
                 StateRequest(assertion_id=entry.id, state=state, reason=reason, expected=states.get(entry.id))
                 for entry in entries

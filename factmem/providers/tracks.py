@@ -155,6 +155,7 @@ class TrackIndex:
             seq=seq,
             recorded_at=clock(),
             reason=request.reason,
+            actor=request.actor,
         )
         self.add(changed)
         return changed

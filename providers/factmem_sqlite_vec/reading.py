@@ -45,8 +45,7 @@ def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> l
     said = select(connection, f"SELECT {ASSERTION_COLUMNS} {here} {where}", wanted)
     changed = select(
         connection,
-        "SELECT s.seq, a.id, s.state, s.recorded_at, s.reason"
-        f" {here} CROSS JOIN state_changes s ON s.assertion = a.seq {where}",
+        f"SELECT a.id, s.* {here} CROSS JOIN state_changes s ON s.assertion = a.seq {where}",
         wanted,
     )
     return _in_order([*map(read_assertion, said), *map(read_state, changed)])
@@ -62,7 +61,7 @@ def changes(connection: apsw.Connection, tenant: str | None, since: int) -> list
     )
     changed = select(
         connection,
-        "SELECT s.seq, a.id, s.state, s.recorded_at, s.reason FROM state_changes s"
+        "SELECT a.id, s.* FROM state_changes s"
         " CROSS JOIN assertions a ON a.seq = s.assertion WHERE s.tenant = ? AND s.seq > ?",
         wanted,
     )

@@ -119,7 +119,7 @@ def _new_row(item: Append) -> NewRow:
 
 
 def _checked_request(request: StateRequest) -> StateRequest:
-    (request.reason or "").encode()
+    "".join((request.reason or "", request.actor or "")).encode()
     return request
 
 
@@ -192,12 +192,12 @@ def read_assertion(row: Row) -> Recorded:
 
 
 def read_state(row: Row) -> StateChange:
-    """Read the columns of a state change: seq, the assertion's id, state, recorded_at, reason.
+    """Read a state change: the assertion's id, then all of its columns; a store that is older has no actors.
 
     Raises:
         CorruptStoreError: the row is not what was written.
     """
-    seq, assertion_id, state, recorded_at, reason = row
+    assertion_id, seq, _, _, state, recorded_at, reason, *later = row
     try:
         return StateChange(
             assertion_id=assertion_id,
@@ -205,6 +205,7 @@ def read_state(row: Row) -> StateChange:
             seq=seq,
             recorded_at=dt.datetime.fromisoformat(recorded_at),
             reason=reason,
+            actor=later[0] if later else None,
         )
     except (ValueError, TypeError) as error:
         raise CorruptStoreError(f"the state change number {seq} is damaged: restore the store") from error

@@ -83,7 +83,11 @@ CREATE VIRTUAL TABLE texts USING fts5(
 INSERT INTO texts(texts, rank) VALUES ('secure-delete', 1);
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_FIRST,)
+_ACTORS: Final = """
+ALTER TABLE state_changes ADD COLUMN actor TEXT;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_FIRST, _ACTORS)
 """The statements that lead from each version of the format to the next; never edit one that was released."""
 
 _MAGIC: Final = b"SQLite format 3\x00"

@@ -212,15 +212,22 @@ class Batch:
             admit(self._connection, track_numbered(self._connection, track), recorded.assertion)
             self._connection.execute("UPDATE assertions SET joined = ? WHERE seq = ?", (seq, recorded.seq))
         self._connection.execute(
-            "INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?)",
-            (seq, recorded.seq, tenant, request.state.value, self._clock().isoformat(), request.reason),
+            "INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                seq,
+                recorded.seq,
+                tenant,
+                request.state.value,
+                self._clock().isoformat(),
+                request.reason,
+                request.actor,
+            ),
         )
 
     def _state(self, recorded: Recorded) -> AssertionState:
         changed = select(
             self._connection,
-            "SELECT seq, '', state, recorded_at, reason FROM state_changes WHERE assertion = ?"
-            " ORDER BY seq DESC LIMIT 1",
+            "SELECT '', * FROM state_changes WHERE assertion = ? ORDER BY seq DESC LIMIT 1",
             (recorded.seq,),
         )
         return read_state(changed[0]).state if changed else recorded.assertion.state

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
-    *("rollback", "expire", "purge", "providers", "export", "import", "reembed"),
+    *("rollback", "expire", "purge", "providers", "export", "import", "reembed", "audit"),
     *("remember", "extract", "resume", "profile", "dead-letters", "quarantine"),
     "mcp",
 )

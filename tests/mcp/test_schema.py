@@ -48,7 +48,7 @@ REQUIRED = {
 }
 FACT = (
     "id keyword value multiple subject scope said valid_from valid_to importance categories topics source origin "
-    "private expires_at state evidence"
+    "flags private expires_at state evidence"
 )
 
 

@@ -19,6 +19,7 @@ TELLING = {
     "10_in_the_background": "updated: 40 -> 60",
     "11_profile": "Maya comes on a Saturday",
     "12_own_model_and_detector": "orders: AB-1234 BC-2345",
+    "14_audit": "4. let in by ada: it stands on their paper, too",
     "20_langgraph": "drink {'likes': 'green tea'}",
     "21_langchain": "I see: <memory>",
     "24_google_adk": 'said="',

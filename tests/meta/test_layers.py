@@ -12,6 +12,7 @@ VOCABULARY = {
     "errors",
     "facts",
     "fold",
+    "hidden",
     "names",
     "records",
     "scopes",

@@ -51,10 +51,13 @@ def sample() -> Recorded:
         origin=Origin.TOOL,
         expires_at=NOON,
         labels={"run": "7"},
+        flags=("f",),
     )
     fact = Concept.multiple("pets", "d", Pet).fact([Pet("Rex", 3, Mood.BAD)], timestamp=NOON, valid_from=NOON)
     (assertion,) = assertions_of(fact, place, details, removed=True)
-    assertion = attrs.evolve(assertion, errand={"kind": "detect", "tries": [1, None]}, revises="r", revised=3)
+    assertion = attrs.evolve(
+        assertion, errand={"kind": "detect", "tries": [1, None]}, revises="r", revised=3, actor="x:y"
+    )
     return Recorded(assertion=assertion, id="i", record_id="r", seq=7, recorded_at=NOON)
 
 

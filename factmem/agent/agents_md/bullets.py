@@ -24,7 +24,8 @@ __all__ = ["Bullet", "Said", "bullet_of", "digest", "said_in", "same_value"]
 T = TypeVar("T")
 
 _SUFFIX: Final = re.compile(
-    r"\s*\((?:private, )?(?:[a-z]+ )?said \d{4}-\d\d-\d\d(?:, from \d{4}-\d\d-\d\d)?(?:, until \d{4}-\d\d-\d\d)?\)\s*$"
+    r"\s*\((?:private, )?(?:flagged, )?(?:[a-z]+ )?"
+    r"said \d{4}-\d\d-\d\d(?:, from \d{4}-\d\d-\d\d)?(?:, until \d{4}-\d\d-\d\d)?\)\s*$"
 )
 _NAMED: Final = re.compile(r"\*\*(?P<keyword>[^\n*]+)\*\*:(?:\s+|$)(?P<value>.*)", re.DOTALL)
 _ANY_TIME: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -75,7 +76,9 @@ def bullet_of(record: FactRecord[Any], heading: str) -> Bullet:
     named = "" if concept.keyword == STATEMENT.keyword else f"**{one_line(concept.keyword).replace('*', '&#42;')}**: "
     origin = record.details.origin
     times = [
-        ("private, " if record.private else "") + ("" if origin is Origin.USER else f"{origin.value} "),
+        ("private, " if record.private else "")
+        + ("flagged, " if record.details.flags else "")
+        + ("" if origin is Origin.USER else f"{origin.value} "),
         f"said {fact.timestamp.date().isoformat()}",
         f", from {fact.valid_from.date().isoformat()}" if fact.valid_from else "",
         f", until {fact.valid_to.date().isoformat()}" if fact.valid_to else "",

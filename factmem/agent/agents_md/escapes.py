@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
+from factmem.hidden import visible
+
 __all__ = ["one_line", "original"]
 
 _LOOKS_ESCAPED: Final = re.compile(r"&(?=(?:amp|lt|gt|#\d{1,7});)")
@@ -17,12 +19,12 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line: no line end, comment, tag or fence is left in it; Markdown shows it as it is.
+    """Return a text as one line: no line end, comment, tag, fence or hidden character is left in it.
 
     Plain text stays as it was. `original` gives the text back.
     """
     text = _LOOKS_ESCAPED.sub("&amp;", text).replace("<", "&lt;").replace("-->", "--&gt;").replace("\n", "<br>")
-    text = "".join(_coded(char) if _breaks(char) else char for char in text)
+    text = visible("".join(_coded(char) if _breaks(char) else char for char in text))
     if text[:1].isspace() or text.startswith(_OPENS_BLOCK):
         text = _coded(text[0]) + text[1:]
     return text[:-1] + _coded(text[-1]) if text[-1:].isspace() else text

@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from factmem.agent.rendering import escaped
 from factmem.errors import InvalidDataError
+from factmem.hidden import escaped
 
 __all__ = ["DEFAULT_TEMPLATE", "SLOT", "Source", "contained", "prompt_of"]
 
