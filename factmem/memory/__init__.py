@@ -24,9 +24,9 @@ from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema,
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
 from factmem.memory.remembering import About
+from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.traces import Traces
 from factmem.memory.verifying import ErasureReport, FileTraces, verify_erased
-from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.writing import FuturePolicy
 
 __all__ = [
