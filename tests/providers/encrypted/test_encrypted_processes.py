@@ -1,0 +1,192 @@
+"""Several processes on one encrypted store, kills, failures in the middle, and the event loop beside it."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import anyio
+import pytest
+from blockbuster import blockbuster_ctx
+from factmem_file import LocalStorage
+
+from factmem.abc import LogName, Position
+from factmem.crypto import Keyring, Passphrase, SecretKey
+from factmem.crypto.recipes import Argon2id
+from factmem.errors import FactMemError, StoreUnavailableError
+from factmem.testing import HashEmbedder
+from tests.conftest import Promise
+from tests.providers.encrypted.processes import Child, save_everywhere, save_values
+from tests.providers.encrypted.worlds import (
+    DIMENSION,
+    KEY,
+    LIKES,
+    PLACES,
+    Files,
+    listing_of,
+    opened,
+    remembering,
+    save,
+    statements,
+    told,
+)
+
+pytestmark = pytest.mark.timeout(20_000)
+
+RING = Keyring.of(KEY)
+
+
+async def values_at(root: Path, number: int) -> list[str]:
+    """What is saved at a place, as a process that begins anew reads it."""
+    place = PLACES[number]
+    async with opened(root) as provider:
+        fact = await provider.load(LIKES, place.subject, place.scope)
+        return list(fact.values) if fact else []
+
+
+async def bound(root: Path) -> None:
+    async with opened(root) as provider:
+        await provider.use_embedder(await HashEmbedder(DIMENSION).identity())
+
+
+def test_processes_that_save_at_once_lose_nothing(tmp_path: Path, big: bool, promise: Promise) -> None:
+    root, count, each = tmp_path / "facts", 8 if big else 3, 1000 if big else 15
+    anyio.run(bound, root)
+    children = [Child(save_values, root, RING, f"child{number}", each) for number in range(count)]
+    said = {value for child in children for value in child.all_told()}
+    assert not any(child.failed for child in children)
+    found = {value for number in range(len(PLACES)) for value in anyio.run(values_at, root, number)}
+    assert found == said
+    assert len(said) == count * each
+    promise("8 processes", f"encrypted: {count} processes × {each} saves: {len(found)} facts")
+
+
+def test_a_transaction_over_several_places_counts_whole_or_not_at_all(
+    tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """Killed at any moment; what was acknowledged is there, and what those killed left is removed."""
+    root, chance = tmp_path / "facts", random.Random(31)
+    kills, acknowledged = 200 if big else 6, 0
+    for _ in range(kills):
+        with Child(save_everywhere, root, RING, 10_000) as child:
+            child.kill_after(chance.random() * 0.25)
+        before = acknowledged
+        counts = {len(anyio.run(values_at, root, number)) for number in range(len(PLACES))}
+        assert len(counts) == 1
+        acknowledged = counts.pop()
+        assert acknowledged >= before
+    anyio.run(save, root, "one more")
+    listing = anyio.run(listing_of, root)
+    assert {path.stem for path in Files.of(root).content if path.suffix == ".sealed"} == set(listing.files)
+    assert not [path for path in Files.of(root).content if path.suffix == ".tmp"]
+    promise("kill -9", f"encrypted, transactions over {len(PLACES)} places: {kills} kills: 0 torn")
+
+
+def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
+    root, said = tmp_path / "facts", list[str]()
+    for number in range(3):
+        with Child(save_values, root, RING, f"run{number}", 10_000) as child:
+            said += [child.told() for _ in range(7)]
+    found = {value for number in range(len(PLACES)) for value in anyio.run(values_at, root, number)}
+    assert found >= set(said)
+
+
+async def test_a_failure_at_one_of_several_places_writes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "facts"
+    for place in PLACES:
+        await save(root, "one", place)
+    hit = (await listing_of(root)).logs
+    failing = next(listed.file for log, listed in hit.items() if log.kind == "facts" and "gearbox" in log.name)
+    append = LocalStorage.append
+
+    def fail(self: LocalStorage, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
+        if failing in log.name:
+            raise StoreUnavailableError("the disk is full")
+        append(self, log, payload, after, durable=durable)
+
+    everywhere = [statement for place in PLACES for statement in statements(place, ["two"])]
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "append", fail)
+        async with opened(root) as provider:
+            with pytest.raises(StoreUnavailableError):
+                await provider.append(everywhere)
+            await provider.append(statements(PLACES[0], ["three"]))
+    assert [await values_at(root, number) for number in range(4)] == [["one", "three"], ["one"], ["one"], ["one"]]
+    async with opened(root) as provider:
+        await provider.append(everywhere)
+        assert len(await provider.changes("acme")) == 4
+
+
+async def test_two_providers_with_stale_copies_agree(tmp_path: Path) -> None:
+    """Each in turn saves, erases and rotates, while the other one has read everything before."""
+    root = tmp_path / "facts"
+    both = Keyring({"default": KEY, "next": SecretKey.generate()}, "default")
+    async with opened(root, both) as one, opened(root, both) as other:
+        await one.use_embedder(await HashEmbedder(DIMENSION).identity())
+        for turn, (writer, reader) in enumerate([(one, other), (other, one)] * 4):
+            for place in PLACES:
+                await writer.append(statements(place, [f"turn {turn}"]))
+            entries = await reader.entries(PLACES[1])
+            assert len(entries) == turn + 1 - turn // 2
+            if turn % 2:
+                await reader.erase([], assertion_ids=[entries[0].id], tenant=None)  # type: ignore[union-attr]
+                assert len(await writer.entries(PLACES[1])) == len(entries) - 1
+            if turn % 4 == 3:
+                await writer.rotate(Keyring(dict(both.sources), ["next", "default"][turn // 4]))
+            assert await one.version() == await other.version()
+            assert await one.changes("acme") == await other.changes("acme")
+            assert len((await other.vectors(None))[0]) == len((await one.vectors(None))[0])
+
+
+async def test_leftovers_never_count_and_are_removed_once(tmp_path: Path) -> None:
+    """Frames behind those that count, files that nothing lists, halves of replacements; foreign files stay."""
+    root = tmp_path / "facts"
+    await save(root, "one")
+    sound = await values_at(root, 0)
+    path = next(path for path in Files.of(root).content if path.suffix == ".sealed")
+    left = [root / "ab" / f"{'ab' * 16}.sealed.tmp", path.with_name(f"{path.name}.tmp"), root / "store.keys.tmp"]
+    for number, leftover in enumerate(left):
+        leftover.parent.mkdir(exist_ok=True)
+        leftover.write_bytes(path.read_bytes()[: 50 * number])
+    foreign = root / "ab" / "a b.sealed"
+    foreign.write_bytes(b"")
+    assert await values_at(root, 0) == sound
+    await save(root, "two")
+    assert await values_at(root, 0) == [*sound, "two"]
+    assert not [leftover for leftover in left if leftover in Files.of(root).content]
+    assert foreign in Files.of(root).content
+
+
+async def test_a_planted_file_with_a_strange_name_is_no_untyped_error(tmp_path: Path) -> None:
+    root = tmp_path / "facts"
+    await save(root, "one")
+    strange = LogName(folder=("ab",), name=("ab", "cd"), kind="sealed")
+    other = LocalStorage(tmp_path / "other", form="factmem-encrypted")
+    with other.lock(1):
+        other.append(strange, b"0 99 AAAA", Position())
+    planted = next(path for path in Files.of(tmp_path / "other").content if path.suffix == ".sealed")
+    (root / "ab").mkdir(exist_ok=True)
+    (root / "ab" / planted.name).write_bytes(planted.read_bytes())
+    try:
+        await save(root, "two")
+    except FactMemError:
+        return
+    assert await values_at(root, 0) == ["one", "two"]
+
+
+async def test_nothing_blocks_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the sealing, not a passphrase's stretching, not a rotation."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    cheap = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
+    with blockbuster_ctx():
+        provider = opened(tmp_path / "facts", Passphrase("correct horse", cost=cheap))
+        memory = remembering(provider, None)
+        (record,) = await told(memory, "tisane", PLACES[0])
+        await told(memory, "mead", PLACES[1])
+        assert await memory.recall("tisane")
+        assert await provider.load_all(PLACES[0].subject, PLACES[0].scope)
+        await memory.forget(record.id)
+        await provider.rotate(Passphrase("battery staple", cost=cheap))
+        assert await provider.verify()
+        await provider.aclose()

@@ -1,0 +1,209 @@
+"""A wrong key, a missing one, or a store of another form: told apart, and the store is as it was, later too."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem.crypto import Argon2id, EnvironmentKey, Keyring, KeySource, Passphrase, SecretKey
+from factmem.errors import (
+    CorruptStoreError,
+    DowngradedStoreError,
+    FactMemError,
+    InvalidDataError,
+    KeyUnavailableError,
+    NewerVersionError,
+    StoreUnavailableError,
+    WrongKeyError,
+)
+from factmem.providers import open_provider
+from factmem.testing import HashEmbedder
+from tests.conftest import Promise
+from tests.providers.encrypted.answers import LOOKS
+from tests.providers.encrypted.worlds import DIMENSION, KEY, PLACES, Files, framed, frames_of, opened, save, statements
+
+pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(3_600)]
+
+CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
+TEXT = KEY.to_text()
+
+
+@pytest.fixture
+def root(sound_root: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound_root, tmp_path / "facts"))
+
+
+async def refused(root: Path, key: Keyring | KeySource, error: type[FactMemError], paths: list[str]) -> None:
+    """Read by some paths and save with a key; each is refused, and nothing in the folder changes."""
+    before = Files.of(root).content
+    for path in paths:
+        async with opened(root, key) as provider:
+            with pytest.raises(error) as caught:
+                await LOOKS[path](provider)
+            assert TEXT not in str(caught.value)
+    async with opened(root, key) as provider:
+        for write in (
+            lambda: provider.append(statements(PLACES[0], ["more"])[:1]),
+            lambda: provider.erase([], tenant=None),
+            lambda: provider.rotate(SecretKey.generate()),
+        ):
+            with pytest.raises(error):
+                await write()
+    assert Files.of(root).content == before
+
+
+def test_a_thousand_wrong_keys(root: Path, big: bool, promise: Promise) -> None:
+    """Random ones, and those that differ from the right one in one bit."""
+    count, chance = (1000 if big else 60), random.Random(1)
+    keys = [SecretKey.generate() for _ in range(count - 20)]
+    for _ in range(20):
+        at, bit = chance.randrange(32), chance.randrange(8)
+        keys.append(SecretKey(KEY.secret[:at] + bytes([KEY.secret[at] ^ 1 << bit]) + KEY.secret[at + 1 :]))
+
+    async def main() -> None:
+        for key in keys:
+            await refused(root, key, WrongKeyError, chance.sample(list(LOOKS), 1))
+
+    anyio.run(main)
+    promise("wrong keys", f"{len(keys)} of {len(keys)} told as wrong keys, each for reading, saving, erasing, rotating")
+
+
+async def test_a_wrong_key_is_told_on_every_path(root: Path) -> None:
+    await refused(root, SecretKey.generate(), WrongKeyError, list(LOOKS))
+    await refused(root, Keyring.of(KEY, "another id"), WrongKeyError, ["version"])
+    await refused(root, Passphrase("not a key", cost=CHEAP), WrongKeyError, ["version"])
+
+
+async def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "facts"
+    right = Passphrase("correct horse", cost=CHEAP)
+    await save(root, "one", key=right)
+    await refused(root, Passphrase("correct horse!", cost=CHEAP), WrongKeyError, ["entries 0"])
+    await refused(root, KEY, WrongKeyError, ["entries 0"])
+    async with opened(root, right) as provider:
+        assert len(await provider.entries(PLACES[0])) == 1
+
+
+async def test_a_missing_key_is_told_before_anything_is_made(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FACTMEM_TEST_KEY", raising=False)
+    await refused(root, EnvironmentKey("FACTMEM_TEST_KEY"), KeyUnavailableError, ["version", "load 0"])
+    async with opened(tmp_path / "new", EnvironmentKey("FACTMEM_TEST_KEY")) as provider:
+        with pytest.raises(KeyUnavailableError):
+            await provider.append(statements(PLACES[0], ["one"]))
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_rotation_to_a_key_that_cannot_be_had_changes_nothing(root: Path) -> None:
+    """Neither on the disk nor in the process: it goes on with the key it has."""
+    before = Files.of(root).content
+    async with opened(root) as provider:
+        sound = await provider.entries(PLACES[0])
+        with pytest.raises(KeyUnavailableError):
+            await provider.rotate(EnvironmentKey("FACTMEM_NO_SUCH_KEY"))
+        assert Files.of(root).content == before
+        await save(root, "meanwhile")
+        await provider.append(statements(PLACES[1], ["more"]))
+        assert len(await provider.entries(PLACES[0])) == len(sound) + 1
+
+
+def put(name: str, value: object) -> Callable[[dict[str, Any]], None]:
+    return lambda document: document.__setitem__(name, value)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (put("store", "factmem"), DowngradedStoreError),
+        (put("store", "factmem-other"), StoreUnavailableError),
+        (put("store", ""), CorruptStoreError),
+        (put("format", 0), CorruptStoreError),
+        (put("format", -1), CorruptStoreError),
+        (put("format", 99), NewerVersionError),
+        (put("format", "1"), CorruptStoreError),
+    ],
+)
+async def test_a_changed_marker_is_a_typed_error(
+    root: Path, change: Callable[[dict[str, Any]], None], error: type[FactMemError]
+) -> None:
+    marker = root / "factmem.json"
+    document = json.loads(marker.read_bytes())
+    change(document)
+    marker.write_text(json.dumps(document))
+    await refused(root, KEY, error, ["version", "entries 0", "facade None"])
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (put("version", 0), DowngradedStoreError),
+        (put("version", 99), NewerVersionError),
+        (put("suite", "cobblestone-128"), DowngradedStoreError),
+        (put("suite", "cobblestone-512"), DowngradedStoreError),
+        (put("suite", "none"), DowngradedStoreError),
+    ],
+)
+async def test_another_construction_is_a_typed_error(
+    root: Path, change: Callable[[dict[str, Any]], None], error: type[FactMemError]
+) -> None:
+    keys = root / "store.keys"
+    header, first, *rest = frames_of(keys.read_bytes())
+    document = json.loads(first)
+    change(document)
+    keys.write_bytes(b"".join(map(framed, (header, json.dumps(document).encode(), *rest))))
+    await refused(root, KEY, error, ["version", "entries 0", "facade None"])
+
+
+async def test_a_plain_store_is_never_taken_for_an_encrypted_one_nor_the_other_way_round(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FACTMEM_TEST_KEY", TEXT)
+    plain = tmp_path / "plain"
+    async with at(f"file:{plain}") as provider:
+        await provider.use_embedder(await HashEmbedder(DIMENSION).identity())
+        await provider.append(statements(PLACES[0], ["one"]))
+    for address, error in (
+        (f"encrypted:{plain}?key_env=FACTMEM_TEST_KEY", DowngradedStoreError),
+        (f"file:{root}", StoreUnavailableError),
+    ):
+        folder = plain if str(plain) in address else root
+        before = Files.of(folder).content
+        async with at(address) as provider:
+            with pytest.raises(error):
+                await provider.version()
+            with pytest.raises(error):
+                await provider.entries(PLACES[0])
+            with pytest.raises(error):
+                await provider.append(statements(PLACES[0], ["two"]))
+        assert Files.of(folder).content == before
+    async with at(f"encrypted:{root}?key_env=FACTMEM_TEST_KEY") as provider:
+        assert await provider.entries(PLACES[0])
+
+
+def at(address: str) -> Any:
+    """The provider at an address, with all that it can do."""
+    return open_provider(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "encrypted:facts",
+        f"encrypted:facts?key={TEXT}",
+        "encrypted:facts?key_env=A&passphrase_env=B",
+        "encrypted:facts?key_env=",
+        "encrypted:facts?key_env=A&key_per=fact",
+    ],
+)
+def test_an_address_without_one_key_is_refused_and_shows_none(address: str) -> None:
+    with pytest.raises(InvalidDataError) as caught:
+        open_provider(address)
+    assert TEXT not in str(caught.value)
