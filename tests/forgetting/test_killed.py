@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from factmem import AgentMemoryProvider, Memory
 from tests.conftest import Promise
 from tests.forgetting.erasing_processes import keep_erasing
@@ -36,6 +38,7 @@ def killed_while_erasing(kind: str, folder: Path, start: int, after: float) -> t
     return [number for what, number in told if what == "erased"], told[-1][1]
 
 
+@pytest.mark.timeout(3600)
 async def test_kill_9_in_the_middle_of_erasing(
     kind: str, opened: Callable[[], AgentMemoryProvider], folder: Path, promise: Promise, big: bool
 ) -> None:
