@@ -1,12 +1,14 @@
-"""What a legal name is: of a tenant, a scope's segment, a subject, an owner, a concept's keyword."""
+"""What a legal name is: of a tenant, a scope's segment, a subject, an owner, a concept's keyword, a file."""
 
 from __future__ import annotations
 
+import os
 import unicodedata
+from pathlib import Path
 
-from factmem.errors import InvalidNameError
+from factmem.errors import InvalidDataError, InvalidNameError
 
-__all__ = ["MAX_NAME_LENGTH", "checked_name"]
+__all__ = ["MAX_NAME_LENGTH", "checked_name", "checked_path"]
 
 MAX_NAME_LENGTH = 512
 """The longest legal name, in characters."""
@@ -36,3 +38,32 @@ def checked_name(name: object, *, what: str) -> str:
     if not legal:
         raise InvalidNameError(f"{what} holds a control character or a lone surrogate; remove it")
     return name
+
+
+def checked_path(path: str | os.PathLike[str], *, what: str) -> Path:
+    """Return a path with its ``~`` expanded, if the file system could have such a one; nothing is looked up.
+
+    Args:
+        path: the path as it came in.
+        what: the argument that it came in, for the error's path.
+
+    Raises:
+        InvalidDataError: it is empty or no path, holds a NUL or what file names cannot be encoded with, or its
+            ``~`` names nobody whose home is known.
+    """
+    try:
+        written = os.fspath(path)
+    except TypeError:
+        written = None
+    if not isinstance(written, str) or not written:
+        raise InvalidDataError("a path must be a text or a Path, and not empty", path=f"$.{what}")
+    try:
+        legal = "\0" not in written and bool(os.fsencode(written))
+    except UnicodeEncodeError:
+        legal = False
+    if not legal:
+        raise InvalidDataError("a path holds a NUL or a lone surrogate", path=f"$.{what}")
+    try:
+        return Path(written).expanduser()
+    except RuntimeError:
+        raise InvalidDataError("nobody's home is known by the name behind the ~ of a path", path=f"$.{what}") from None

@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from factmem.abc import Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, Storage, system_clock
 from factmem.errors import InvalidDataError, ProviderClosedError
+from factmem.names import checked_path
 from factmem.providers import GroupCommit, LedgerProvider
 from factmem.records import LogEntry, Place
 from factmem.vectors import unit_vector
@@ -41,13 +42,13 @@ class LocalFileMemoryProvider(LedgerProvider):
     handing it in again completes it. Where that matters, use the provider of one SQLite file.
 
     Args:
-        root: the folder; the first write makes it.
+        root: the folder, its ``~`` expanded; the first write makes it.
         storage: in place of plain files in ``root``.
         clock: gives the time of recording, and decides what has expired.
         lock_timeout: how long to wait for other processes that write, in seconds.
 
     Raises:
-        InvalidDataError: the time-out is no number of seconds.
+        InvalidDataError: the time-out is no number of seconds, or the folder no legal path.
     """
 
     def __init__(
@@ -59,7 +60,9 @@ class LocalFileMemoryProvider(LedgerProvider):
         lock_timeout: float | str = 30.0,
     ) -> None:
         super().__init__(clock=clock)
-        self._root = Path(root)
+        if isinstance(storage, str):  # an address can bring any text as an option
+            raise InvalidDataError("storage must be a Storage", path="$.storage")
+        self._root = checked_path(root, what="root")
         self._lock_timeout = _seconds(lock_timeout)
         self._ledger = Ledger(storage or LocalStorage(root), clock=clock, lock_timeout=self._lock_timeout)
         self._group: GroupCommit[Request] = GroupCommit(self._ledger.commit, anyio.CapacityLimiter(1))

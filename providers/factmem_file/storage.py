@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 
 from factmem.abc import LogName, Position, Scan
 from factmem.errors import CorruptStoreError, StoreUnavailableError
+from factmem.names import checked_path
 from factmem_file.durable import FlushError, make_folders, replace_file, sync_file, sync_folder, write_all
 from factmem_file.frames import DamagedFrameError, framed, parse
 from factmem_file.marker import LOCK_NAME, MARKER_NAME, PLAIN, check_marker, is_vacant, marker
@@ -36,7 +37,7 @@ class LocalStorage:
     """
 
     def __init__(self, root: str | os.PathLike[str], *, form: str = PLAIN) -> None:
-        self._root = Path(root).absolute()
+        self._root = checked_path(root, what="root").absolute()
         self._form = form
         self._found = False
         self._distrusted = False

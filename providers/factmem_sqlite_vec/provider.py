@@ -16,6 +16,7 @@ import attrs
 
 from factmem.abc import Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, StateRequest, system_clock
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ProviderClosedError
+from factmem.names import checked_path
 from factmem.providers import GroupCommit, LedgerProvider
 from factmem.records import LogEntry, Place
 from factmem.vectors import unit_vector
@@ -99,7 +100,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
         busy_timeout: float | str = 10.0,
     ) -> None:
         super().__init__(clock=clock)
-        self._path = Path(path).expanduser()
+        self._path = checked_path(path, what="path")
         self._read_only = _flag(read_only, "read_only")
         self._busy_timeout = _seconds(busy_timeout, "busy_timeout")
         self._bound: EmbedderIdentity | None = None

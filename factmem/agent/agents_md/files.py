@@ -13,7 +13,8 @@ from typing import Final
 
 import attrs
 
-from factmem.errors import CodecError, InvalidDataError, MemoryFileError, StateConflictError
+from factmem.errors import CodecError, MemoryFileError, StateConflictError
+from factmem.names import checked_path
 
 __all__ = ["Content", "decoded", "expanded", "read_file", "replace_file"]
 
@@ -47,15 +48,9 @@ def expanded(path: str | os.PathLike[str], folder: Path | None = None) -> Path:
     """Return a path with ``~`` expanded; a relative one is below a folder, or else the working directory.
 
     Raises:
-        InvalidDataError: ``~`` names nobody whose home is known, or the path is empty or holds a NUL.
+        InvalidDataError: it is no legal path; see `factmem.names.checked_path`.
     """
-    written = os.fspath(path)
-    if not written or "\0" in written:
-        raise InvalidDataError("a path is empty or holds a NUL character", path="$.sources")
-    try:
-        found = Path(written).expanduser()
-    except RuntimeError:
-        raise InvalidDataError(f"{written}: nobody's home is known by this name", path="$.sources") from None
+    found = checked_path(path, what="sources")
     return found if folder is None else folder / found
 
 
