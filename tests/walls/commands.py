@@ -109,6 +109,13 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "info": Reads([Way(_ran(["info"]), whole=True), Way(_ran(lambda asked: ["info", str(asked.scope)]), only=_here)]),
     "profile": Reads([Way(_ran(["profile", "tests.walls.facade:Household"]))]),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
+    "audit": Reads(
+        [
+            Way(_ran(["audit", "--limit", "9999"]), Shows.KEPT, whole=True),
+            Way(_ran(lambda asked: ["audit", "--scope", str(asked.scope), "--limit", "9999"]), Shows.KEPT, only=_here),
+            Way(_with_ids("audit"), Shows.KEPT),
+        ]
+    ),
     "dead-letters list": Reads([Way(_ran(["dead-letters", "list"]), Shows.LETTERS, whole=True)]),
     "quarantine list": Reads([Way(_ran(["quarantine", "list"]), Shows.APART, whole=True)]),
     "expire": Writes([Way(_ran(["expire", "--dry-run"]), Shows.NOTHING)]),

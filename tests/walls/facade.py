@@ -173,7 +173,30 @@ async def _exported(asked: Asked) -> object:
     return await asked.memory.export(file), file.getvalue()
 
 
+async def _audited(asked: Asked) -> object:
+    found, page = [], None
+    while True:
+        trail = await asked.memory.audit(page=page, size=20)
+        found.append(trail)
+        page = trail.next_page
+        if page is None:
+            return found
+
+
+async def _audited_one_by_one(asked: Asked) -> object:
+    return await each(asked.ids, asked.memory.audit)
+
+
 WAITING: Final[Mapping[str, Door]] = {
+    "audit": Reads(
+        [
+            Way(_audited, Shows.KEPT, whole=True),
+            Way(_audited_one_by_one, Shows.KEPT, only=_among_some),
+            Way(lambda asked: asked.memory.audit(scope=asked.scope, size=999), Shows.KEPT, only=_here),
+            Way(lambda asked: asked.memory.audit(subject=asked.subject, flagged=False), Shows.KEPT, only=_about),
+        ]
+    ),
+    "acting_as": Neither("gives the same memory, for somebody who goes by another name"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
     "would_forget": Reads(
         [
