@@ -51,10 +51,13 @@ class SealedForm:
                 f"{path.name} is a plain database, and an encrypted one was asked for: open it with sqlite-vec:, "
                 "or export it and import it into a new store"
             )
-        there = path.exists() and path.stat().st_size > 0
-        if there or self._keys.exists():
+        size = path.stat().st_size if path.exists() else 0
+        if size or self._keys.exists():
             self._keys.roots()
-        return there
+        if 0 < size < _PAGE_BYTES and not path.with_name(f"{path.name}-journal").exists():
+            # SQLite would take it for an empty one.
+            raise _cut_short(path)
+        return size > 0
 
     def is_only_begun(self, path: Path) -> bool:
         """See `factmem_sqlite_vec.forms.Form.is_only_begun`."""
@@ -70,7 +73,7 @@ class SealedForm:
         if type(error) is not CorruptStoreError:
             return error
         if path.exists() and path.stat().st_size % _PAGE_BYTES:
-            return RolledBackStoreError(f"{path.name} was cut short; nothing was written to it: restore a backup")
+            return _cut_short(path)
         return TamperedStoreError(
             f"{path.name} was changed by someone who has not its key, or cut short, or its disk fails; "
             "nothing was written to it: restore it from a backup"
@@ -119,6 +122,10 @@ def _opened(path: Path, flags: int, busy_timeout: float, root: Root) -> apsw.Con
         connection.close()
         raise
     return connection
+
+
+def _cut_short(path: Path) -> RolledBackStoreError:
+    return RolledBackStoreError(f"{path.name} was cut short, and nothing was written to it: restore it from a backup")
 
 
 def _literal(root: Root) -> str:

@@ -58,7 +58,7 @@ class Store:
         self._pool = threading.Condition()
         self._idle: list[apsw.Connection] = []
         self._lent = 0
-        self._damaged = False
+        self._damage: type[CorruptStoreError] | None = None
         self._distrusted = False
         self._closed = False
 
@@ -77,8 +77,8 @@ class Store:
         if self._read_only:
             raise ReadOnlyError(f"{self.name} was opened for reading only: open it without read_only to write")
         with self._writing, own_errors(self.name):
-            if self._damaged:
-                raise CorruptStoreError(f"{self.name} was found damaged and is not written to: restore it")
+            if self._damage is not None:
+                raise self._damage(f"{self.name} was found damaged and is not written to: restore it")
             if self._distrusted:
                 raise distrusted(self.name)
             guarded = partial(self._noticing_failed_flushes, work)
@@ -107,7 +107,7 @@ class Store:
                     connection.close()
                 self._idle.clear()
             if self._writer is not None:
-                if not (self._damaged or self._distrusted):
+                if not (self._damage or self._distrusted):
                     with contextlib.suppress(apsw.Error):
                         tidy(self._writer)
                 self._close(self._writer)
@@ -118,8 +118,9 @@ class Store:
             with own_errors(self.name):
                 return action()
         except CorruptStoreError as error:
-            self._damaged = True
-            raise self._form.blamed(error, self._path) from error.__cause__
+            blamed = self._form.blamed(error, self._path)
+            self._damage = type(blamed)
+            raise blamed from error.__cause__
 
     def _with_its_key(self, action: Callable[[], T], drop: Callable[[], None]) -> T:
         """Open the file again if its first page does not open any more: another process changed its key.

@@ -1,0 +1,140 @@
+"""Whoever changes the files without the key is found out: flipped bits, swapped and replayed pages, cut files."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import anyio
+import pytest
+
+from factmem.errors import (
+    CorruptStoreError,
+    DowngradedStoreError,
+    NewerVersionError,
+    RolledBackStoreError,
+    WrongKeyError,
+)
+from tests.conftest import Promise
+from tests.providers.encrypted_sqlite.worlds import Told, append, files_of, fill, opened, told_by
+
+PAGE = 4096
+
+pytestmark = pytest.mark.timeout(3_600)
+
+
+def refused(path: Path, error: type[Exception] | tuple[type[Exception], ...] = CorruptStoreError) -> None:
+    """What was changed is refused when read, nothing is changed by that, and neither by a save."""
+    before = files_of(path)
+    anyio.run(_refused, path, error)
+    assert files_of(path) == before
+
+
+async def _refused(path: Path, error: type[Exception] | tuple[type[Exception], ...]) -> None:
+    with pytest.raises(error):
+        await told_by(path)
+    async with opened(path, busy_timeout=0.2) as provider:
+        with pytest.raises(error):
+            await provider.verify()
+        with pytest.raises(error):
+            await append(provider, [999])
+
+
+def test_every_flipped_bit_is_refused(path: Path, big: bool, promise: Promise) -> None:
+    """In every page, its beginning, its content, its vector and its HMAC, and all over the first hundred bytes."""
+    chance = random.Random(3)
+    whole = path.read_bytes()
+    offsets = list(range(0, 100, 1 if big else 7))
+    for start in range(0, len(whole), PAGE):
+        offsets += [start + at for at in (0, PAGE - 80, PAGE - 64, PAGE - 1)] if big else [start + PAGE - 70]
+        offsets += [start + chance.randrange(PAGE) for _ in range(40 if big else 1)]
+    for offset in offsets:
+        changed = bytearray(whole)
+        changed[offset] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+        refused(path)
+    promise(
+        "bit flips, encrypted-sqlite", f"{len(offsets)} flips in {len(whole) // PAGE} pages: every one a typed error"
+    )
+
+
+def test_a_flip_in_the_key_file_is_refused(path: Path, big: bool) -> None:
+    keys = path.with_name("facts.db.keys")
+    whole = keys.read_bytes()
+    for offset in range(0, len(whole), 1 if big else 11):
+        changed = bytearray(whole)
+        changed[offset] ^= 1
+        keys.write_bytes(changed)
+        refused(path, (CorruptStoreError, WrongKeyError, NewerVersionError))
+
+
+def test_every_truncation_is_refused(path: Path, big: bool, promise: Promise) -> None:
+    whole = path.read_bytes()
+    pages = range(PAGE, len(whole), PAGE)
+    lengths = [1, 16, 100, PAGE - 1, PAGE + 1, len(whole) - 1, *(pages if big else pages[::5])]
+    for length in lengths:
+        path.write_bytes(whole[:length])
+        refused(path)
+        if length % PAGE:
+            with pytest.raises(RolledBackStoreError):
+                anyio.run(told_by, path)
+    promise("truncations, encrypted-sqlite", f"{len(lengths)}: every one a typed error")
+
+
+def test_swapped_pages_are_refused(path: Path, tmp_path: Path, big: bool, promise: Promise) -> None:
+    """Two of one store, and one of a store that another key sealed."""
+    chance = random.Random(4)
+    anyio.run(fill, tmp_path / "other.db")
+    whole, other = path.read_bytes(), (tmp_path / "other.db").read_bytes()
+    count = min(len(whole), len(other)) // PAGE
+    pairs = [chance.sample(range(count), 2) for _ in range(300 if big else 15)]
+    for one, two in pairs:
+        changed = bytearray(whole)
+        a, b = slice(one * PAGE, one * PAGE + PAGE), slice(two * PAGE, two * PAGE + PAGE)
+        changed[a], changed[b] = whole[b], whole[a]
+        path.write_bytes(changed)
+        refused(path)
+        changed = bytearray(whole)
+        changed[a] = other[a]
+        path.write_bytes(changed)
+        refused(path)
+    promise("page swaps, encrypted-sqlite", f"{2 * len(pairs)}: 0 accepted")
+
+
+def test_a_page_of_zeros_is_refused(path: Path) -> None:
+    """Nobody needs a key to write these."""
+    whole = path.read_bytes()
+    for start in range(0, len(whole), PAGE):
+        path.write_bytes(whole[:start] + bytes(PAGE) + whole[start + PAGE :])
+        refused(path)
+
+
+@pytest.mark.parametrize("rubbish", [b"x", b"\0" * 4096, b"no database\n" * 1024, b"SQLite format 3\0" * 256])
+def test_rubbish_in_its_place_is_refused(path: Path, rubbish: bytes) -> None:
+    path.write_bytes(rubbish)
+    refused(path, DowngradedStoreError if rubbish.startswith(b"SQLite") else CorruptStoreError)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_damaged_log_takes_back_commits_and_never_shows_others(tmp_path: Path, big: bool) -> None:
+    """SQLite takes the first frame that is not whole for the end: what is left is an earlier state, or refused."""
+    path = tmp_path / "facts.db"
+    states: list[Told] = []
+    async with opened(path) as provider:
+        for number in range(6):
+            await append(provider, [number])
+            states.append([entry for tenant in (None, "acmetenant") for entry in await provider.changes(tenant)])
+        files = files_of(path)
+    log, chance = files["facts.db-wal"], random.Random(5)
+    for _ in range(300 if big else 25):
+        changed = bytearray(log)
+        changed[chance.randrange(len(log))] ^= 1 << chance.randrange(8)
+        path.with_name("facts.db-shm").unlink(missing_ok=True)
+        path.write_bytes(files["facts.db"])
+        path.with_name("facts.db-wal").write_bytes(changed)
+        async with opened(path, busy_timeout=0.2) as provider:
+            try:
+                found = [entry for tenant in (None, "acmetenant") for entry in await provider.changes(tenant)]
+            except CorruptStoreError:
+                continue
+        assert found in ([], *states)

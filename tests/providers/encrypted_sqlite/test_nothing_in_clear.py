@@ -1,0 +1,78 @@
+"""No word and no vector of a store can be found on the disk: while it is open, closed, killed, rotated or erased in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem.crypto import SecretKey
+from factmem.records import Recorded
+from tests.conftest import Promise
+from tests.providers.encrypted_sqlite.processes import Child, rotate, save
+from tests.providers.encrypted_sqlite.worlds import KEY, append, files_of, fill, numbers_in, opened, secrets
+
+COUNT = 40
+
+
+def hits(path: Path) -> list[tuple[str, bytes]]:
+    """Where something that must not be there is found: in which file, what."""
+    files = files_of(path)
+    assert len(b"".join(files.values())) > 50_000
+    return [(name, secret) for name, content in files.items() for secret in secrets(COUNT) if secret in content]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_nothing_is_in_clear_while_open_nor_after(tmp_path: Path, promise: Promise) -> None:
+    path = tmp_path / "facts.db"
+    async with opened(path) as provider:
+        await append(provider, range(COUNT))
+        assert {"facts.db-wal", "facts.db-shm"} <= files_of(path).keys()
+        assert hits(path) == []
+        await provider.matching("absinthium", 10, tenant=None)
+        first = next(entry for entry in await provider.changes(None) if isinstance(entry, Recorded))
+        await provider.erase([first.record_id], tenant=None)
+        assert hits(path) == []
+    assert hits(path) == []
+    async with opened(path) as provider:
+        await provider.rotate(SecretKey.generate())
+        assert hits(path) == []
+    promise("plaintext search, encrypted-sqlite", f"{len(secrets(COUNT))} texts and vectors: 0 hits in all files")
+
+
+@pytest.mark.parametrize("work", ["saving", "rotating"])
+def test_nothing_is_in_clear_after_a_kill(tmp_path: Path, work: str) -> None:
+    path = tmp_path / "facts.db"
+    anyio.run(fill, path, COUNT // 2)
+    if work == "saving":
+        child = Child(save, path, {"default": KEY.secret}, "default", COUNT // 2, 1000)
+    else:
+        child = Child(rotate, path, KEY.secret, os.urandom(32), "the pages are sealed anew")
+    with child:
+        for _ in range(10 if work == "saving" else 1):
+            child.told()
+        if work == "rotating":
+            assert child.all_told() == []
+    assert (path.parent / "facts.db-wal").stat().st_size
+    assert hits(path) == []
+
+
+def test_the_search_finds_what_a_plain_store_holds(tmp_path: Path) -> None:
+    """Each kind of secret is found there, so that finding none says something."""
+
+    async def main() -> None:
+        async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
+            await append(provider, range(COUNT))
+
+    anyio.run(main)
+    found = {secret for _, secret in hits(tmp_path / "facts.db")}
+    assert {b"absinthium", b"acmetenant", b"SQLite format"} <= found
+    assert set(secrets(COUNT)[-4:]) <= found
+
+
+def test_all_of_it_can_be_read_with_the_key(tmp_path: Path) -> None:
+    anyio.run(fill, tmp_path / "facts.db", COUNT)
+    assert anyio.run(numbers_in, tmp_path / "facts.db") == set(range(COUNT))

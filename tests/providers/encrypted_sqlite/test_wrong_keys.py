@@ -1,0 +1,161 @@
+"""A wrong key, a missing one, or a database of another form: told apart, and nothing is changed by it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem.crypto import Argon2id, EnvironmentKey, Keyring, KeySource, Passphrase, SecretKey
+from factmem.errors import (
+    DowngradedStoreError,
+    FactMemError,
+    InvalidDataError,
+    KeyUnavailableError,
+    MissingPackageError,
+    NewerVersionError,
+    RolledBackStoreError,
+    StoreUnavailableError,
+    TamperedStoreError,
+    WrongKeyError,
+)
+from factmem.providers import open_provider
+from tests.conftest import Promise
+from tests.providers.encrypted_sqlite.worlds import KEY, PLACES, append, files_of, fill, numbers_in, opened, told_by
+
+CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
+
+
+async def refused(path: Path, key: Keyring | KeySource, error: type[FactMemError]) -> None:
+    """Neither read, nor written, nor rotated; the files stay as they are, also when it is tried again."""
+    before = files_of(path)
+    async with opened(path, key, busy_timeout=0.2) as provider:
+        for call in (
+            lambda: provider.changes(None),
+            lambda: append(provider, [999]),
+            lambda: provider.erase([], tenant=None),
+            lambda: provider.rotate(SecretKey.generate()),
+            lambda: append(provider, [998]),
+        ):
+            with pytest.raises(error) as caught:
+                await call()
+            assert KEY.secret.hex() not in str(caught.value)
+    assert files_of(path) == before
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_wrong_key_is_told_and_changes_nothing(path: Path, big: bool, promise: Promise) -> None:
+    """Random keys, and those that differ in one bit."""
+    keys = [SecretKey.generate() for _ in range(984 if big else 24)]
+    keys += [SecretKey(bytes([KEY.secret[0] ^ 1 << bit]) + KEY.secret[1:]) for bit in range(8)]
+    keys += [SecretKey(KEY.secret[:31] + bytes([KEY.secret[31] ^ 1 << bit])) for bit in range(8)]
+    for key in keys:
+        await refused(path, key, WrongKeyError)
+    assert await numbers_in(path) == set(range(60))
+    promise("wrong keys, encrypted-sqlite", f"{len(keys)} of {len(keys)} told as wrong keys, files unchanged")
+
+
+async def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "facts.db"
+    right = Passphrase("correct horse", cost=CHEAP)
+    async with opened(path, right) as provider:
+        await append(provider, range(3))
+    await refused(path, Passphrase("correct horse!", cost=CHEAP), WrongKeyError)
+    await refused(path, KEY, WrongKeyError)
+    assert await numbers_in(path, right) == {0, 1, 2}
+
+
+async def test_a_missing_key_is_told_before_anything_is_made(path: Path, tmp_path: Path) -> None:
+    missing = EnvironmentKey("FACTMEM_NO_SUCH_KEY")
+    await refused(path, missing, KeyUnavailableError)
+    async with opened(tmp_path / "new" / "facts.db", missing) as provider:
+        with pytest.raises(KeyUnavailableError):
+            await append(provider, [1])
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_rotation_to_a_key_that_cannot_be_had_changes_nothing(path: Path) -> None:
+    async with opened(path) as provider:
+        with pytest.raises(KeyUnavailableError):
+            await provider.rotate(EnvironmentKey("FACTMEM_NO_SUCH_KEY"))
+        await append(provider, [60])
+    assert await numbers_in(path) == set(range(61))
+
+
+async def test_a_plain_database_is_no_encrypted_one(tmp_path: Path) -> None:
+    """Whoever puts a plain one in its place does not get its words believed, nor written to in clear."""
+    path = tmp_path / "facts.db"
+    async with SqliteVecMemoryProvider(path) as plain:
+        await append(plain, range(3))
+    await refused(path, KEY, DowngradedStoreError)
+
+
+async def test_a_plain_database_in_place_of_an_encrypted_one_is_told(path: Path, tmp_path: Path) -> None:
+    async with SqliteVecMemoryProvider(tmp_path / "plain.db") as plain:
+        await append(plain, range(3))
+    shutil.copy(tmp_path / "plain.db", path)
+    await refused(path, KEY, DowngradedStoreError)
+
+
+def spoil(path: Path, database: str) -> None:
+    if database == "missing":
+        path.unlink()
+    elif database == "empty":
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("database", ["whole", "missing", "empty"])
+async def test_an_encrypted_database_is_not_opened_as_a_plain_one(path: Path, database: str) -> None:
+    """The error names the address to use; not even where only its keys are left is a plain one begun."""
+    spoil(path, database)
+    before = files_of(path)
+    async with SqliteVecMemoryProvider(path) as plain:
+        with pytest.raises(StoreUnavailableError, match=r"encrypted-sqlite:facts\.db"):
+            await plain.version()
+        with pytest.raises(StoreUnavailableError, match="encrypted-sqlite"):
+            await append(plain, [1])
+    assert files_of(path) == before
+
+
+async def test_lost_keys_are_told_and_never_made_anew(path: Path) -> None:
+    path.with_name("facts.db.keys").unlink()
+    await refused(path, KEY, RolledBackStoreError)
+
+
+async def test_the_keys_of_another_store_are_told(path: Path, tmp_path: Path) -> None:
+    await fill(tmp_path / "other.db", 3)
+    shutil.copy(tmp_path / "other.db.keys", path.with_name("facts.db.keys"))
+    await refused(path, KEY, TamperedStoreError)
+
+
+async def test_newer_keys_are_told(path: Path) -> None:
+    keys = path.with_name("facts.db.keys")
+    keys.write_bytes(keys.read_bytes().replace(b'"version":1', b'"version":2'))
+    await refused(path, KEY, NewerVersionError)
+
+
+async def test_an_apsw_without_ciphers_is_told_with_the_command_that_repairs_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip lets apsw and apsw-sqlite3mc overwrite each other; nothing may be written in clear then."""
+    monkeypatch.setattr(apsw, "vfs_names", lambda: ["unix", "memdb"])
+    await refused(path, KEY, MissingPackageError)
+    async with opened(tmp_path / "facts.db") as provider:
+        with pytest.raises(MissingPackageError, match="--force-reinstall --no-deps apsw-sqlite3mc"):
+            await append(provider, [1])
+    assert not (tmp_path / "facts.db").exists()
+
+
+async def test_the_address_takes_the_key(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FACTMEM_TEST_KEY", KEY.to_text())
+    async with open_provider(f"encrypted-sqlite:{path}?key_env=FACTMEM_TEST_KEY&read_only=yes") as provider:
+        assert await provider.load_all(PLACES[0].subject, PLACES[0].scope)
+    with pytest.raises(InvalidDataError, match="encrypted-sqlite:facts"):
+        open_provider(f"encrypted-sqlite:{path}")
+
+
+async def test_everything_is_told_again_as_it_was(path: Path, sound: list[object]) -> None:
+    assert await told_by(path) == sound

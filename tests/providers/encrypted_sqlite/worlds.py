@@ -1,0 +1,115 @@
+"""A small store whose every word is unmistakable, what is read from it, and its files."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem.abc import Append, EmbedderIdentity
+from factmem.crypto import Keyring, KeySource, SecretKey
+from factmem.details import FactDetails
+from factmem.facts import Concept
+from factmem.records import Evidence, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.vectors import unit_vector
+
+__all__ = ["KEY", "PLACES", "Told", "append", "files_of", "fill", "numbers_in", "opened", "secrets", "told_by"]
+
+KEY: Final = SecretKey(bytes(range(32)))
+LIKES: Final = Concept.multiple("xylobeverages", "What somebody quaffsalot")
+NOON: Final = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+EMBEDDER: Final = EmbedderIdentity(name="zanzibedder", dimension=8)
+USER: Final = MemorySubject("quokkauser")
+PLACES: Final = (
+    Place(USER, MemoryScope.agent("marmaladeplanner")),
+    Place(USER.individual("margueritix"), MemoryScope.agent("marmaladeplanner")),
+    Place(USER, MemoryScope.product("zeppelinware").within("acmetenant")),
+)
+WORDS: Final = ("absinthium", "Flüssigkeitszufuhr", "日本語の飲み物")
+Told: TypeAlias = Sequence[Any]
+
+
+def opened(path: Path, key: Keyring | KeySource = KEY, **options: Any) -> EncryptedSqliteMemoryProvider:
+    """A provider of a store."""
+    return EncryptedSqliteMemoryProvider(path, key, **options)
+
+
+def _vector(number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Of length 1 already, so that it is stored bit for bit."""
+    vector = np.random.default_rng(number).standard_normal(EMBEDDER.dimension).astype(np.float32)
+    return unit_vector(unit_vector(vector))
+
+
+def statement(number: int) -> Append:
+    """A numbered fact in one of the places, with evidence, a category, maybe an owner, and a vector."""
+    value = f"{WORDS[number % len(WORDS)]} {number}"
+    details = FactDetails(
+        owner="aliceowner" if number % 5 == 4 else None,
+        categories=("thirstcategory",),
+        evidence=(Evidence(quote=f"I said {value}", role="user", conversation_id="sesameconversation", position=0),),
+    )
+    fact = LIKES.fact([value], timestamp=NOON + dt.timedelta(seconds=number))
+    (assertion,) = assertions_of(fact, PLACES[number % len(PLACES)], details)
+    return Append(assertion=assertion, vector=_vector(number))
+
+
+async def append(provider: SqliteVecMemoryProvider, numbers: Iterable[int]) -> None:
+    """Append numbered facts, in one transaction."""
+    await provider.use_embedder(EMBEDDER)
+    await provider.append([statement(number) for number in numbers])
+
+
+async def fill(path: Path, count: int = 60) -> None:
+    """Make a store of numbered facts, and close it."""
+    async with opened(path) as provider:
+        await append(provider, range(count))
+
+
+async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
+    """The numbers of the facts in a store; each must be there once, with its vector."""
+    async with opened(path, key) as provider:
+        entries = [entry for tenant in (None, "acmetenant") for entry in await provider.changes(tenant)]
+        seqs = {seq for tenant in (None, "acmetenant") for seq in (await provider.vectors(tenant))[0]}
+        await provider.verify()
+    numbers = [int(entry.assertion.data.split()[-1]) for entry in entries if isinstance(entry, Recorded)]
+    assert len(numbers) == len(set(numbers)) == len(seqs)
+    return set(numbers)
+
+
+async def told_by(path: Path, key: Keyring | KeySource = KEY) -> Told:
+    """What every read path of the provider says."""
+    async with opened(path, key, busy_timeout=0.2) as provider:
+        told: list[Any] = [await provider.verify(), await provider.version(), await provider.embedder()]
+        for place in PLACES:
+            told.append(await provider.entries(place))
+            told.append(await provider.load_all(place.subject, place.scope))
+        for tenant in (None, "acmetenant"):
+            seqs, vectors = await provider.vectors(tenant)
+            told.append((list(seqs), vectors.tobytes()))
+            told.append(await provider.changes(tenant))
+            told.append(await provider.matching("absinthium", 10, tenant=tenant))
+            told.append([seq for seq, _ in await provider.nearest(_vector(3), 5, tenant=tenant)])
+        return told
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    """The files of a store, to compare."""
+    return {file.name: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".lock"}
+
+
+def secrets(count: int) -> list[bytes]:
+    """What must not be found on the disk: every word as UTF-8 and UTF-16, and vectors, whole and in part."""
+    words = [*WORDS, *(word.lower() for word in WORDS), "zanzibedder", "quokkauser", "marmaladeplanner", "margueritix"]
+    words += ["zeppelinware", "acmetenant", "xylobeverages", "quaffsalot", "aliceowner", "thirstcategory", "sesameconv"]
+    words += ["SQLite format", "CREATE TABLE", "assertions"]
+    found = [word.encode(code) for word in words for code in ("utf-8", "utf-16-le")]
+    for number in range(count):
+        found += [_vector(number).tobytes()[start : start + 8] for start in range(0, 32, 8)]
+    return found
