@@ -42,10 +42,13 @@ from factmem.values import (
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["FORMAT_VERSION", "decode_entry", "dump_entry", "encode_entry", "load_entry"]
+__all__ = ["FORMAT_VERSION", "MAX_SEQ", "decode_entry", "dump_entry", "encode_entry", "load_entry"]
 
 FORMAT_VERSION: Final = 1
 """The version of the documents that this factmem writes, and the newest it reads."""
+
+MAX_SEQ: Final = 2**63 - 1
+"""The largest sequence number that a store gives."""
 
 _KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChange, "tombstone": Tombstone}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
@@ -80,6 +83,8 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
         detailed = in_detail(error, fields, lambda: _converter(detailed=True).structure(fields, _KINDS[kind]))
         path, reason = explain_structure_error(detailed)
         raise CodecError(f"the document is malformed: {reason}", path=path) from None
+    if not 1 <= entry.seq <= MAX_SEQ:
+        raise CodecError("the document has a number that no store gives", path="$.seq")
     if isinstance(entry, Recorded):
         _check_assertion(entry.assertion)
     return entry

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 
 from factmem.abc import Storage
+from factmem.codec import MAX_SEQ
 from factmem.errors import CorruptStoreError, StoreUnavailableError
 from factmem.records import LogEntry
 from factmem_file.logs import HISTORY_KINDS, entries_of
@@ -68,9 +69,9 @@ class Counter:
             return None
         try:
             match json.loads(payload):
-                case {"committed": int() as committed, "reserved": int() as reserved} if 0 <= committed <= reserved:
-                    return committed, reserved
-        except ValueError:
+                case {"committed": int() as committed, "reserved": int() as reserved}:
+                    return (committed, reserved) if 0 <= committed <= reserved < MAX_SEQ else None
+        except (ValueError, RecursionError):
             pass
         return None
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -118,8 +119,13 @@ class LogFile:
         match header:
             case {"factmem": int() as version} if version > _HEADER_VERSION:
                 raise NewerVersionError(f"{self.shown} was written by a newer factmem: upgrade factmem to read it")
-            case {"folder": [*folder], "name": [*name], "kind": str() as kind, "generation": str() as generation}:
-                return LogName(folder=tuple(map(str, folder)), name=tuple(map(str, name)), kind=kind), generation
+            case {
+                "folder": [_, *_] as folder,
+                "name": [_, *_] as name,
+                "kind": str() as kind,
+                "generation": str() as life,
+            } if _are_names([*folder, *name, kind]):
+                return LogName(folder=tuple(folder), name=tuple(name), kind=kind), life
             case _:
                 raise CorruptStoreError(f"{self.shown} does not begin with a header: restore it from a backup")
 
@@ -135,6 +141,14 @@ class LogFile:
                 f"{self.shown} is damaged at byte {offset + error.start}, and is not written to in this state: "
                 "restore it from a backup, or remove the damaged line to give up what it held"
             ) from None
+
+
+def _are_names(parts: Sequence[Any]) -> bool:
+    try:
+        "".join(parts).encode()
+    except (TypeError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

@@ -7,15 +7,15 @@ counts as empty: whoever asks finds vectors missing, and embeds again.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
+import operator
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from factmem.abc import EmbedderIdentity, LogName, Position, Storage
-from factmem.errors import CodecError, CorruptStoreError, EmbedderMismatchError
+from factmem.errors import CorruptStoreError, EmbedderMismatchError
 from factmem_file.logs import vector_log
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Sidecars"]
 
 _NOTE = "embedder"
+_MOST_DIMENSIONS: Final = 1 << 20
+"""A note that tells of more is not to be believed."""
 
 
 @attrs.define(eq=False)
@@ -46,9 +48,9 @@ class Sidecars:
         payload = self._storage.read_note(_NOTE)
         try:
             match json.loads(payload or b"null"):
-                case {"name": str() as name, "dimension": int() as dimension}:
+                case {"name": str() as name, "dimension": int() as dimension} if 1 <= dimension <= _MOST_DIMENSIONS:
                     return EmbedderIdentity(name=name, dimension=dimension)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         return None
 
@@ -130,6 +132,8 @@ def _read(payload: bytes, identity: EmbedderIdentity) -> dict[int, NDArray[np.fl
             return {}
         data = np.frombuffer(base64.b64decode(document["rows"], validate=True), dtype="<f4")
         rows = data.reshape(len(document["seqs"]), identity.dimension).astype(np.float32)
-        return dict(zip(map(int, document["seqs"]), rows, strict=True))
-    except (ValueError, TypeError, KeyError, binascii.Error, CodecError):
+        if not np.isfinite(rows).all():
+            raise ValueError
+        return dict(zip(map(operator.index, document["seqs"]), rows, strict=True))
+    except (ValueError, TypeError, LookupError, RecursionError):
         raise CorruptStoreError("a frame of vectors cannot be read") from None
