@@ -13,6 +13,8 @@ import apsw
 import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
+from factmem_sqlite_vec.rows import read_state
+from factmem_sqlite_vec.schema import APPLICATION_ID, MIGRATIONS
 from typer.testing import CliRunner
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message, SingleFact
@@ -202,18 +204,19 @@ def test_documents_without_an_actor_and_flags_still_read() -> None:
     assert FactDetails().flags == ()
 
 
-async def test_an_sqlite_store_from_before_there_were_actors_is_brought_up_to_date(tmp_path: Path) -> None:
+async def test_an_sqlite_store_from_before_there_were_actors_is_read_and_brought_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
-    async with SqliteVecMemoryProvider(path) as provider, Memory(provider, embedder=HashEmbedder()) as memory:
-        (record,) = await memory.save(SingleFact(CITY, "Rome"))
-        await memory.retract(record.id, reason="moved")
     older = apsw.Connection(str(path))
-    older.execute("ALTER TABLE state_changes DROP COLUMN actor; PRAGMA user_version=1").fetchall()
+    older.execute(MIGRATIONS[0])
+    older.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=1")
     older.close()
+    change = read_state(("x", 7, 3, "", "retracted", "2026-05-01T12:00:00+00:00", "moved"))
+    assert (change.seq, change.reason, change.actor) == (7, "moved", None)
     async with SqliteVecMemoryProvider(path) as provider, Memory(provider, embedder=HashEmbedder()) as memory:
-        assert told(await happened(memory)) == [("recorded", None, None), ("retracted", None, "moved")]
-        await memory.acting_as("ada").restore(record.id)
-        assert told(await happened(memory))[-1] == ("restored", "ada", None)
+        assert await happened(memory) == []
+        (record,) = await memory.save(SingleFact(CITY, "Rome"))
+        await memory.acting_as("ada").retract(record.id, reason="moved")
+        assert told(await happened(memory)) == [("recorded", None, None), ("retracted", "ada", "moved")]
 
 
 def test_the_command_shows_the_trail_and_lets_no_text_act_on_the_terminal(tmp_path: Path) -> None:
