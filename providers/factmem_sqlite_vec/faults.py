@@ -48,7 +48,6 @@ _ADVICE: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
 )
 
 _FAILED_FLUSHES: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
-_DAMAGED_PAGES: Final = frozenset({apsw.SQLITE_IOERR_DATA})
 
 
 class FlushError(OSError):
@@ -57,13 +56,7 @@ class FlushError(OSError):
 
 def is_failed_flush(error: BaseException) -> bool:
     """Return whether an error means that a flush to the disk failed."""
-    return isinstance(error, FlushError) or _error_code(error) in _FAILED_FLUSHES
-
-
-def _error_code(error: BaseException) -> int:
-    """Return SQLite's extended code of an error; 0 of another's."""
-    code: int = getattr(error, "extendedresult", 0)
-    return code
+    return isinstance(error, FlushError) or getattr(error, "extendedresult", 0) in _FAILED_FLUSHES
 
 
 def damaged(name: str) -> CorruptStoreError:
@@ -87,7 +80,7 @@ def own_error(error: apsw.Error, name: str) -> ProviderError:
         error: what SQLite raised.
         name: the file name of the store.
     """
-    if isinstance(error, _DAMAGE) or _error_code(error) in _DAMAGED_PAGES:
+    if isinstance(error, _DAMAGE):
         return damaged(name)
     if is_failed_flush(error):
         return distrusted(name)

@@ -1,0 +1,288 @@
+"""What factmem promises of the data it is given, each promise with its goal and the figure by which it was kept.
+
+    python benchmarks/trust.py [--only kill --only walls] [--small] [--json]
+
+Each promise is kept by tests; they run here one promise after another, with their big numbers (hours on two
+cores: ``--small`` takes those of every day, minutes). A promise is kept if its tests pass and every figure that it
+asks for was told by one of them: a test that was skipped, because the machine cannot mount or trace, tells none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+DURABLE = ("sqlite-vec", "file", "encrypted")
+
+
+def any_figure(_: str) -> bool:
+    """Whether a figure is good enough, where the test itself asserts the goal."""
+    return True
+
+
+def stands_still_shortly(figure: str) -> bool:
+    """Whether the event loop stood still for 20 ms at the most; no test asserts a time."""
+    found = re.search(r"stood still for ([\d.]+) ms", figure)
+    return found is None or float(found[1]) <= 20
+
+
+@attrs.frozen
+class Promise:
+    """One line of the table.
+
+    Attributes:
+        name: what is promised.
+        goal: the figure that keeps it.
+        tests: what pytest is given.
+        figures: how the names of the figures begin that must be told; each at least once.
+        good: whether a figure is good enough.
+    """
+
+    name: str
+    goal: str
+    tests: Sequence[str]
+    figures: Sequence[str] = attrs.field(kw_only=True)
+    good: Callable[[str], bool] = attrs.field(default=any_figure, kw_only=True)
+
+
+def each(what: str, stores: Sequence[str] = DURABLE) -> list[str]:
+    """The figures of each store."""
+    return [f"{what}, {store}" for store in stores]
+
+
+RELIABILITY, ENCRYPTED = "tests/reliability", "tests/providers/encrypted"
+PROMISES = (
+    Promise(
+        "AES-GCM vectors",
+        "all 66 of Wycheproof, all 34 of chunked-encryption",
+        ["tests/crypto/test_vectors.py"],
+        figures=["AES-GCM vectors"],
+    ),
+    Promise(
+        "bit flips and truncations of an encrypted store",
+        "each a typed error, 0 accepted",
+        [f"{ENCRYPTED}/test_encrypted_damage.py"],
+        figures=["bit flips and truncations of a store"],
+    ),
+    Promise(
+        "bit flips and truncations of every store",
+        "a typed error or the same answers, never others",
+        [f"{RELIABILITY}/test_damaged_files.py"],
+        figures=[*each("flipped bits"), *each("cut files")],
+    ),
+    Promise(
+        "swaps of any two of 100 encrypted files",
+        "0 accepted",
+        [f"{ENCRYPTED}/test_encrypted_swaps.py", f"{ENCRYPTED}/test_encrypted_rollback.py"],
+        figures=["swaps of any two of 100 encrypted files", "rolled back files"],
+    ),
+    Promise(
+        "wrong keys",
+        "1,000 of 1,000 told apart from tampering, store unchanged",
+        [f"{ENCRYPTED}/test_encrypted_wrong_keys.py"],
+        figures=["wrong keys"],
+    ),
+    Promise(
+        "plaintext search over the files of encrypted stores",
+        "0 hits",
+        [ENCRYPTED],
+        figures=["plaintext search"],
+    ),
+    Promise(
+        "key rotation killed at 500 points over 10,000 facts",
+        "every fact readable, the old key alone opens 0",
+        [ENCRYPTED],
+        figures=["key rotation"],
+    ),
+    Promise(
+        "kill -9",
+        "10,000 a store: 0 acknowledged lost, 0 unreadable",
+        [f"{RELIABILITY}/test_kills.py"],
+        figures=[*each("kill -9"), *each("kill -9 while erasing"), *each("kill -9 while the embedder changes")],
+    ),
+    Promise(
+        "power cuts",
+        "500 a store: 0 lost, 0 corrupt",
+        [f"{RELIABILITY}/test_power_cuts.py"],
+        figures=[*each("power cuts"), *each("power cuts while erasing")],
+    ),
+    Promise(
+        "I/O faults at every call",
+        "typed error, old value intact, no flush retried",
+        [f"{RELIABILITY}/test_io_faults.py", f"{RELIABILITY}/test_full_disks.py"],
+        figures=[
+            *each("I/O faults while saving"),
+            *each("I/O faults while making the store"),
+            *each("kills at system calls while saving"),
+            *each("kills at system calls while making the store"),
+            *each("full disk"),
+            *each("short writes"),
+        ],
+    ),
+    Promise(
+        "8 processes × 1,000 saves; 1,000 tasks in one process",
+        "8,000 and 1,000 facts",
+        [f"{RELIABILITY}/test_neighbours.py"],
+        figures=[*each("8 processes"), *each("1,000 tasks"), *each("two processes make one store")],
+    ),
+    Promise(
+        "cancellations in the middle of a save",
+        "1,000: 0 torn; the loop stands still for 20 ms at most",
+        [f"{RELIABILITY}/test_cancellation.py"],
+        figures=[f"cancellations, {store}, {loop}" for store in DURABLE for loop in ("asyncio", "trio")],
+        good=stands_still_shortly,
+    ),
+    Promise(
+        "clocks that jump",
+        "0 lost, 0 answers changed",
+        [f"{RELIABILITY}/test_clocks.py"],
+        figures=each("clock jumps"),
+    ),
+    Promise(
+        "names",
+        "100,000 fuzzed: 0 escapes, 0 collisions",
+        ["tests/providers/file/test_file_names.py"],
+        figures=["names"],
+    ),
+    Promise(
+        "malformed stores, documents and imports",
+        "1,000,000 inputs: 0 untyped exceptions",
+        ["tests/malformed"],
+        figures=["malformed documents", "malformed values", "malformed shapes"],
+    ),
+    Promise(
+        "tenancy, private facts",
+        "10,000 random cases over every read path: 0 leaks",
+        ["tests/walls"],
+        figures=["tenancy, private facts"],
+    ),
+    Promise(
+        "erase",
+        "0 hits afterwards, every provider",
+        ["tests/forgetting"],
+        figures=[*each("erase"), *each("erase, killed")],
+    ),
+    Promise(
+        "stateful model checking against a plain dict",
+        "100,000 steps: 0 differences",
+        ["tests/models"],
+        figures=[*each("stateful model"), "stateful model of the memory"],
+    ),
+    Promise(
+        "poisoning",
+        "AMSB 15 of 15, 0 of 6 false; 0.1% on real dialogue at most",
+        ["tests/poison"],
+        figures=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
+    ),
+)
+
+
+@attrs.frozen
+class Outcome:
+    """What became of a promise.
+
+    Attributes:
+        promise: which.
+        figures: what its tests told, as name and figure.
+        missing: the figures that none of them told.
+        passed: whether they passed.
+        seconds: how long they took.
+        command: that ran them.
+    """
+
+    promise: Promise
+    figures: Sequence[tuple[str, str]]
+    missing: Sequence[str]
+    passed: bool
+    seconds: float
+    command: str
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise was kept."""
+        return self.passed and not self.missing and all(self.promise.good(figure) for _, figure in self.figures)
+
+
+def keep(promise: Promise, *, big: bool) -> Outcome:
+    """Run the tests of a promise."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "promises"
+        arguments = ["-m", "pytest", "-q", *promise.tests, *(["--big"] if big else [])]
+        started = time.perf_counter()
+        run = subprocess.run(
+            [sys.executable, *arguments, "--promises", str(told)],
+            cwd=ROOT,
+            check=False,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        seconds = time.perf_counter() - started
+        lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+    if run.returncode:
+        print(run.stdout, file=sys.stderr)
+    figures = list(dict.fromkeys((line["promise"], line["figure"]) for line in map(json.loads, lines)))
+    missing = [name for name in promise.figures if not any(told_of.startswith(name) for told_of, _ in figures)]
+    command = " ".join(["python", *arguments])
+    return Outcome(promise, figures, missing, run.returncode == 0, seconds, command)
+
+
+def table_of(outcomes: Sequence[Outcome]) -> Table:
+    """The table that people read."""
+    table = Table("promise", "goal", "figure", "kept", "command", show_lines=True)
+    for outcome in outcomes:
+        lines = [f"{name}: {figure}" for name, figure in outcome.figures]
+        lines += [f"{name}: not told" for name in outcome.missing]
+        kept = "yes" if outcome.kept else "NO"
+        table.add_row(outcome.promise.name, outcome.promise.goal, "\n".join(lines), kept, outcome.command)
+    return table
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """What a machine reads of it."""
+    return {
+        "promise": outcome.promise.name,
+        "goal": outcome.promise.goal,
+        "figures": [{"name": name, "figure": figure} for name, figure in outcome.figures],
+        "missing": list(outcome.missing),
+        "kept": outcome.kept,
+        "seconds": round(outcome.seconds),
+        "command": outcome.command,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Keep every promise, and show by which figure.")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a part of a promise's name")
+    parser.add_argument("--small", action="store_true", help="the small numbers that run every day")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a promise")
+    options = parser.parse_args()
+    wanted = [promise for promise in PROMISES if not options.only or any(part in promise.name for part in options.only)]
+    outcomes = []
+    for promise in wanted:
+        outcome = keep(promise, big=not options.small)
+        outcomes.append(outcome)
+        if options.json:
+            print(json.dumps(as_json(outcome), ensure_ascii=False), flush=True)
+        else:
+            kept = "kept" if outcome.kept else "NOT KEPT"
+            print(f"{promise.name}: {kept} after {outcome.seconds:.0f} s", file=sys.stderr, flush=True)
+    if not options.json:
+        Console(width=None if sys.stdout.isatty() else 200).print(table_of(outcomes))
+    sys.exit(not all(outcome.kept for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    main()
