@@ -37,6 +37,11 @@ class KeyFile:
         self._guard = threading.Lock()
         self._seen: tuple[bytes, Roots] | None = None
 
+    @property
+    def keyring(self) -> Keyring:
+        """What opens them now."""
+        return self._keyring
+
     def exists(self) -> bool:
         """Return whether there is one, whoever can open it."""
         return self._path.exists()
@@ -73,13 +78,15 @@ class KeyFile:
             KeyUnavailableError: the new key cannot be had; nothing was changed.
         """
         document = locked_roots(roots, keyring)
-        with self._guard:
-            self._keyring = keyring
-            self._seen = None
         try:
             replace_file(self._path, document)
         except FlushError as error:
             raise distrusted(self._path.name) from error
+        finally:
+            # A flush may fail before it is in its place, and after.
+            if self._read() == document:
+                with self._guard:
+                    self._keyring, self._seen = keyring, (document, roots)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -112,8 +112,10 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         store.write(lambda connection: None)
         with own_errors(store.name), self._keys.locked():
             roots = self._keys.roots()
-            self._keys.replace(roots if len(roots.of_epochs) > 1 else roots.begin_epoch(), keyring)
-            self._keyring = keyring
+            try:
+                self._keys.replace(roots if len(roots.of_epochs) > 1 else roots.begin_epoch(), keyring)
+            finally:
+                self._keyring = self._keys.keyring
 
     def _end_rotation(self, store: Store) -> None:
         if not self._keys.exists():
@@ -121,7 +123,11 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         with own_errors(store.name), self._keys.locked():
             roots = self._keys.roots()
             if len(roots.of_epochs) > 1:
-                store.write(partial(rekey, root=roots.current))
+                try:
+                    store.write(partial(rekey, root=roots.current))
+                finally:
+                    # Whichever key it is left with, that one is found out anew.
+                    store.reopen_to_write()
                 # Until it is empty, the file itself still has the pages of before.
                 store.write(_empty_log)
                 self._keys.replace(roots.end_epochs(), self._keyring)

@@ -93,6 +93,11 @@ class Store:
         with own_errors(self.name):
             return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(query), self._drop_idle))
 
+    def reopen_to_write(self) -> None:
+        """Close the connection that writes; the next write opens another one."""
+        with self._writing, own_errors(self.name):
+            self._drop_writer()
+
     def close(self, tidy: Callable[[apsw.Connection], None]) -> None:
         """Wait for what is under way and close every connection; the last one empties the WAL.
 
