@@ -97,7 +97,8 @@ class LogFile:
         if not payloads:
             return None
         log, _ = self._header(payloads[0])
-        if root.joinpath(*file_path(log)) != self.path:
+        # Those in no folder are the storage's own: nobody finds them by looking around.
+        if not log.folder or root.joinpath(*file_path(log)) != self.path:
             raise self._misplaced()
         return log
 
@@ -120,7 +121,7 @@ class LogFile:
             case {"factmem": int() as version} if version > _HEADER_VERSION:
                 raise NewerVersionError(f"{self.shown} was written by a newer factmem: upgrade factmem to read it")
             case {
-                "folder": [_, *_] as folder,
+                "folder": [*_] as folder,
                 "name": [_, *_] as name,
                 "kind": str() as kind,
                 "generation": str() as life,
