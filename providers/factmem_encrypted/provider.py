@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from factmem_file import LocalFileMemoryProvider, LocalStorage
 
@@ -17,6 +17,8 @@ from factmem_encrypted.storage import EncryptedStorage
 __all__ = ["EncryptedMemoryProvider"]
 
 _FORM: Final = "factmem-encrypted"
+
+T = TypeVar("T")
 
 
 class EncryptedMemoryProvider(LocalFileMemoryProvider):
@@ -31,13 +33,18 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
     they were, when, and which file grew with which; and the ids of the keys.
 
     *Who can change the files without a key* is found out: changed, swapped, cut and deleted files, files put back to
-    an earlier state, and an earlier manifest raise a `CorruptStoreError` of their kind. What cannot be found out
-    from the store alone is that *all* of it was put back to one earlier state, or that the last commit
-    alone was taken back, which looks like a crash. Vectors are made again where they were damaged.
+    an earlier state or taken from a copy of the store, and an earlier manifest raise a `CorruptStoreError` of their
+    kind. Vectors are made again where they were damaged. What cannot be found out from the store alone is
+
+    - that *all* of it, or all that a call reads, was put back to one earlier state: for a single `load` that is the
+      manifest, its head (``head.note``) and the file of the place;
+    - that the manifest and its head were put back together by the last commit: it looks as if its writer had died;
+    - that another store of the same key stands in its place, as a whole: give each store a key of its own.
 
     *Erasing.* Each subject has a key of its own (or each tenant). When the last fact about it is forgotten, its key
     is destroyed: copies of its files in backups cannot be read any more with the key file of today. So keep
-    fewer old copies of ``store.keys`` than of the files.
+    fewer old copies of ``store.keys`` than of the files. Old copies of the manifest, which hold names of subjects and
+    scopes and no values, can be read until `rotate`.
 
     A transaction is atomic over all its places.
 
@@ -84,7 +91,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             keyring = keyring_of(key)
             await self._write(lambda: self._locked(lambda: self._storage.begin_rotation(keyring)))
             self._keyring = keyring
-        waiting = await self._run(self._rotating)
+        waiting = await self._write(self._rotating)
         for done, log in enumerate(waiting):
             if progress is not None:
                 progress(done, len(waiting))
@@ -99,20 +106,24 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         Raises:
             CorruptStoreError: something is not as it should be; the kinds of it say what.
         """
-        return await self._run(self._verified)
+        return await self._write(self._verified)
 
     def _rotating(self) -> Sequence[LogName]:
-        return self._storage.rotating() if self._storage.exists() else ()
+        return self._locked(self._storage.rotating) if self._storage.exists() else ()
 
     def _verified(self) -> int:
+        # Without the lock, what others are just writing could be taken for damage.
+        return self._locked(self._opened) if self._storage.exists() else 0
+
+    def _opened(self) -> int:
         logs = self._storage.logs(kinds=("facts", "erased", "vectors"))
         for log in logs:
             self._storage.scan(log)
         return len(logs)
 
-    def _locked(self, work: Callable[[], None]) -> None:
+    def _locked(self, work: Callable[[], T]) -> T:
         with self._storage.lock(self._lock_timeout):
-            work()
+            return work()
 
 
 def _units(key_per: str) -> Callable[[LogName], Unit]:

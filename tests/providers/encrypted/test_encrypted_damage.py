@@ -88,7 +88,7 @@ def test_damage_is_refused(
     kind: functools.partial[Iterator[Change]],
 ) -> None:
     files = Files.of(root).content
-    changes = list(kind(files)) if big else some(kind(files), 50, random.Random(5))
+    changes = list(kind(files)) if big else some(kind(files), 32, random.Random(5))
     attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=True))
     promise("bit flips and truncations of a store", f"{len(changes)} {name} of {len(files)} files: {told(attacks)}")
 
@@ -98,7 +98,7 @@ def test_damage_with_its_checksum_set_right_is_refused(
 ) -> None:
     """What may pass is what nobody believes: a generation in the clear, the spare bits of base64."""
     files = Files.of(root).content
-    changes = list(sealed_flips(files)) if big else some(sealed_flips(files), 70, random.Random(6))
+    changes = list(sealed_flips(files)) if big else some(sealed_flips(files), 48, random.Random(6))
     attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=False))
     assert attacks.counts[Verdict.REFUSED] > attacks.counts[Verdict.HARMLESS] / 4
     promise(
@@ -111,7 +111,7 @@ def test_whatever_is_put_in_place_of_a_file_is_a_typed_error(root: Path, sound_a
     async def main() -> None:
         attacks, chance = Attacks(root, sound_answers), random.Random(8)
         for path in Files.of(root).content:
-            for content in (b"", b"\0" * 600, b"{}\xff\n", framed(b"[" * 50_000)):
+            for content in (b"\0" * 600, b"{}\xff\n", framed(b"[" * 50_000)):
                 verdict = await attacks.judge({path: content}, chance, paths=1)
                 assert verdict is Verdict.REFUSED or path.name in HARMLESS, (path.name, content[:20])
 

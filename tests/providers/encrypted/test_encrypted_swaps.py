@@ -68,7 +68,7 @@ def test_no_two_of_a_hundred_files_can_be_swapped(tmp_path: Path, big: bool, pro
     sound = {path: content for path, content in Files.of(root).content.items() if path.suffix == ".sealed"}
     assert len(sound) == 100
     pairs = list(itertools.combinations(sound, 2))
-    chosen = pairs if big else random.Random(2).sample(pairs, 60)
+    chosen = pairs if big else random.Random(2).sample(pairs, 25)
 
     async def main() -> int:
         listing, refused = await listing_of(root), 0
@@ -151,7 +151,7 @@ def test_frames_keep_their_places(
         if path.suffix in (".sealed", ".manifest", ".keys")
         for what, change in shuffles(content, random.Random(1))
     ]
-    chosen = changes if big else random.Random(set_right).sample(changes, 60)
+    chosen = changes if big else random.Random(set_right).sample(changes, 30)
 
     async def main() -> None:
         attacks, chance = Attacks(root, sound_answers), random.Random(2)
@@ -190,7 +190,7 @@ def test_nothing_of_another_store_is_believed(root: Path, sound_answers: Answers
     anyio.run(main)
 
 
-def test_nothing_of_a_copy_that_went_its_own_way_is_believed(tmp_path: Path) -> None:
+def test_nothing_of_a_copy_that_went_its_own_way_is_believed(tmp_path: Path, big: bool) -> None:
     """It has the same keys and the same names of files, and another genuine frame at the same place of each."""
     root, copy = tmp_path / "facts", tmp_path / "copy"
 
@@ -209,7 +209,8 @@ def test_nothing_of_a_copy_that_went_its_own_way_is_believed(tmp_path: Path) -> 
         for path in shared:
             verdict = await attacks.judge({root / path: theirs[path]}, chance)
             assert verdict is Verdict.REFUSED or path.name in ("head.note", "sequence.note")
-        for one, other in itertools.combinations(shared, 2):
+        pairs = list(itertools.combinations(shared, 2))
+        for one, other in pairs if big else chance.sample(pairs, 12):
             await attacks.judge({root / path: theirs[path] for path in (one, other)}, chance, paths=1)
         for mixed in _mixed(ours[Path("store.manifest")], theirs[Path("store.manifest")]):
             assert await attacks.judge({root / "store.manifest": mixed}, chance) is Verdict.REFUSED
