@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from factmem_file.durable import FlushError, make_folders, replace_file
-from factmem_sqlite_vec.faults import distrusted
+from factmem_file import durable
+from factmem_file.durable import make_folders, replace_file
+from factmem_sqlite_vec.faults import FlushError
 from factmem_sqlite_vec.forms import key_file_of
 from filelock import FileLock, Timeout
 
@@ -66,10 +67,11 @@ class KeyFile:
             KeyUnavailableError: the key that they are wrapped with cannot be had; nothing was made.
         """
         document = locked_roots(Roots.new(), self._keyring)
-        make_folders(self._path.parent)
-        with self.locked():
-            if not self.exists():
-                replace_file(self._path, document)
+        with _own_flushes():
+            make_folders(self._path.parent)
+            with self.locked():
+                if not self.exists():
+                    replace_file(self._path, document)
 
     def replace(self, roots: Roots, keyring: Keyring) -> None:
         """Put roots in place of those before, for another keyring alone; needs the lock.
@@ -79,9 +81,8 @@ class KeyFile:
         """
         document = locked_roots(roots, keyring)
         try:
-            replace_file(self._path, document)
-        except FlushError as error:
-            raise distrusted(self._path.name) from error
+            with _own_flushes():
+                replace_file(self._path, document)
         finally:
             # A flush may fail before it is in its place, and after.
             if self._read() == document:
@@ -119,3 +120,12 @@ class KeyFile:
         if len(document) > _MOST_BYTES:
             raise CorruptStoreError(f"{self._path.name} cannot be read: restore it from a backup")
         return document
+
+
+@contextmanager
+def _own_flushes() -> Iterator[None]:
+    """Let a failed flush count as one of the database's: nothing is built upon it."""
+    try:
+        yield
+    except durable.FlushError as error:
+        raise FlushError(error.errno, error.strerror) from error
