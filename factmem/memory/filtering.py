@@ -8,14 +8,13 @@ import enum
 import json
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.fold import Current
-from factmem.recall import MetadataCondition, RecallFilter
+from factmem.recall import Corpus, MetadataCondition, RecallFilter, Standing
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -114,37 +113,51 @@ class RecordPage:
     next_page: str | None
 
 
-def _key(row: Current, order_by: RecordOrder) -> tuple[float | str, int]:
-    recorded = row.recorded
-    match order_by:
-        case RecordOrder.SAID:
-            return (_fixed(recorded.assertion.timestamp), recorded.seq)
-        case RecordOrder.RECORDED:
-            return (_fixed(recorded.recorded_at), recorded.seq)
-        case RecordOrder.IMPORTANCE:
-            return (float(recorded.assertion.details.importance), recorded.seq)
+_COLUMNS: Final = {
+    RecordOrder.SAID: "said_at",
+    RecordOrder.RECORDED: "recorded_at",
+    RecordOrder.IMPORTANCE: "importance",
+}
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def _fixed(moment: dt.datetime) -> str:
-    """A time in UTC as a text that sorts as the time does, exact to the microsecond."""
-    return moment.astimezone(dt.UTC).isoformat(timespec="microseconds")
-
-
-def sorted_rows(rows: Sequence[Current], order_by: RecordOrder, *, descending: bool) -> list[Current]:
+def sorted_rows(corpus: Corpus, found: Standing, order_by: RecordOrder, *, descending: bool) -> Standing:
     """Return current records in an order."""
-    return sorted(rows, key=lambda row: _key(row, order_by), reverse=descending)
+    import numpy as np
+
+    columns = corpus.columns
+    order = np.lexsort((columns["seq"][found.rows], columns[_COLUMNS[order_by]][found.rows]))
+    return found.at(order[::-1] if descending else order)
+
+
+def _keys(corpus: Corpus, found: Standing, order_by: RecordOrder) -> tuple[Any, Any]:
+    return corpus.columns[_COLUMNS[order_by]][found.rows], corpus.columns["seq"][found.rows]
+
+
+def _shown(value: Any, order_by: RecordOrder) -> float | str:
+    """A time in UTC as a text that sorts as the time does, exact to the microsecond."""
+    if order_by is RecordOrder.IMPORTANCE:
+        return float(value)
+    return (_EPOCH + dt.timedelta(microseconds=int(value))).isoformat(timespec="microseconds")
+
+
+def _read_value(shown: float | str) -> float | int:
+    if not isinstance(shown, str):
+        return shown
+    return (dt.datetime.fromisoformat(shown) - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def page_of(
-    rows: Sequence[Current], order_by: RecordOrder, *, descending: bool, size: int, page: str | None
-) -> tuple[list[Current], str | None]:
+    corpus: Corpus, found: Standing, order_by: RecordOrder, *, descending: bool, size: int, page: str | None
+) -> tuple[Standing, str | None]:
     """Return the rows of one page, and the token of the next.
 
     A token says after which position to go on, not how many to pass over: what is added or goes
     away meanwhile neither repeats a record nor leaves one out.
 
     Args:
-        rows: everything that there is.
+        corpus: what the records are of.
+        found: everything that there is.
         order_by: what the listing goes by.
         descending: the greatest first.
         size: how many rows a page has.
@@ -156,14 +169,18 @@ def page_of(
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise InvalidDataError("the size of a page must be a whole number from 1 on")
     listing = [order_by.value, descending]
-    rest = sorted_rows(rows, order_by, descending=descending)
+    rest = sorted_rows(corpus, found, order_by, descending=descending)
     if page is not None:
-        last = _read_token(page, listing)
+        value, seq = _read_token(page, listing)
+        last = _read_value(value)
+        values, seqs = _keys(corpus, rest, order_by)
         passed = operator.lt if descending else operator.gt
-        rest = [row for row in rest if passed(_key(row, order_by), last)]
-    taken = rest[:size]
-    more = len(rest) > size
-    return taken, _token(listing, _key(taken[-1], order_by)) if more else None
+        rest = rest.at(passed(values, last) | ((values == last) & passed(seqs, seq)))
+    taken = rest.at(slice(size))
+    if len(rest) <= size:
+        return taken, None
+    values, seqs = _keys(corpus, taken, order_by)
+    return taken, _token(listing, (_shown(values[-1], order_by), int(seqs[-1])))
 
 
 def _token(listing: list[Any], key: tuple[float | str, int]) -> str:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import attrs
 
-from factmem.fold import Current
+from factmem.recall import Columns
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["ScopeInfo", "ScopeTree", "info_of", "tree_of"]
 
@@ -57,22 +63,38 @@ class ScopeTree:
     children: tuple[ScopeTree, ...]
 
 
-def info_of(rows: Sequence[Current], scope: MemoryScope | None) -> ScopeInfo:
-    """Sum up records that all lie in ``scope`` or below it."""
-    said = [row.recorded.assertion for row in rows]
-    times = [item.timestamp for item in said]
-    scopes = {item.place.scope.within(None) for item in said}
+def info_of(columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None) -> ScopeInfo:
+    """Sum up records that all lie in ``scope`` or below it.
+
+    Args:
+        columns: the log that they are of.
+        rows: the records, as rows of the columns.
+        scope: what holds them all.
+    """
+    times = columns["said_at"][rows]
+    scopes = set(_scopes(columns, rows))
+    subjects = (MemorySubject(name, individual_name=one) for name, one in columns.subjects_of(rows))
     return ScopeInfo(
         scope=scope,
         records=len(rows),
-        keywords=tuple(sorted({item.keyword for item in said})),
-        subjects=tuple(sorted({str(item.place.subject) for item in said})),
-        categories=tuple(sorted({category for item in said for category in item.details.categories})),
-        oldest=min(times, default=None),
-        newest=max(times, default=None),
+        keywords=tuple(sorted(columns.texts_of("keyword", rows))),
+        subjects=tuple(sorted(map(str, subjects))),
+        categories=tuple(columns.tags_of("categories", columns["labels"][rows])),
+        oldest=_moment(times.min()) if len(rows) else None,
+        newest=_moment(times.max()) if len(rows) else None,
         children=tuple(sorted(_children(scopes, scope), key=str)),
         scopes=tuple(sorted(scopes, key=str)),
     )
+
+
+def _scopes(columns: Columns, rows: NDArray[np.intp]) -> dict[MemoryScope, int]:
+    """Return the scopes of records, and how many each holds."""
+    numbers, counts = columns.counted("scope", rows)
+    return {columns.scope(number).within(None): count for number, count in zip(numbers, counts, strict=True)}
+
+
+def _moment(microseconds: int) -> dt.datetime:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=int(microseconds))
 
 
 def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[MemoryScope]:
@@ -80,13 +102,9 @@ def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[
     return {attrs.evolve(scope, path=scope.path[:depth]) for scope in scopes if parent is None or scope != parent}
 
 
-def tree_of(rows: Iterable[Current]) -> ScopeTree:
-    """Return the tree of all scopes that hold records."""
-    counts: dict[MemoryScope, int] = {}
-    for row in rows:
-        scope = row.recorded.assertion.place.scope.within(None)
-        counts[scope] = counts.get(scope, 0) + 1
-    return _node((), counts)
+def tree_of(columns: Columns, rows: NDArray[np.intp]) -> ScopeTree:
+    """Return the tree of all scopes that hold records, given as rows of the columns."""
+    return _node((), _scopes(columns, rows))
 
 
 def _node(path: tuple[str, ...], counts: dict[MemoryScope, int]) -> ScopeTree:

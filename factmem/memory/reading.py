@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 import attrs
@@ -22,9 +22,11 @@ from factmem.providers import fact_of
 from factmem.recall import (
     Corpus,
     Mirror,
+    Query,
     RecallFilter,
     RecallMatch,
     RecallSettings,
+    Standing,
     chosen,
     embed_query,
     hydrate,
@@ -39,6 +41,7 @@ from factmem.values import check_text
 __all__ = ["MemoryReader", "MomentReader"]
 
 ProfileT = TypeVar("ProfileT")
+T = TypeVar("T")
 
 
 class MemoryReader(abc.ABC):
@@ -178,18 +181,15 @@ class MemoryReader(abc.ABC):
         wanted = self._confined(attrs.evolve(self._wanted(filters), strongest=strongest))
         weights = settings or self._reading.settings
         corpus = await self._corpus()
-        rank = functools.partial(
-            ranked,
-            corpus,
-            self._mirror.terms(query) if lexical else (),
-            await embed_query(self._embedder, query) if semantic else None,
-            wanted=wanted,
+        moment = self._moment()
+        asked = Query(
+            terms=self._mirror.terms(query) if lexical else (),
+            vector=await embed_query(self._embedder, query) if semantic else None,
             viewer=self._reading.viewer,
-            limit=limit,
-            now=self._moment().as_of or self._moment().known_at or self._moment().now,
+            now=(moment.as_of or moment.known_at or moment.now).timestamp(),
             settings=weights if lexical else attrs.evolve(weights, lexical_weight=0.0),
-            concepts=self._reading.concepts,
         )
+        rank = functools.partial(ranked, corpus, asked, wanted=wanted, limit=limit, concepts=self._reading.concepts)
         return await to_thread.run_sync(rank)
 
     async def get(self, record_id: str) -> FactRecord[Any]:
@@ -258,9 +258,13 @@ class MemoryReader(abc.ABC):
         """
         _check_range(limit=limit, offset=offset)
         wanted = attrs.evolve(self._wanted(filters), strongest=strongest)
-        rows = sorted_rows(await self._visible(wanted), order_by, descending=descending)
         stop = None if limit is None else offset + limit
-        return [hydrate(row, self._reading.concepts) for row in rows[offset:stop]]
+
+        def listed(corpus: Corpus, found: Standing) -> list[Current]:
+            return _in_full(corpus, sorted_rows(corpus, found, order_by, descending=descending).at(slice(offset, stop)))
+
+        rows = await self._of_visible(wanted, listed)
+        return [hydrate(row, self._reading.concepts) for row in rows]
 
     async def list_page(
         self,
@@ -283,14 +287,17 @@ class MemoryReader(abc.ABC):
         Raises:
             InvalidDataError: the page is none of such a listing, or a filter is not legal.
         """
-        rows = await self._visible(self._wanted(filters))
-        taken, next_page = page_of(rows, order_by, descending=descending, size=size, page=page)
+
+        def paged(corpus: Corpus, found: Standing) -> tuple[list[Current], str | None]:
+            taken, next_page = page_of(corpus, found, order_by, descending=descending, size=size, page=page)
+            return _in_full(corpus, taken), next_page
+
+        taken, next_page = await self._of_visible(self._wanted(filters), paged)
         return RecordPage(records=tuple(hydrate(row, self._reading.concepts) for row in taken), next_page=next_page)
 
     async def list_scopes(self, scope: MemoryScope | str | None = None) -> list[MemoryScope]:
         """Return the scopes that hold records, in ``scope`` and below it, sorted by path."""
-        rows = await self._visible(RecallFilter(scope=self._reading.anchored(scope)))
-        return sorted({row.recorded.assertion.place.scope.within(None) for row in rows}, key=str)
+        return list((await self.info(scope)).scopes)
 
     async def list_categories(self, scope: MemoryScope | str | None = None) -> list[str]:
         """Return the categories in use, in ``scope`` and below it, sorted."""
@@ -311,12 +318,14 @@ class MemoryReader(abc.ABC):
             subjects: counting only what is about one of these.
         """
         anchored = self._reading.anchored(scope)
-        rows = await self._visible(RecallFilter(scope=anchored, exact=exact, subjects=subjects))
-        return info_of(rows, anchored.within(None) if anchored else None)
+        here = anchored.within(None) if anchored else None
+        wanted = RecallFilter(scope=anchored, exact=exact, subjects=subjects)
+        return await self._of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
 
     async def tree(self, *, subjects: Collection[MemorySubject] = ()) -> ScopeTree:
         """Return the tree of all scopes that hold records, of one of these subjects if any are named."""
-        return tree_of(await self._visible(RecallFilter(subjects=subjects)))
+        wanted = RecallFilter(subjects=subjects)
+        return await self._of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows))
 
     def _wanted(self, filters: Filters) -> RecallFilter:
         return filter_of(filters, self._reading.anchored(filters.get("scope")))
@@ -334,21 +343,23 @@ class MemoryReader(abc.ABC):
         return wanted if self._reading.view is None else attrs.evolve(wanted, within=self._reading.view.reaches)
 
     async def _visible(self, wanted: RecallFilter) -> list[Current]:
+        return await self._of_visible(wanted, _in_full)
+
+    async def _of_visible(self, wanted: RecallFilter, tell: Callable[[Corpus, Standing], T]) -> T:
+        """Tell something of what is current, visible and wanted, in a worker thread."""
         corpus = await self._corpus()
-        viewer = self._reading.viewer
-        confined = self._confined(wanted)
-
-        def select() -> list[Current]:
-            keep = selected(corpus, viewer, confined)
-            return [row for row, kept in zip(corpus.rows, keep, strict=True) if kept]
-
-        return await to_thread.run_sync(select)
+        viewer, confined = self._reading.viewer, self._confined(wanted)
+        return await to_thread.run_sync(lambda: tell(corpus, selected(corpus, viewer, confined)))
 
     def _is_of(self, entry: LogEntry, wanted: RecallFilter) -> bool:
         """Whether a log entry is, or may be, of what is wanted; state changes name their assertion only."""
         if not isinstance(entry, Recorded):
             return True
         return self._reading.sees(entry.assertion) and wanted.keeps(entry)
+
+
+def _in_full(corpus: Corpus, found: Standing) -> list[Current]:
+    return [row for row in corpus.currents(found) if row is not None]
 
 
 def _check_concept(concept: object) -> None:

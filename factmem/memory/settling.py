@@ -15,7 +15,7 @@ from factmem.facts import Concept, FactType
 from factmem.fold import Current
 from factmem.memory.journal import Unit, settled_state
 from factmem.memory.outcomes import Remembered
-from factmem.recall import Corpus, hydrate
+from factmem.recall import Corpus, RecallFilter, hydrate, selected
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -107,12 +107,11 @@ def known_at(
     corpus: Corpus, viewer: str | None, places: Collection[tuple[Any, ...]]
 ) -> list[tuple[Current, NDArray[np.float32] | None]]:
     """Return what somebody may see of what is current at some places, with embeddings."""
-    seen = corpus.visible(viewer)
-    return [
-        (row, corpus.vector(number))
-        for number, row in enumerate(corpus.rows)
-        if seen[number] and row.recorded.assertion.place.key in places
-    ]
+    if not places:
+        return []
+    found = selected(corpus, viewer, RecallFilter(places=places))
+    pairs = zip(corpus.currents(found), corpus.embeddings(found), strict=True)
+    return [(row, vector) for row, vector in pairs if row is not None]
 
 
 def removals(

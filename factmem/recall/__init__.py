@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 from factmem.recall.analysis import analyse, indexed_text
-from factmem.recall.choosing import chosen, selected
-from factmem.recall.corpus import Corpus, Document
+from factmem.recall.choosing import chosen
+from factmem.recall.columns import Columns
+from factmem.recall.corpus import Corpus
 from factmem.recall.embedders import (
     CallableEmbedder,
     MiniLMEmbedder,
     OpenAIEmbedder,
     WordLlamaEmbedder,
     default_embedder,
+    embedded,
     embedder_named,
 )
 from factmem.recall.engine import RecallMatch, ScoreParts, embed_query, hydrate, ranked
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
-from factmem.recall.mirror import Mirror, embedded, log_source
+from factmem.recall.folding import Standing
+from factmem.recall.mirror import Mirror, log_source
+from factmem.recall.narrowing import selected
 from factmem.recall.scoring import RecallSettings, composite, decay
+from factmem.recall.searching import Query
 
 __all__ = [
     "CallableEmbedder",
+    "Columns",
     "Corpus",
-    "Document",
     "MetadataCondition",
     "MetadataOperator",
     "MiniLMEmbedder",
     "Mirror",
     "OpenAIEmbedder",
+    "Query",
     "RecallFilter",
     "RecallMatch",
     "RecallSettings",
     "ScoreParts",
+    "Standing",
     "WordLlamaEmbedder",
     "analyse",
     "chosen",

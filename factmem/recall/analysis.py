@@ -18,7 +18,7 @@ from factmem.records import Assertion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["STOP_WORDS", "analyse", "indexed_text"]
+__all__ = ["STOP_WORDS", "analyse", "forget_words", "indexed_text"]
 
 STOP_WORDS: Final = frozenset(
     """
@@ -43,7 +43,7 @@ def _stem() -> Callable[[str], str]:
 
     local = threading.local()  # a stemmer keeps state while it works: one a thread
 
-    @functools.lru_cache(maxsize=200_000)
+    @functools.lru_cache(maxsize=65_536)
     def stem(word: str) -> str:
         if not hasattr(local, "stemmer"):
             local.stemmer = Stemmer.Stemmer("english")
@@ -58,6 +58,11 @@ def analyse(text: str) -> list[str]:
     stem = _stem()
     words = _WORD.findall(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
     return [stem(word) for word in words if word not in STOP_WORDS]
+
+
+def forget_words() -> None:
+    """Drop the stems kept for speed: a word that was erased must not live on in them."""
+    _stem.cache_clear()
 
 
 def indexed_text(said: Assertion) -> str:

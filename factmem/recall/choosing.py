@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from factmem.facts import STATEMENT, FactType
+from factmem.facts import FactType
 from factmem.fold import Current
-from factmem.recall.corpus import Corpus
-from factmem.recall.filters import RecallFilter
-from factmem.records import Assertion, Recorded
+from factmem.records import Assertion
+from factmem.scopes import MemoryScope
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = ["chosen", "selected", "strength"]
+__all__ = ["chosen", "level_of", "strength"]
 
 
 def strength(said: Assertion) -> tuple[int, bool, tuple[int, int], float]:
@@ -25,41 +19,18 @@ def strength(said: Assertion) -> tuple[int, bool, tuple[int, int], float]:
     The stronger subject wins; then what is the viewer's own over what is public; then the narrower
     scope, a child before its parent; then the newer timestamp.
     """
-    subject, scope = said.place.subject, said.place.scope
-    return (
-        subject.priority_level,
-        said.details.owner is None,
-        scope.narrowness,
-        -_seconds(said.timestamp),
-    )
+    place = said.place
+    level = level_of(place.subject.priority_level, said.details.owner is None, place.scope)
+    return (*level, -_seconds(said.timestamp))
+
+
+def level_of(priority: int, public: bool, scope: MemoryScope) -> tuple[int, bool, tuple[int, int]]:
+    """Sort key of a level; see `strength`."""
+    return (priority, public, scope.narrowness)
 
 
 def _seconds(moment: dt.datetime) -> float:
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)).total_seconds()
-
-
-def selected(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> NDArray[np.bool_]:
-    """Return which rows count, of shape (rows,): what the viewer may see and the filter keeps."""
-    import numpy as np
-
-    of_tracks = np.fromiter(map(wanted.track_test(), corpus.tracks), np.bool_, len(corpus.tracks))
-    keep: NDArray[np.bool_] = corpus.visible(viewer) & of_tracks[corpus.track_numbers]
-    if wanted.looks_at_records:
-        _narrow(keep, corpus, wanted.record_test())
-    if wanted.strongest:
-        free = np.fromiter((said.keyword == STATEMENT.keyword for said in corpus.tracks), np.bool_, len(corpus.tracks))
-        typed = np.flatnonzero(keep & ~free[corpus.track_numbers])
-        standing = {row.recorded.id for row in chosen(corpus.rows[number] for number in typed.tolist())}
-        keep[typed] = [corpus.rows[number].recorded.id in standing for number in typed.tolist()]
-    return keep
-
-
-def _narrow(keep: NDArray[np.bool_], corpus: Corpus, test: Callable[[Recorded], bool]) -> None:
-    """Put a mask out where a test fails, in place."""
-    import numpy as np
-
-    candidates = np.flatnonzero(keep)
-    keep[candidates] = [test(corpus.rows[number].recorded) for number in candidates.tolist()]
 
 
 def chosen(current: Iterable[Current]) -> Sequence[Current]:
@@ -75,7 +46,7 @@ def chosen(current: Iterable[Current]) -> Sequence[Current]:
 
 
 def _strongest(items: Sequence[Current]) -> list[Current]:
-    ordered = sorted(items, key=lambda item: strength(item.recorded.assertion))
+    ordered = sorted(items, key=lambda item: (strength(item.recorded.assertion), item.first_said))
     first = ordered[0].recorded.assertion
     if first.fact_type is FactType.SINGLE:
         return [ordered[0]]

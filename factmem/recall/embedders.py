@@ -29,6 +29,7 @@ __all__ = [
     "WordLlamaEmbedder",
     "default_embedder",
     "embed_checked",
+    "embedded",
     "embedder_named",
 ]
 
@@ -269,6 +270,22 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.
     if len(rows) != len(texts):
         raise EmbedderError(f"the embedder {identity.name} gave {len(rows)} vectors for {len(texts)} texts")
     return rows
+
+
+async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
+    """Embed texts; one with no letter and no digit in it has no vector.
+
+    Raises:
+        EmbedderError: the embedder failed.
+        InvalidVectorError: it answered vectors that cannot be used.
+    """
+    telling = [row for row, text in enumerate(texts) if any(char.isalnum() for char in text)]
+    vectors: list[NDArray[np.float32] | None] = [None] * len(texts)
+    if telling:
+        made = await embed_checked(embedder, [texts[row] for row in telling])
+        for row, vector in zip(telling, made, strict=True):
+            vectors[row] = vector
+    return vectors
 
 
 def _imported(package: str, *, extra: str) -> Any:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from factmem.abc import Embedder
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Current
-from factmem.recall.choosing import selected
 from factmem.recall.corpus import Corpus
+from factmem.recall.embedders import embedded
 from factmem.recall.filters import RecallFilter
-from factmem.recall.mirror import embedded
-from factmem.recall.scoring import RecallSettings, composite, similarity
+from factmem.recall.folding import Standing
+from factmem.recall.narrowing import kept_by_part
+from factmem.recall.searching import Found, Query, search
 from factmem.records import FactRecord, record_of
 from factmem.values import accepts
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["RecallMatch", "ScoreParts", "embed_query", "hydrate", "ranked"]
@@ -89,14 +89,10 @@ async def embed_query(embedder: Embedder, query: str) -> NDArray[np.float32] | N
 
 def ranked(
     corpus: Corpus,
-    terms: Sequence[int | None],
-    vector: NDArray[np.float32] | None,
+    query: Query,
     *,
     wanted: RecallFilter,
-    viewer: str | None,
     limit: int,
-    now: dt.datetime,
-    settings: RecallSettings,
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> list[RecallMatch]:
     """Return the true best of all records that the viewer sees and the filter keeps, best first.
@@ -106,56 +102,35 @@ def ranked(
 
     Args:
         corpus: everything current.
-        terms: the numbers of the query's distinct terms; None for one that no record holds.
-        vector: the query's embedding of length 1, or None to go by words alone.
+        query: what is looked for, and who asks.
         wanted: which records count.
-        viewer: who asks.
         limit: how many results at the most.
-        now: what ages are counted from.
-        settings: what weighs.
         concepts: the declared concepts by keyword.
     """
-    import numpy as np
-
-    candidates = np.flatnonzero(selected(corpus, viewer, wanted))
-    if not len(candidates):
+    found = search(corpus, query, kept_by_part(corpus, query.viewer, wanted), limit)
+    if found is None:
         return []
-    found = corpus.evidences(terms, vector, viewer)
-    weight = settings.lexical_weight if vector is not None else 1.0
-    similar = similarity(found.lexical, found.semantic, weight)
-    age = np.maximum(now.timestamp() - corpus.timestamps, 0)
-    recency = 0.5 ** (age / 86_400 / settings.half_life_days)
-    scores = composite(similar, recency, corpus.importance, settings)
-    best = _top(scores, corpus, candidates, limit)
-    return [
-        _match(
-            hydrate(corpus.rows[row], concepts),
-            float(scores[row]),
-            ScoreParts(
-                similarity=float(similar[row]),
-                lexical=float(found.lexical[row]),
-                semantic=float(found.semantic[row]),
-                cosine=float(found.cosine[row]),
-                recency=float(recency[row]),
-                importance=float(corpus.importance[row]),
-            ),
-        )
-        for row in best
-    ]
+    order = np.lexsort((-found.said_at, -found.score))
+    best = found.at(_cut(found, order, limit))
+    read = corpus.currents(Standing(best.rows, best.rows, counts=best.counts))
+    rows = [(row, current) for row, current in enumerate(read) if current is not None]
+    rows.sort(key=lambda pair: (-best.score[pair[0]], -best.said_at[pair[0]], pair[1].recorded.assertion.fingerprint))
+    return [_match(hydrate(current, concepts), best, row) for row, current in rows[:limit]]
 
 
-def _top(scores: NDArray[np.float64], corpus: Corpus, candidates: NDArray[np.int64], limit: int) -> Sequence[int]:
-    import numpy as np
+def _cut(found: Found, order: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
+    """The first rows in an order, with all that equal the last of them in score and time."""
+    if limit >= len(order):
+        return order
+    last = order[limit - 1]
+    rest = order[limit:]
+    equal = (found.score[rest] == found.score[last]) & (found.said_at[rest] == found.said_at[last])
+    return np.concatenate([order[:limit], rest[equal]])
 
-    if limit < len(candidates):
-        cut = np.partition(scores[candidates], len(candidates) - limit)[len(candidates) - limit]
-        candidates = candidates[scores[candidates] >= cut]
-    rows = [int(row) for row in candidates]
-    rows.sort(key=lambda row: (-scores[row], -corpus.timestamps[row], corpus.rows[row].recorded.assertion.fingerprint))
-    return rows[:limit]
 
-
-def _match(record: FactRecord[Any], score: float, parts: ScoreParts) -> RecallMatch:
+def _match(record: FactRecord[Any], found: Found, row: int) -> RecallMatch:
+    names = ("similarity", "lexical", "semantic", "cosine", "recency", "importance")
+    parts = ScoreParts(**{name: float(getattr(found, name)[row]) for name in names})
     reasons = [
         name
         for name, holds in (
@@ -166,4 +141,4 @@ def _match(record: FactRecord[Any], score: float, parts: ScoreParts) -> RecallMa
         )
         if holds
     ]
-    return RecallMatch(record=record, score=score, parts=parts, reasons=tuple(reasons))
+    return RecallMatch(record=record, score=float(found.score[row]), parts=parts, reasons=tuple(reasons))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -137,6 +138,7 @@ class RecallFilter:
         exact: in this very scope only.
         subject: those about this subject (and individual).
         subjects: those about one of these subjects (and individuals).
+        places: those at one of these places, by their `Place.key`.
         within: those in a scope that this says yes to: what a view shows.
         keywords: those of one of these concepts.
         categories: those with one of these categories.
@@ -163,6 +165,7 @@ class RecallFilter:
     exact: bool = False
     subject: MemorySubject | None = attrs.field(default=None, validator=instance_of(MemorySubject, type(None)))
     subjects: Collection[MemorySubject] = ()
+    places: Collection[tuple[Any, ...]] = ()
     within: Callable[[MemoryScope], bool] | None = None
     keywords: Collection[str] = attrs.field(default=(), converter=_several)
     categories: Collection[str] = attrs.field(default=(), converter=_several)
@@ -184,46 +187,49 @@ class RecallFilter:
         """Whether it keeps everything."""
         return not (self._tests_of_tracks() or self._tests_of_records())
 
+    @property
+    def conditions(self) -> tuple[tuple[tuple[MetadataCondition, ...], ...], ...]:
+        """What metadata must meet: of each of these, all conditions of one group."""
+        equal = tuple(MetadataCondition(key, value) for key, value in self.metadata.items())
+        given = (((equal,) if equal else ()), tuple(map(tuple, self.where)))
+        return tuple(groups for groups in given if groups)
+
+    def reaches(self, scope: MemoryScope) -> bool:
+        """Whether records of a scope may pass."""
+        if self.within is not None and not self.within(scope):
+            return False
+        if self.scope is None:
+            return True
+        if self.exact:
+            return (scope.tenant, scope.segments) == (self.scope.tenant, self.scope.segments)
+        return self.scope.contains(scope)
+
     def keeps(self, recorded: Recorded) -> bool:
         """Whether an assertion passes."""
-        return self.track_test()(recorded.assertion) and self.record_test()(recorded)
-
-    def track_test(self) -> Callable[[Assertion], bool]:
-        """Return what tells by an assertion's place and keyword alone whether it may pass."""
-        tests = self._tests_of_tracks()
-        return lambda said: all(test(said) for test in tests)
-
-    def record_test(self) -> Callable[[Recorded], bool]:
-        """Return what tells whether an assertion of such a place and keyword passes."""
-        tests = self._tests_of_records()
-        return lambda recorded: all(test(recorded) for test in tests)
-
-    @property
-    def looks_at_records(self) -> bool:
-        """Whether place and keyword alone do not tell what passes."""
-        return bool(self._tests_of_records())
+        said = recorded.assertion
+        return all(test(said) for test in self._tests_of_tracks()) and all(
+            test(recorded) for test in self._tests_of_records()
+        )
 
     def _tests_of_tracks(self) -> list[Callable[[Assertion], bool]]:
         about = {subject.key for subject in self.subjects}
         tests: list[tuple[bool, Callable[[Assertion], bool]]] = [
-            (self.scope is not None, self._in_scope),
+            (self.scope is not None or self.within is not None, lambda it: self.reaches(it.place.scope)),
             (self.subject is not None, lambda it: it.place.subject.key == (self.subject and self.subject.key)),
             (bool(about), lambda it: it.place.subject.key in about),
-            (self.within is not None, lambda it: self.within is None or self.within(it.place.scope)),
+            (bool(self.places), lambda it: it.place.key in self.places),
             (bool(self.keywords), lambda it: it.keyword in self.keywords),
         ]
         return [test for wanted, test in tests if wanted]
 
     def _tests_of_records(self) -> list[Callable[[Recorded], bool]]:
-        equal = [MetadataCondition(key, value) for key, value in self.metadata.items()]
         said: list[tuple[bool, Callable[[Assertion], bool]]] = [
             (bool(self.categories), lambda it: any(item in self.categories for item in it.details.categories)),
             (bool(self.topics), lambda it: any(item in self.topics for item in it.details.topics)),
             (bool(self.sources), lambda it: it.details.source in self.sources),
             (self._bounded(self.since, self.until), lambda it: _between(it.timestamp, self.since, self.until)),
             (self._bounded(self.min_importance, self.max_importance), self._important),
-            (bool(equal), lambda it: _met(equal, it)),
-            (bool(self.where), lambda it: any(_met(group, it) for group in self.where)),
+            (bool(self.conditions), lambda it: all(any(_met(group, it) for group in of) for of in self.conditions)),
         ]
         recorded: list[tuple[bool, Callable[[Recorded], bool]]] = [
             (bool(self.record_ids), lambda it: it.record_id in self.record_ids),
@@ -238,13 +244,6 @@ class RecallFilter:
     @staticmethod
     def _bounded(*bounds: object) -> bool:
         return any(bound is not None for bound in bounds)
-
-    def _in_scope(self, said: Assertion) -> bool:
-        here = said.place.scope
-        assert self.scope is not None
-        if self.exact:
-            return (here.tenant, here.segments) == (self.scope.tenant, self.scope.segments)
-        return self.scope.contains(here)
 
     def _important(self, said: Assertion) -> bool:
         lowest, highest = self.min_importance, self.max_importance

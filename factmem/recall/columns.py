@@ -1,0 +1,387 @@
+"""A tenant's assertions as columns: one row an assertion, in the order recorded, nothing kept alive per row.
+
+Columns grow by doubling and are only ever appended to, so that whoever holds a view of them may go on
+reading; only ``state`` changes in place. Texts are numbered once each (`Numbered`), ids are 128-bit keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels
+from factmem.scopes import MemoryScope
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from factmem.recall.outlines import Head
+
+__all__ = ["Columns", "Numbered", "Rows", "spread", "subject_text"]
+
+_TYPES: Final = {
+    "seq": np.int64,
+    "recorded_at": np.int64,
+    "id": np.uint64,
+    "record": np.uint64,
+    "value": np.uint64,
+    "fold": np.uint64,
+    "stands": np.uint64,
+    "said_at": np.int64,
+    "expires_at": np.int64,
+    "importance": np.float64,
+    "position": np.int64,
+    "start": np.int64,
+    "flags": np.uint8,
+    "state": np.uint8,
+    "first_state": np.uint8,
+    "head": np.int32,
+    "labels": np.int32,
+    "conversation": np.int32,
+    "slot": np.int32,
+    "terms_start": np.int64,
+    "terms_count": np.int32,
+}
+_BODY: Final = np.dtype(list(BODY_FIELDS))
+_HEAD_TYPES: Final = {
+    "track": np.int32,
+    "place": np.int32,
+    "scope": np.int32,
+    "subject": np.int32,
+    "keyword": np.int32,
+    "owner": np.int32,
+    "priority": np.int64,
+}
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+_ONE: Final = np.uint64(1)
+
+
+@attrs.frozen(kw_only=True)
+class Rows:
+    """Assertions on their way into columns, one an item of each sequence.
+
+    Attributes:
+        seqs: their numbers in the store.
+        ids: the numbers of their ids; see `factmem.recall.outlines.key_of_id`.
+        records: the numbers of their records' ids.
+        recorded_at: when they were recorded, in microseconds since 1970.
+        heads: see `Outline`, as the others.
+        conversations: empty for none.
+        labels: empty for none.
+        metadata: empty for none.
+        bodies: packed numbers and terms.
+    """
+
+    seqs: Sequence[int]
+    ids: Sequence[int]
+    records: Sequence[int]
+    recorded_at: Sequence[int]
+    heads: Sequence[str]
+    conversations: Sequence[str]
+    labels: Sequence[str]
+    metadata: Sequence[str]
+    bodies: Sequence[bytes]
+
+
+class Numbered:
+    """Texts and their numbers, from 0 in the order they came."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+        for text in texts:
+            self.number(text)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def number(self, text: str) -> int:
+        """Return the number of a text, a new one for a text that is new."""
+        known = self._numbers.get(text)
+        if known is None:
+            known = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return known
+
+    def find(self, text: str) -> int | None:
+        """Return the number of a text, or None for one that never came."""
+        return self._numbers.get(text)
+
+
+class _Growing:
+    """Arrays of one length that grow together."""
+
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self._types = types
+        self._room = 0
+        self.length = 0
+        self.arrays: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in types.items()}
+
+    def append(self, **items: Any) -> None:
+        count = len(next(iter(items.values())))
+        self._make_room(self.length + count)
+        for name, values in items.items():
+            self.arrays[name][self.length : self.length + count] = values
+        self.length += count
+
+    def _make_room(self, wanted: int) -> None:
+        if wanted <= self._room:
+            return
+        # Exactly what is needed at first: most stores are read more than they are written.
+        self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
+        for name, old in self.arrays.items():
+            new = np.empty(self._room, self._types[name])
+            new[: self.length] = old[: self.length]
+            self.arrays[name] = new
+
+
+class _Finder:
+    """Finds rows by a 64-bit key: sorted, with a short tail that is not yet."""
+
+    def __init__(self) -> None:
+        self._sorted = np.empty(0, np.uint64)
+        self._rows = np.empty(0, np.int32)
+
+    def find(self, keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows that have one of some keys, ascending.
+
+        Args:
+            keys: those of all rows.
+            wanted: which.
+        """
+        if len(keys) - len(self._sorted) > max(1024, len(self._sorted) // 16):
+            order = np.argsort(keys)
+            self._sorted, self._rows = keys[order], order.astype(np.int32)
+        done, wanted = len(self._sorted), np.unique(wanted)
+        low, high = (np.searchsorted(self._sorted, wanted, side) for side in ("left", "right"))
+        tail = np.flatnonzero(np.isin(keys[done:], wanted)) + done
+        return np.concatenate([np.sort(self._rows[spread(low, high)]).astype(np.intp), tail])
+
+
+class Columns:
+    """Every assertion of a tenant that is not erased.
+
+    Args:
+        tenant: whose.
+    """
+
+    def __init__(self, tenant: str | None = None) -> None:
+        self.tenant = tenant
+        self.heads = Numbered()
+        self.tracks = Numbered()
+        self.places = Numbered()
+        self.scopes = Numbered()
+        self.subjects = Numbered()
+        self.keywords = Numbered()
+        self.owners = Numbered([""])
+        self.labels = Numbered([""])
+        self.categories = Numbered()
+        self.topics = Numbered()
+        self.sources = Numbered()
+        self.conversations = Numbered([""])
+        self.metadata: dict[int, str] = {}
+        self._columns = _Growing(_TYPES)
+        self._of_heads = _Growing(_HEAD_TYPES)
+        self._terms = _Growing({"terms": np.uint64})
+        self._tags = {
+            name: _Growing({"tag": np.int32, "label": np.int32}) for name in ("categories", "topics", "sources")
+        }
+        self._finders: dict[str, _Finder] = {name: _Finder() for name in ("id", "record", "fold", "stands")}
+
+    def __len__(self) -> int:
+        return self._columns.length
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return a column, as it is now."""
+        return self._columns.arrays[name][: self._columns.length]
+
+    def of_heads(self, name: str) -> NDArray[Any]:
+        """Return ``track``, ``place``, ``scope``, ``subject``, ``keyword``, ``owner`` or ``priority`` by head."""
+        return self._of_heads.arrays[name][: self._of_heads.length]
+
+    def of_rows(self, name: str, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Return what `of_heads` does, of some rows."""
+        found: NDArray[Any] = self.of_heads(name)[self["head"][rows]]
+        return found
+
+    @property
+    def terms(self) -> NDArray[np.uint64]:
+        """All terms of all rows; ``terms_start`` and ``terms_count`` say whose."""
+        return self._terms.arrays["terms"][: self._terms.length]
+
+    def scope(self, number: int) -> MemoryScope:
+        """Return a scope by its number, anchored at the tenant."""
+        return MemoryScope.parse(self.scopes.texts[number]).within(self.tenant)
+
+    def find(self, name: str, keys: Iterable[int] | NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows whose ``id``, ``record``, ``fold`` or ``stands`` is one of some, ascending."""
+        wanted = keys if isinstance(keys, np.ndarray) else np.fromiter(keys, np.uint64)
+        return self._finders[name].find(self[name], wanted)
+
+    def add(self, rows: Rows) -> None:
+        """Append rows."""
+        if not len(rows.seqs):
+            return
+        first = len(self)
+        flat = np.frombuffer(b"".join(rows.bodies), np.uint8)
+        lengths = np.fromiter(map(len, rows.bodies), np.int64, len(rows.bodies))
+        fixed = (np.cumsum(lengths) - lengths)[:, None] + np.arange(BODY.size)
+        body = flat[fixed].view(_BODY)[:, 0]
+        is_term = np.ones(len(flat), np.bool_)
+        is_term[fixed.ravel()] = False
+        counts = (lengths - BODY.size) // 8
+        heads = self._numbered_heads(rows.heads)
+        records = np.array(rows.records, np.uint64)
+        self.metadata.update({first + row: text for row, text in enumerate(rows.metadata) if text})
+        self._columns.append(
+            **{name: body[name] for name, _ in BODY_FIELDS},
+            first_state=body["state"],
+            seq=rows.seqs,
+            recorded_at=rows.recorded_at,
+            id=np.array(rows.ids, np.uint64),
+            record=records,
+            **self._keys(heads, (body["flags"] & MULTIPLE) != 0, records, body["value"]),
+            head=heads,
+            labels=self._numbered_labels(rows.labels),
+            conversation=np.fromiter(map(self.conversations.number, rows.conversations), np.int32, len(heads)),
+            slot=np.full(len(heads), -1),
+            terms_start=self._terms.length + np.cumsum(counts) - counts,
+            terms_count=counts,
+        )
+        self._terms.append(terms=flat[is_term].view("<u8"))
+
+    def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
+        """Return columns that never held some rows, and which rows they still hold.
+
+        Args:
+            erased: the rows to leave out.
+        """
+        left = np.delete(np.arange(len(self)), erased)
+        new = Columns(self.tenant)
+        for name in ("heads", "labels", "conversations"):
+            self._renumber(new, name, left)
+        new._columns.append(**self._kept(new, left))
+        new._terms.append(terms=self.terms[spread(self["terms_start"][left], self._ends()[left])])
+        new.metadata = {row: self.metadata[old] for row, old in enumerate(left.tolist()) if old in self.metadata}
+        return new, left
+
+    def _ends(self) -> NDArray[np.int64]:
+        ends: NDArray[np.int64] = self["terms_start"] + self["terms_count"]
+        return ends
+
+    def _renumber(self, new: Columns, name: str, left: NDArray[np.intp]) -> None:
+        column = {"heads": "head", "labels": "labels", "conversations": "conversation"}[name]
+        texts = getattr(self, name).texts
+        used = [texts[number] for number in np.unique(self[column][left]).tolist()]
+        if name == "heads":
+            new._numbered_heads(used)
+        elif name == "labels":
+            new._numbered_labels(used)
+        else:
+            for text in used:
+                getattr(new, name).number(text)
+
+    def _kept(self, new: Columns, left: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        kept = {name: self[name][left] for name in _TYPES}
+        for column, name in (("head", "heads"), ("labels", "labels"), ("conversation", "conversations")):
+            numbers = [getattr(new, name).find(text) for text in getattr(self, name).texts]
+            translated = np.array([-1 if number is None else number for number in numbers], np.int32)
+            kept[column] = translated[kept[column]] if len(translated) else kept[column]
+        counts = kept["terms_count"].astype(np.int64)
+        kept["terms_start"] = np.cumsum(counts) - counts
+        several = (kept["flags"] & MULTIPLE) != 0
+        return kept | new._keys(kept["head"], several, kept["record"], kept["value"])
+
+    def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
+        before = len(self.heads)
+        numbers = np.fromiter(map(self.heads.number, heads), np.int32, len(heads))
+        new = [read_head(text) for text in self.heads.texts[before:]]
+        if new:
+            self._of_heads.append(
+                track=[self.tracks.number(_track_text(head)) for head in new],
+                place=[self.places.number(_place_text(head)) for head in new],
+                scope=[self.scopes.number(head.scope) for head in new],
+                subject=[self.subjects.number(subject_text(head.subject, head.individual)) for head in new],
+                keyword=[self.keywords.number(head.keyword) for head in new],
+                owner=[self.owners.number(head.owner or "") for head in new],
+                priority=[head.priority for head in new],
+            )
+        return numbers
+
+    def _numbered_labels(self, labels: Sequence[str]) -> NDArray[np.int32]:
+        before = len(self.labels)
+        numbers = np.fromiter(map(self.labels.number, labels), np.int32, len(labels))
+        for number, text in enumerate(self.labels.texts[before:], start=before):
+            categories, topics, source = read_labels(text)
+            sources = () if source is None else (source,)
+            for name, tags in (("categories", categories), ("topics", topics), ("sources", sources)):
+                found = [getattr(self, name).number(tag) for tag in tags]
+                self._tags[name].append(tag=found, label=[number] * len(found))
+        return numbers
+
+    def labels_with(self, name: str, tags: Iterable[str]) -> NDArray[np.bool_]:
+        """Return which labels hold one of some ``categories``, ``topics`` or ``sources``, by their numbers."""
+        texts: Numbered = getattr(self, name)
+        numbers = [number for tag in tags if (number := texts.find(tag)) is not None]
+        pairs = self._tags[name]
+        mask = np.zeros(len(self.labels), np.bool_)
+        mask[pairs.arrays["label"][: pairs.length][np.isin(pairs.arrays["tag"][: pairs.length], numbers)]] = True
+        return mask
+
+    def counted(self, name: str, rows: NDArray[np.intp]) -> tuple[list[int], list[int]]:
+        """Return the numbers of what `of_rows` tells of some rows, each once, and how many rows have it."""
+        numbers, counts = np.unique(self.of_rows(name, rows), return_counts=True)
+        return numbers.tolist(), counts.tolist()
+
+    def texts_of(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+        """Return the texts of the ``scope``, ``subject``, ``keyword`` or ``owner`` of some rows, each once."""
+        texts: Numbered = getattr(self, f"{name}s")
+        return [texts.texts[number] for number in self.counted(name, rows)[0]]
+
+    def subjects_of(self, rows: NDArray[np.intp]) -> list[tuple[str, str | None]]:
+        """Return the keys of the subjects of some rows, each once."""
+        pairs = (text.partition("\0") for text in self.texts_of("subject", rows))
+        return [(name, individual if cut else None) for name, cut, individual in pairs]
+
+    def tags_of(self, name: str, labels: NDArray[np.int32]) -> list[str]:
+        """Return the ``categories``, ``topics`` or ``sources`` in some labels, sorted."""
+        pairs, texts = self._tags[name], getattr(self, name).texts
+        inside = np.isin(pairs.arrays["label"][: pairs.length], labels)
+        return sorted(texts[number] for number in np.unique(pairs.arrays["tag"][: pairs.length][inside]).tolist())
+
+    def _keys(
+        self,
+        heads: NDArray[np.int32],
+        several: NDArray[np.bool_],
+        records: NDArray[np.uint64],
+        values: NDArray[np.uint64],
+    ) -> dict[str, NDArray[np.uint64]]:
+        """What folds together, and what may stand once only: of a SINGLE either is its track."""
+        track = (self.of_heads("track")[heads].astype(np.uint64) + _ONE) * _ODD
+        none = np.uint64(0)
+        return {"fold": track ^ np.where(several, records, none), "stands": track ^ np.where(several, values, none)}
+
+
+def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the numbers of all ranges from ``starts`` to ``ends``, one after the other."""
+    counts = (ends - starts).astype(np.intp)
+    offsets = np.cumsum(counts) - counts
+    numbers: NDArray[np.intp] = np.arange(int(counts.sum())) + np.repeat(starts.astype(np.intp) - offsets, counts)
+    return numbers
+
+
+def subject_text(name: str, individual: str | None) -> str:
+    """Return the text that a subject goes by among `Columns.subjects`."""
+    return name if individual is None else f"{name}\0{individual}"
+
+
+def _place_text(head: Head) -> str:
+    return json.dumps([head.scope, head.subject, head.individual, head.owner])
+
+
+def _track_text(head: Head) -> str:
+    return json.dumps([head.scope, head.subject, head.individual, head.keyword, head.owner])

@@ -1,0 +1,292 @@
+"""A tenant's log in memory, and what is current of it, kept up to date write by write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from factmem.fold import Moment
+from factmem.recall.columns import Columns, Rows
+from factmem.recall.corpus import Corpus, grown
+from factmem.recall.folding import Changes, Standing, affected, counting, joined, standing
+from factmem.recall.outlines import NEVER, STATES, drop_known_words, key_of_id, microseconds, outline_of
+from factmem.recall.segments import conversation_keys
+from factmem.recall.vectors import Vectors
+from factmem.records import LogEntry, Recorded, StateChange, Tombstone
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Held", "Ledger", "Plan"]
+
+_NOWHERE = -1
+"""The slot of what has not been embedded yet."""
+
+
+@attrs.define(eq=False)
+class Held:
+    """Assertions that are held in memory, by the rows of the columns."""
+
+    recorded: list[Recorded] = attrs.field(factory=list)
+
+    def read(self, rows: Sequence[int]) -> list[Recorded]:
+        """See `factmem.recall.corpus.Documents.read`."""
+        return [self.recorded[row] for row in rows]
+
+
+@attrs.frozen(eq=False)
+class Plan:
+    """What was folded, to be laid out.
+
+    Attributes:
+        moment: when.
+        rows: the rows that were folded again; None for all.
+        counts: which rows of the columns count.
+        current: what is current, of those rows.
+    """
+
+    moment: Moment
+    rows: NDArray[np.intp] | None
+    counts: NDArray[np.bool_] = attrs.field(kw_only=True)
+    current: Standing = attrs.field(kw_only=True)
+
+
+class Ledger:
+    """The log of a tenant as columns, with what is current now.
+
+    Its methods take time and are for one worker thread at a time.
+
+    Args:
+        tenant: whose.
+    """
+
+    def __init__(self, tenant: str | None) -> None:
+        self._columns = Columns(tenant)
+        self.documents = Held()
+        self._changes: list[StateChange] = []
+        self._changed_rows: list[int] = []
+        self._touched: list[NDArray[np.intp]] = []
+        self._vectors: Vectors | None = None
+        self._now: Corpus | None = None
+        self._expires = NEVER
+        self._log: list[LogEntry] | None = None
+        self.newest = 0
+
+    def take_in(self, entries: Iterable[LogEntry]) -> None:
+        """Add what is new to the log."""
+        added: list[Recorded] = []
+        changed: list[StateChange] = []
+        erased: list[str] = []
+        for entry in entries:
+            self.newest = max(self.newest, entry.seq)
+            match entry:
+                case Recorded():
+                    added.append(entry)
+                case StateChange():
+                    changed.append(entry)
+                case Tombstone():
+                    erased.append(entry.assertion_id)
+        self._log = None
+        self._add(added)
+        self._change(changed)
+        self._erase(erased)
+
+    def log(self) -> Sequence[LogEntry]:
+        """Return the log, what was erased left out."""
+        if self._log is None:
+            self._log = [*self.documents.recorded, *self._changes]
+        return self._log
+
+    def up_to_date(self, moment: Moment) -> Corpus | None:
+        """Return what is current now, if nothing has to be done for that."""
+        if self._now is None or self._touched or not self._in_time(moment):
+            return None
+        return self._now
+
+    def use_dimension(self, dimension: int) -> None:
+        """Say how long vectors are."""
+        if self._vectors is None or self._vectors.dimension != dimension:
+            self._vectors = Vectors(dimension)
+
+    def plan(self, moment: Moment, *, present: bool) -> Plan:
+        """Fold what must be folded to know what is current at a moment.
+
+        Args:
+            moment: when.
+            present: whether that is now, so that what was known before can be built upon.
+        """
+        changes = self._changes_as_arrays()
+        if not present or not self._later(moment):
+            counts: NDArray[np.bool_] = counting(self._columns, moment, changes)
+            return Plan(moment, None, counts=counts, current=standing(self._columns, moment, np.flatnonzero(counts)))
+        assert self._now is not None
+        touched = [*self._touched, self._expired_since(self._now.moment, moment)]
+        rows = affected(self._columns, np.unique(np.concatenate(touched)))
+        counts = np.zeros(len(self._columns), np.bool_)
+        counts[: len(self._now.counts)] = self._now.counts
+        counts[rows] = counting(self._columns, moment, changes, rows)
+        return Plan(moment, rows, counts=counts, current=standing(self._columns, moment, rows[counts[rows]]))
+
+    def lacking(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return those of some rows that were not embedded yet."""
+        left: NDArray[np.intp] = rows[self._columns["slot"][rows] == _NOWHERE]
+        return left
+
+    def take_stored_vectors(self, seqs: Sequence[int], rows: NDArray[np.float32]) -> None:
+        """Take in what a store keeps, by sequence numbers, ascending as the log is."""
+        numbers = np.asarray(seqs, np.int64)
+        known = self._columns["seq"]
+        at = np.minimum(np.searchsorted(known, numbers), max(len(known) - 1, 0))
+        there = known[at] == numbers if len(known) else np.zeros(len(numbers), np.bool_)
+        there &= self._columns["slot"][at] == _NOWHERE if len(known) else there
+        taken = rows if there.all() else rows[there]
+        self._columns["slot"][at[there]] = self._place(taken)
+
+    def take_vectors(self, rows: NDArray[np.intp], made: Sequence[NDArray[np.float32] | None]) -> None:
+        """Take in vectors that were made, None for what there is nothing to embed of."""
+        slots = self._columns["slot"]
+        slots[rows] = 0
+        some = [at for at, vector in enumerate(made) if vector is not None]
+        if some:
+            slots[rows[some]] = self._place(np.array([made[at] for at in some], np.float32))
+
+    def drop_vectors(self) -> None:
+        """Forget every vector."""
+        self._vectors, self._now = None, None
+        self._columns["slot"][:] = _NOWHERE
+
+    def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
+        """Return the vector of an assertion, or None."""
+        rows = self._columns.find("id", [key_of_id(assertion_id)])
+        slots = self._columns["slot"][rows]
+        if self._vectors is None or not (slots > 0).any():
+            return None
+        vector: NDArray[np.float32] = self._vectors.view().take(slots[slots > 0])[0]
+        return vector
+
+    def carried_out(self, plan: Plan, *, present: bool) -> Corpus:
+        """Return what is current, once every vector of it is there.
+
+        Args:
+            plan: what was folded; nothing was taken in since.
+            present: as it was for the plan.
+        """
+        assert self._vectors is not None
+        if plan.rows is not None:
+            assert self._now is not None
+            corpus = self._brought_up_to_date(self._now, plan, plan.rows)
+        else:
+            corpus = Corpus(
+                columns=self._columns,
+                moment=plan.moment,
+                counts=plan.counts,
+                parts=grown(self._columns, (), plan.current),
+                vectors=self._vectors.view(),
+                documents=self.documents,
+            )
+        if present:
+            self._now, self._touched = corpus, []
+            self._expires = self._next_expiry(plan.moment)
+        return corpus
+
+    def _brought_up_to_date(self, before: Corpus, plan: Plan, rows: NDArray[np.intp]) -> Corpus:
+        found = [part.locate(rows) for part in before.parts]
+        old = joined([part.segment.standing(at) for part, at in zip(before.parts, found, strict=True)])
+        came, went = _difference(old, plan.current)
+        keys = conversation_keys(self._columns, np.concatenate([came.rows, went.rows]))
+        gone, again = {}, [came]
+        for number, part in enumerate(before.parts):
+            within = part.conversations(keys[keys > 0])
+            left = part.segment.standing(within)
+            again.append(left.at(~np.isin(left.rows, went.rows)))
+            gone[number] = np.union1d(within, found[number][np.isin(part.segment.rows[found[number]], went.rows)])
+        assert self._vectors is not None
+        return before.changed(gone, joined(again), counts=plan.counts, moment=plan.moment, vectors=self._vectors.view())
+
+    def _add(self, added: Sequence[Recorded]) -> None:
+        if not added:
+            return
+        first = len(self._columns)
+        self._columns.add(_rows(added))
+        self.documents.recorded.extend(added)
+        self._touched.append(np.arange(first, len(self._columns)))
+
+    def _change(self, changed: Sequence[StateChange]) -> None:
+        for change in changed:
+            for row in self._columns.find("id", [key_of_id(change.assertion_id)]).tolist():
+                self._columns["state"][row] = STATES.index(change.state)
+                self._changes.append(change)
+                self._changed_rows.append(row)
+                self._touched.append(np.array([row]))
+
+    def _erase(self, ids: Sequence[str]) -> None:
+        """Let go of assertions: no word of them is left in the columns, nor in any cache."""
+        rows = self._columns.find("id", map(key_of_id, ids))
+        if not len(rows):
+            return
+        if self._vectors is not None:
+            self._vectors.erase(self._columns["slot"][rows])
+        self._columns, left = self._columns.without(rows)
+        self.documents = Held([self.documents.recorded[row] for row in left.tolist()])
+        now = {old: new for new, old in enumerate(left.tolist())}
+        kept = [(change, row) for change, row in zip(self._changes, self._changed_rows, strict=True) if row in now]
+        self._changes = [change for change, _ in kept]
+        self._changed_rows = [now[row] for _, row in kept]
+        self._now, self._touched = None, []
+        drop_known_words()
+
+    def _changes_as_arrays(self) -> Changes:
+        return Changes(
+            rows=np.array(self._changed_rows, np.intp),
+            states=np.array([STATES.index(change.state) for change in self._changes], np.uint8),
+            seqs=np.array([change.seq for change in self._changes], np.int64),
+            recorded_at=np.array([microseconds(change.recorded_at) for change in self._changes], np.int64),
+        )
+
+    def _place(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
+        assert self._vectors is not None
+        return self._vectors.append(vectors)
+
+    def _later(self, moment: Moment) -> bool:
+        return self._now is not None and self._now.moment.now <= moment.now
+
+    def _in_time(self, moment: Moment) -> bool:
+        return self._later(moment) and microseconds(moment.now) < self._expires
+
+    def _expired_since(self, before: Moment, moment: Moment) -> NDArray[np.intp]:
+        expires = self._columns["expires_at"]
+        return np.flatnonzero((expires > microseconds(before.now)) & (expires <= microseconds(moment.now)))
+
+    def _next_expiry(self, moment: Moment) -> int:
+        expires = self._columns["expires_at"]
+        return int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))
+
+
+def _rows(added: Sequence[Recorded]) -> Rows:
+    outlines = [outline_of(recorded.assertion) for recorded in added]
+    return Rows(
+        seqs=[recorded.seq for recorded in added],
+        ids=[key_of_id(recorded.id) for recorded in added],
+        records=[key_of_id(recorded.record_id) for recorded in added],
+        recorded_at=[microseconds(recorded.recorded_at) for recorded in added],
+        heads=[outline.head for outline in outlines],
+        conversations=[outline.conversation for outline in outlines],
+        labels=[outline.labels for outline in outlines],
+        metadata=[outline.metadata for outline in outlines],
+        bodies=[outline.body for outline in outlines],
+    )
+
+
+def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
+    """Return what came and what went between two."""
+    before, after = set(_items(old)), set(_items(new))
+    came = np.array([item not in before for item in _items(new)], np.bool_)
+    went = np.array([item not in after for item in _items(old)], np.bool_)
+    return new.at(came), old.at(went)
+
+
+def _items(standing: Standing) -> list[tuple[int, int, int]]:
+    return list(zip(standing.rows.tolist(), standing.firsts.tolist(), standing.counts.tolist(), strict=True))

@@ -1,0 +1,206 @@
+"""Outlines: what recall keeps of an assertion in place of the assertion itself.
+
+An outline says where an assertion lies, how it takes part in the fold, what filters ask for and which
+terms it holds, in a few texts and a packed body; the words themselves are not in it. Terms are 64-bit
+digests of stems. It is a pure function of the assertion and of `OUTLINE_VERSION`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import json
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from factmem.facts import FactType
+from factmem.recall.analysis import analyse, forget_words, indexed_text
+from factmem.records import Assertion, AssertionState
+from factmem.values import canonical_bytes
+
+__all__ = [
+    "BODY",
+    "BODY_FIELDS",
+    "ERRAND",
+    "MULTIPLE",
+    "NEVER",
+    "OUTLINE_VERSION",
+    "REMOVED",
+    "REVISES",
+    "STATES",
+    "TRUSTED",
+    "Head",
+    "Outline",
+    "drop_known_words",
+    "key_of_id",
+    "microseconds",
+    "outline_of",
+    "read_head",
+    "read_labels",
+    "term_numbers",
+]
+
+OUTLINE_VERSION: Final = 1
+"""Grows with every change of the analyser or of what an outline holds."""
+
+NEVER: Final = 2**63 - 1
+"""The expiry of what does not expire."""
+
+MULTIPLE, REMOVED, REVISES, TRUSTED, ERRAND = (1 << bit for bit in range(5))
+"""The flags of a body. TRUSTED counts also while it waits for a model."""
+
+STATES: Final = (
+    AssertionState.ACTIVE,
+    AssertionState.PENDING,
+    AssertionState.FAILED,
+    AssertionState.QUARANTINED,
+    AssertionState.RETRACTED,
+)
+"""The states by their numbers."""
+
+BODY_FIELDS: Final = (
+    ("said_at", "<i8"),
+    ("expires_at", "<i8"),
+    ("importance", "<f8"),
+    ("position", "<i8"),
+    ("start", "<i8"),
+    ("value", "<u8"),
+    ("flags", "u1"),
+    ("state", "u1"),
+)
+"""What a body begins with, as numpy names it; what follows are its terms, 64-bit numbers."""
+
+BODY: Final = struct.Struct("<qqdqqQBB")
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+
+@attrs.frozen(kw_only=True)
+class Outline:
+    """What recall keeps of one assertion.
+
+    Attributes:
+        head: place, subject, keyword and owner, as JSON; see `Head`.
+        conversation: the conversation that it was said in; empty for none.
+        labels: categories, topics and source, as JSON; empty for none.
+        metadata: the metadata, as JSON; empty for none.
+        body: numbers, packed as `BODY`, and the terms.
+    """
+
+    head: str
+    conversation: str
+    labels: str
+    metadata: str
+    body: bytes
+
+
+@attrs.frozen(kw_only=True)
+class Head:
+    """What the assertions of a track have in common, and the strength of its subject."""
+
+    scope: str
+    subject: str
+    individual: str | None
+    priority: int
+    keyword: str
+    owner: str | None
+
+
+def outline_of(said: Assertion) -> Outline:
+    """Return the outline of an assertion."""
+    place, details = said.place, said.details
+    evidence = details.evidence[0] if details.evidence else None
+    tags = [details.categories, details.topics, details.source]
+    body = BODY.pack(
+        microseconds(said.timestamp),
+        NEVER if details.expires_at is None else microseconds(details.expires_at),
+        details.importance,
+        _bounded(evidence.position if evidence else None),
+        _bounded(evidence.start if evidence else None),
+        _digest(canonical_bytes(said.data)),
+        _flags(said),
+        STATES.index(said.state),
+    )
+    terms = term_numbers(analyse(indexed_text(said)))
+    return Outline(
+        head=_written(
+            [
+                str(place.scope),
+                place.subject.name,
+                place.subject.individual_name,
+                place.subject.priority_level,
+                said.keyword,
+                details.owner,
+            ]
+        ),
+        conversation=(evidence.conversation_id or "") if evidence else "",
+        labels=_written(tags) if any(tags) else "",
+        metadata=_written(details.metadata) if details.metadata else "",
+        body=body + struct.pack(f"<{len(terms)}Q", *terms),
+    )
+
+
+def read_head(text: str) -> Head:
+    """Read what `Outline.head` says."""
+    scope, subject, individual, priority, keyword, owner = json.loads(text)
+    return Head(scope=scope, subject=subject, individual=individual, priority=priority, keyword=keyword, owner=owner)
+
+
+def read_labels(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
+    """Read what `Outline.labels` says: categories, topics and source."""
+    categories, topics, source = json.loads(text) if text else ((), (), None)
+    return tuple(categories), tuple(topics), source
+
+
+def term_numbers(terms: Iterable[str]) -> list[int]:
+    """Return the numbers of terms."""
+    return list(map(_number, terms))
+
+
+def key_of_id(id: str) -> int:
+    """Return the 64-bit number that stands for an id."""
+    return _digest(id.encode(errors="surrogatepass"))
+
+
+def microseconds(moment: dt.datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def drop_known_words() -> None:
+    """Forget every word that was met: none may outlive its erasure in a cache."""
+    _number.cache_clear()
+    forget_words()
+
+
+@functools.lru_cache(maxsize=65_536)
+def _number(term: str) -> int:
+    return _digest(term.encode(errors="surrogatepass"))
+
+
+def _digest(data: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def _written(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def _flags(said: Assertion) -> int:
+    held = (
+        (MULTIPLE, said.fact_type is FactType.MULTIPLE),
+        (REMOVED, said.removed),
+        (REVISES, said.revises is not None),
+        (TRUSTED, said.counts(AssertionState.PENDING)),
+        (ERRAND, said.errand is not None),
+    )
+    return sum(flag for flag, holds in held if holds)
+
+
+def _bounded(number: int | None) -> int:
+    return min(max(number or 0, -NEVER), NEVER)

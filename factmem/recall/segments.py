@@ -1,0 +1,331 @@
+"""A part of what is current, laid out to be searched at once, and never changed.
+
+First come the records that stand in no conversation, then whole conversations, their statements in
+order, so that neighbours stand side by side. A segment knows its terms' rows (postings) and lengths;
+its vectors lie elsewhere, in the order they came.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from factmem.recall.columns import Columns, spread
+from factmem.recall.folding import Standing
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_DAY: Final = 86_400.0
+_LONG_AGO: Final = 1000.0
+
+__all__ = ["Hits", "Lengths", "Segment", "conversation_keys"]
+
+
+@attrs.frozen(eq=False)
+class Lengths:
+    """How many terms each document of the three levels has: records, exchanges, conversations."""
+
+    own: NDArray[np.int64]
+    exchange: NDArray[np.int64]
+    session: NDArray[np.int64]
+
+
+@attrs.frozen(eq=False)
+class Hits:
+    """Where a term occurs, and how often, at one of the three levels; ascending.
+
+    Attributes:
+        rows: records of the segment, or its conversations.
+        counts: how often in each.
+    """
+
+    rows: NDArray[np.intp]
+    counts: NDArray[np.float32]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Segment:
+    """Records laid out; arrays of shape (rows,) if nothing else is said.
+
+    Attributes:
+        rows: the assertion of each, as its row of the columns.
+        firsts: the assertion that said the same first.
+        counts: how many say the same.
+        slots: where its vector lies; 0 for none.
+        owners: the owner's number; 0 is public.
+        heads: the head's number.
+        said_at: when it was said, in seconds since 1970.
+        importance: from 0 to 1.
+        alone: how many records stand in no conversation; they come first.
+        keys: what identifies the conversations, one each, ascending.
+        starts: the first row of each conversation, and the end.
+        lengths: see `Lengths`; of single records all three are the same, and a record is its own conversation.
+    """
+
+    rows: NDArray[np.intp]
+    firsts: NDArray[np.intp]
+    counts: NDArray[np.intp]
+    slots: NDArray[np.int32]
+    owners: NDArray[np.int32]
+    heads: NDArray[np.int32]
+    said_at: NDArray[np.float64]
+    importance: NDArray[np.float64]
+    alone: int
+    keys: NDArray[np.uint64]
+    starts: NDArray[np.intp]
+    lengths: Lengths
+    _terms: NDArray[np.uint64] = attrs.field(alias="terms")
+    _postings: NDArray[np.int64] = attrs.field(alias="postings")
+    _where: NDArray[np.int32] = attrs.field(alias="where")
+    _often: NDArray[np.int32] = attrs.field(alias="often")
+    _decays: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
+
+    @classmethod
+    def build(cls, columns: Columns, standing: Standing) -> Segment:
+        """Lay out records; of a conversation, all that is current."""
+        order, alone, keys, starts = _layout(columns, standing.rows)
+        rows = standing.rows[order]
+        own = columns["terms_count"][rows].astype(np.int64)
+        exchange = _with_neighbours(own, alone, starts)
+        session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1]) if len(keys) else own[:0]])
+        terms, postings, where, often = _posted(columns, rows)
+        return cls(
+            rows=rows,
+            firsts=standing.firsts[order],
+            counts=standing.counts[order],
+            slots=columns["slot"][rows],
+            owners=columns.of_rows("owner", rows),
+            heads=columns["head"][rows],
+            said_at=columns["said_at"][rows] / 1e6,
+            importance=columns["importance"][rows],
+            alone=alone,
+            keys=keys,
+            starts=starts,
+            lengths=Lengths(own, exchange, session),
+            terms=terms,
+            postings=postings,
+            where=where,
+            often=often,
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def standing(self, rows: NDArray[np.intp]) -> Standing:
+        """Return some of the records, as the fold tells them."""
+        return Standing(self.rows[rows], self.firsts[rows], counts=self.counts[rows])
+
+    def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where assertions stand that won here, ascending.
+
+        Args:
+            rows: of the columns, ascending.
+        """
+        order = self._by_row
+        at = np.minimum(np.searchsorted(self.rows[order], rows), len(order) - 1)
+        found = order[at]
+        return np.sort(found[self.rows[found] == rows])
+
+    @functools.cached_property
+    def session(self) -> NDArray[np.intp]:
+        """The conversation of each row among all of the segment's; of a single record, its own number."""
+        grouped = np.repeat(np.arange(len(self.keys)), np.diff(self.starts)) + self.alone
+        return np.concatenate([np.arange(self.alone), grouped])
+
+    @functools.cached_property
+    def by_head(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The rows sorted by head, and their heads."""
+        order = np.argsort(self.heads, kind="stable").astype(np.int32)
+        return order, self.heads[order]
+
+    @property
+    def first_of_session(self) -> NDArray[np.intp]:
+        """The first row of each conversation, single records being conversations too."""
+        return np.concatenate([np.arange(self.alone), self.starts[:-1]])
+
+    def posting(self, term: int) -> Hits:
+        """Return the rows that hold a term."""
+        at = int(np.searchsorted(self._terms, np.uint64(term)))
+        if at == len(self._terms) or int(self._terms[at]) != term:
+            return Hits(self._where[:0].astype(np.intp), self._often[:0].astype(np.float32))
+        part = slice(self._postings[at], self._postings[at + 1])
+        return Hits(self._where[part].astype(np.intp), self._often[part].astype(np.float32))
+
+    def exchanges(self, own: Hits) -> Hits:
+        """Return the rows that hold a term in their own text or that of a neighbour, from those that hold it."""
+        cut = int(np.searchsorted(own.rows, self.alone))
+        rows, counts = own.rows[cut:], own.counts[cut:]
+        if not len(rows):
+            return own
+        before, after = self._follows[rows - self.alone], self._follows[rows - self.alone + 1]
+        grouped = _summed(
+            np.concatenate([rows, rows[before] - 1, rows[after] + 1]),
+            np.concatenate([counts, counts[before], counts[after]]),
+        )
+        return Hits(np.concatenate([own.rows[:cut], grouped.rows]), np.concatenate([own.counts[:cut], grouped.counts]))
+
+    def sessions(self, own: Hits) -> Hits:
+        """Return the conversations that hold a term, from the rows that do."""
+        numbers = self.session[own.rows]
+        if not len(numbers) or own.rows[-1] < self.alone:
+            return own
+        starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+        return Hits(numbers[starts], np.add.reduceat(own.counts, starts))
+
+    @functools.cached_property
+    def short_lengths(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """The lengths in single precision."""
+        of = self.lengths
+        return of.own.astype(np.float32), of.exchange.astype(np.float32), of.session.astype(np.float32)
+
+    def timeless(self, half_life_days: float, now: float, w_r: float, w_i: float) -> NDArray[np.float32]:
+        """Return what a score has of recency and importance; in single precision.
+
+        The decay since the newest of the rows is kept: whatever the time, the others' ratio to it is the same.
+        """
+        scores = self.importance.astype(np.float32)
+        scores *= np.float32(w_i)
+        if not w_r or not len(self):
+            return scores
+        since = self._decay_since_newest(now, half_life_days)
+        if since > _LONG_AGO:
+            scores += np.float32(w_r) * _decayed(now - self.said_at, half_life_days)
+            return scores
+        if half_life_days not in self._decays:
+            self._decays.clear()
+            self._decays[half_life_days] = _decayed(self._newest - self.said_at, half_life_days)
+        recency = self._decays[half_life_days] * np.float32(since)
+        if since > 1:  # what is yet to come is as recent as now
+            np.minimum(recency, 1, out=recency)
+        recency *= np.float32(w_r)
+        scores += recency
+        return scores
+
+    def _decay_since_newest(self, now: float, half_life_days: float) -> float:
+        halved = (now - self._newest) / _DAY / half_life_days
+        return float(0.5**halved) if halved > -_LONG_AGO else math.inf
+
+    def of_slots(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the inner products of the rows, from those of all slots; a copy."""
+        if self._in_a_row:
+            first = int(self.slots[0])
+            return dots[first : first + len(self)].copy()
+        return dots[self.slots]
+
+    def beside(self, own: Hits, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return how often a term occurs in the neighbours of rows that stand in conversations."""
+        dense = np.zeros(len(rows))
+        for step, follows in ((-1, self._follows[rows - self.alone]), (1, self._follows[rows - self.alone + 1])):
+            at = np.searchsorted(own.rows, rows + step)
+            there = follows & (at < len(own.rows))
+            there[there] = own.rows[at[there]] == rows[there] + step
+            dense[there] += own.counts[at[there]]
+        return dense
+
+    def bounds(self, sessions: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the first row and the end of conversations, of those with more rows than one alone."""
+        numbers = sessions - self.alone
+        return self.starts[numbers], self.starts[numbers + 1]
+
+    @functools.cached_property
+    def _by_row(self) -> NDArray[np.intp]:
+        return np.argsort(self.rows)
+
+    @functools.cached_property
+    def _newest(self) -> float:
+        return float(self.said_at.max())
+
+    @functools.cached_property
+    def _in_a_row(self) -> bool:
+        return bool((np.diff(self.slots) == 1).all()) and bool(self.slots[0] > 0)
+
+    def of_conversations(self, keys: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows of some conversations, ascending."""
+        found = np.flatnonzero(np.isin(self.keys, keys))
+        return spread(self.starts[found], self.starts[found + 1])
+
+    @functools.cached_property
+    def _follows(self) -> NDArray[np.bool_]:
+        """Whether a row stands behind another one of its conversation, from the first that stands in one on."""
+        follows = np.ones(len(self) - self.alone + 1, np.bool_)
+        follows[self.starts - self.alone] = False
+        return follows
+
+
+def conversation_keys(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Return what identifies the conversation of each row: its id, place and owner; 0 for none.
+
+    Words never cross a wall: what lies at another place or is somebody's own lends nothing.
+    """
+    conversation = columns["conversation"][rows].astype(np.uint64)
+    place = columns.of_rows("place", rows).astype(np.uint64)
+    return np.where(conversation > 0, (conversation << np.uint64(32)) | place, np.uint64(0))
+
+
+def _layout(
+    columns: Columns, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], int, NDArray[np.uint64], NDArray[np.intp]]:
+    """Return the order of rows, how many stand alone, the conversations' keys and their first rows."""
+    keys = conversation_keys(columns, rows)
+    inside = np.flatnonzero(keys)
+    outside = np.flatnonzero(keys == 0)
+    outside = outside[np.argsort(rows[outside])]
+    within = rows[inside]
+    inside = inside[
+        np.lexsort((columns["seq"][within], columns["start"][within], columns["position"][within], keys[inside]))
+    ]
+    ordered = keys[inside]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else inside
+    alone = len(outside)
+    return (
+        np.concatenate([outside, inside]),
+        alone,
+        ordered[starts],
+        np.append(starts + alone, len(rows)),
+    )
+
+
+def _with_neighbours(own: NDArray[np.int64], alone: int, starts: NDArray[np.intp]) -> NDArray[np.int64]:
+    total = own.copy()
+    follows = np.ones(len(own), np.bool_)
+    follows[: alone + 1] = False
+    follows[starts[:-1]] = False
+    behind = np.flatnonzero(follows)
+    total[behind] += own[behind - 1]
+    total[behind - 1] += own[behind]
+    return total
+
+
+def _posted(
+    columns: Columns, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the distinct terms, where the posting of each begins, and the rows and counts of all postings."""
+    counts = columns["terms_count"][rows]
+    starts = columns["terms_start"][rows]
+    held = columns.terms[spread(starts, starts + counts)]
+    where = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+    # Rows are ascending already, so a stable sort by term leaves them so in each posting.
+    order = np.argsort(held, kind="stable")
+    held, where = held[order], where[order]
+    new = np.append(True, (held[1:] != held[:-1]) | (where[1:] != where[:-1]))[: len(held)]
+    firsts = np.flatnonzero(new)
+    often = np.diff(np.append(firsts, len(held))).astype(np.int32)
+    held, where = held[firsts], where[firsts]
+    begins = np.flatnonzero(np.append(True, held[1:] != held[:-1])[: len(held)])
+    return held[begins], np.append(begins, len(held)), where, often
+
+
+def _decayed(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.float32]:
+    return np.exp2(np.maximum(age, 0) / (-_DAY * half_life_days)).astype(np.float32)
+
+
+def _summed(keys: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    return Hits(keys[starts], np.add.reduceat(counts, starts))

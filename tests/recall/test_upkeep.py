@@ -1,0 +1,168 @@
+"""The mirror kept up to date write by write is the mirror made anew: folded, laid out and scored the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import anyio
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factmem import STATEMENT, FactDetails, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem.facts import SingleConcept
+from factmem.fold import Current, Moment, fold
+from factmem.recall import RecallFilter, RecallMatch, chosen, selected
+from factmem.records import Evidence
+from factmem.testing import FakeClock, HashEmbedder
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+SEAT = SingleConcept("seat", "Where they like to sit", value_type=str)
+WORDS = ["amber", "basil", "cedar", "delta", "ember", "fjord"]
+SUBJECTS = [MemorySubject.EVERYTHING, MemorySubject("user", "The user", priority_level=1)]
+
+
+@attrs.frozen
+class Step:
+    """One thing that happens to a store."""
+
+    kind: str
+    text: str
+    conversation: int | None
+    owner: str | None
+    scope: str
+    days: int
+    which: int
+
+
+steps = st.lists(
+    st.builds(
+        Step,
+        kind=st.sampled_from(["say", "say", "say", "seat", "retract", "restore", "update", "forget", "later"]),
+        text=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join),
+        conversation=st.one_of(st.none(), st.integers(0, 1)),
+        owner=st.sampled_from([None, None, "alice", "bob"]),
+        scope=st.sampled_from(["/product/a", "/product/a/x", "/agent/b"]),
+        days=st.integers(0, 40),
+        which=st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+async def done(memory: Memory, clock: FakeClock, step: Step) -> None:
+    mine = memory.as_viewer(step.owner)
+    records = await mine.list_records()
+    match step.kind:
+        case "say":
+            evidence = Evidence(
+                quote=step.text,
+                role="user",
+                conversation_id=None if step.conversation is None else f"c{step.conversation}",
+                position=step.which,
+            )
+            expires = clock() + dt.timedelta(days=1 + step.which) if step.days % 5 == 0 else None
+            await mine.save(
+                MultipleFacts(STATEMENT, (step.text,), timestamp=NOW - dt.timedelta(days=step.days)),
+                scope=step.scope,
+                details=FactDetails(owner=step.owner, evidence=(evidence,), expires_at=expires),
+            )
+        case "seat":
+            await mine.save(
+                SingleFact(SEAT, step.text, timestamp=NOW - dt.timedelta(days=step.days)),
+                subject=SUBJECTS[step.which % 2],
+                scope=step.scope,
+                details=FactDetails(owner=step.owner),
+            )
+        case "later":
+            clock.advance(dt.timedelta(days=step.days / 10))
+        case _ if not records:
+            pass
+        case "retract":
+            await mine.retract(records[step.which % len(records)].id)
+        case "restore":
+            id = records[step.which % len(records)].id
+            await mine.retract(id)
+            await mine.recall("amber")
+            await mine.restore(id)
+        case "update":
+            await mine.update(records[step.which % len(records)].id, value=step.text)
+        case "forget":
+            await mine.forget(records[step.which % len(records)].id)
+
+
+def told(matches: Sequence[RecallMatch]) -> list[tuple[object, ...]]:
+    return [(match.record.id, match.record.value, match.score, match.parts) for match in matches]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps, st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join))
+def test_a_mirror_kept_up_to_date_is_one_made_anew(happened: list[Step], query: str) -> None:
+    """After every step, the fold and every score are to the last bit those of a mirror that saw it all at once."""
+
+    async def check() -> None:
+        provider, clock = InMemoryProvider(), FakeClock(NOW)
+        memory = Memory(provider, embedder=HashEmbedder(), clock=clock)
+        for step in happened:
+            await done(memory, clock, step)
+            anew = Memory(provider, embedder=HashEmbedder(), clock=clock)
+            for viewer in (None, "alice"):
+                seen, again = memory.as_viewer(viewer), anew.as_viewer(viewer)
+                assert told(await seen.recall(query, limit=50)) == told(await again.recall(query, limit=50))
+                assert told(await seen.recall(query, limit=3)) == told(await again.recall(query, limit=50))[:3]
+            corpus = await memory._corpus()
+            log = await memory._mirror.log()
+            wanted = {_shown(row) for row in fold(log, Moment(now=clock()))}
+            found = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
+            assert {_shown(row) for row in found} == {row for row in wanted if row[-1] in (None, "alice")}
+
+    anyio.run(check)
+
+
+def _shown(row: Current) -> tuple[object, ...]:
+    said = row.recorded.assertion
+    return (row.recorded.id, tuple(item.id for item in row.said), said.details.owner)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps, st.integers(0, 40))
+def test_another_moment_is_folded_as_the_log_tells_it(happened: list[Step], days: int) -> None:
+    """As of a day, and as known at a time, the columns give what `fold` gives of the log."""
+
+    async def check() -> None:
+        provider, clock = InMemoryProvider(clock=FakeClock(NOW)), FakeClock(NOW)
+        memory = Memory(provider, embedder=HashEmbedder(), clock=clock)
+        for step in happened:
+            await done(memory, clock, step)
+        when = NOW - dt.timedelta(days=days)
+        for moment in (
+            Moment(now=clock(), as_of=when),
+            Moment(now=clock(), known_at=NOW - dt.timedelta(days=days - 20)),
+        ):
+            corpus = await memory._mirror.corpus(moment)
+            rows = [_shown(row) for row in fold(await memory._mirror.log(), moment)]
+            found = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
+            assert {_shown(row) for row in found} == {row for row in rows if row[-1] in (None, "alice")}
+
+    anyio.run(check)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps)
+def test_the_strongest_are_those_that_a_load_would_choose(happened: list[Step]) -> None:
+    """Chosen by their columns, typed facts are those that `chosen` takes of the records."""
+
+    async def check() -> None:
+        provider, clock = InMemoryProvider(), FakeClock(NOW)
+        memory = Memory(provider, embedder=HashEmbedder(), clock=clock)
+        for step in happened:
+            await done(memory, clock, step)
+        corpus = await memory._corpus()
+        everything = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
+        typed = [row for row in everything if row.recorded.assertion.keyword != STATEMENT.keyword]
+        strongest = corpus.currents(selected(corpus, "alice", RecallFilter(keywords=("seat",), strongest=True)))
+        assert {row.recorded.id for row in strongest if row} == {row.recorded.id for row in chosen(typed)}
+
+    anyio.run(check)
