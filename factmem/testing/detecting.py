@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from factmem.abc import AgentMemoryProvider, Erases, FeedsChanges, KeepsHistory, KeepsVectors, SearchesVectors
+from factmem.abc import (
+    AgentMemoryProvider,
+    Erases,
+    FeedsChanges,
+    KeepsFiles,
+    KeepsHistory,
+    KeepsVectors,
+    SearchesVectors,
+)
 
 __all__ = ["capabilities_of"]
 
-_CAPABILITIES: Final[tuple[type, ...]] = (KeepsHistory, FeedsChanges, KeepsVectors, SearchesVectors, Erases)
+_CAPABILITIES: Final[tuple[type, ...]] = (
+    KeepsHistory,
+    FeedsChanges,
+    KeepsVectors,
+    SearchesVectors,
+    Erases,
+    KeepsFiles,
+)
 
 
 def capabilities_of(provider: AgentMemoryProvider) -> list[str]:
