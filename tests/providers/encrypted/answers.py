@@ -158,6 +158,21 @@ class Attacks:
     sound: Answers
     counts: dict[Verdict, int] = attrs.field(factory=lambda: dict.fromkeys(Verdict, 0))
 
+    def verify(self, path: Path, content: bytes) -> Verdict:
+        """Change one file, verify the store without more ado, and put back."""
+        before = path.read_bytes()
+        path.write_bytes(content)
+        try:
+            count = opened(self.root, lock_timeout="5")._verified()
+            verdict = Verdict.HARMLESS if count == self.sound["verify"] else Verdict.ACCEPTED
+        except REFUSALS:
+            verdict = Verdict.REFUSED
+        assert path.read_bytes() == content, "what was refused was changed"
+        path.write_bytes(before)
+        assert verdict is not Verdict.ACCEPTED
+        self.counts[verdict] += 1
+        return verdict
+
     async def judge(self, changes: Mapping[Path, bytes | None], random: random.Random, *, paths: int = 2) -> Verdict:
         """Change some files (None removes one), read, save, put back; return what `verify` makes of it.
 
