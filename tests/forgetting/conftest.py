@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
 from factmem import AgentMemoryProvider
@@ -22,6 +23,8 @@ def anyio_backend() -> str:
 @pytest.fixture(params=sorted(STORES))
 def kind(request: pytest.FixtureRequest) -> str:
     """Which store."""
+    if request.param == "encrypted-sqlite" and not hasattr(apsw, "mc_version"):
+        pytest.skip("apsw here cannot encrypt: apsw-sqlite3mc is not installed, or apsw lies over it")
     return str(request.param)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from factmem_encrypted import EncryptedMemoryProvider
+from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
@@ -30,6 +31,7 @@ STORES: Final[Mapping[str, Callable[[Path], AgentMemoryProvider]]] = {
     "sqlite-vec": lambda folder: SqliteVecMemoryProvider(folder / "facts.db", busy_timeout=1),
     "file": lambda folder: LocalFileMemoryProvider(folder / "facts"),
     "encrypted": lambda folder: EncryptedMemoryProvider(folder / "facts", KEY),
+    "encrypted-sqlite": lambda folder: EncryptedSqliteMemoryProvider(folder / "facts.db", KEY, busy_timeout=1),
 }
 """Every durable store, by a factory that takes an empty folder: one line each."""
 
