@@ -59,7 +59,7 @@ def test_processes_that_save_at_once_lose_nothing(tmp_path: Path, big: bool, pro
     found = {value for number in range(len(PLACES)) for value in anyio.run(values_at, root, number)}
     assert found == said
     assert len(said) == count * each
-    promise("8 processes", f"encrypted: {count} processes × {each} saves: {len(found)} facts")
+    promise("processes at once, encrypted", f"{count} processes × {each} saves: {len(found)} facts")
 
 
 def test_a_transaction_over_several_places_counts_whole_or_not_at_all(
@@ -80,7 +80,7 @@ def test_a_transaction_over_several_places_counts_whole_or_not_at_all(
     listing = anyio.run(listing_of, root)
     assert {path.stem for path in Files.of(root).content if path.suffix == ".sealed"} == set(listing.files)
     assert not [path for path in Files.of(root).content if path.suffix == ".tmp"]
-    promise("kill -9", f"encrypted, transactions over {len(PLACES)} places: {kills} kills: 0 torn")
+    promise("kill -9 over several places, encrypted", f"transactions over {len(PLACES)} places: {kills} kills: 0 torn")
 
 
 def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_rotation_killed_at_any_point_goes_on(tmp_path: Path, big: bool, promi
     assert anyio.run(facts_in, root, OLD) is None
     anyio.run(leaves_nothing_behind, root, key)
     promise(
-        "key rotation killed",
+        "key rotation",
         f"{killed} kills in {rotations} rotations of {places * each} facts: all readable after each, old key opens 0",
     )
 
