@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-from factmem.crypto.recipes import AS_IT_IS, SALT_BYTES, Argon2id, Recipe
+from factmem.crypto.recipes import AS_IT_IS, Argon2id, Recipe
 from factmem.crypto.sealing import KEY_BYTES
 from factmem.errors import InvalidDataError, KeyUnavailableError, MissingPackageError
 
@@ -124,7 +124,7 @@ class Passphrase:
 
     def recipe(self) -> Recipe:
         """See `KeySource.recipe`."""
-        return Recipe(cost=self.cost, salt=secrets.token_bytes(SALT_BYTES))
+        return Recipe.stretched(self.cost)
 
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
         """See `KeySource.wrapping_key`."""
@@ -173,7 +173,7 @@ class EnvironmentPassphrase:
 
     def recipe(self) -> Recipe:
         """See `KeySource.recipe`."""
-        return Recipe(cost=self.cost, salt=secrets.token_bytes(SALT_BYTES))
+        return Recipe.stretched(self.cost)
 
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
         """See `KeySource.wrapping_key`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from factmem.errors import CorruptStoreError, DowngradedStoreError, InvalidDataE
 
 __all__ = ["AS_IT_IS", "Argon2id", "Recipe", "recipe_from", "recipe_to"]
 
-SALT_BYTES: Final = 16
+_SALT_BYTES: Final = 16
 _WEAKEST_KIB: Final = 19 * 1024
 _WEAKEST_PASSES: Final = 2
 _MOST_KIB: Final = 1024 * 1024
@@ -72,11 +73,16 @@ class Recipe:
 
     Attributes:
         cost: of stretching a passphrase, or None where the key is taken as it is.
-        salt: fresh for each slot, of `SALT_BYTES` where there is a cost.
+        salt: of 16 bytes where there is a cost, fresh for each slot.
     """
 
     cost: Argon2id | None = None
     salt: bytes = b""
+
+    @classmethod
+    def stretched(cls, cost: Argon2id) -> Recipe:
+        """Return one with a fresh salt."""
+        return cls(cost=cost, salt=secrets.token_bytes(_SALT_BYTES))
 
 
 AS_IT_IS: Final = Recipe()
@@ -121,6 +127,6 @@ def recipe_from(document: Mapping[str, Any]) -> Recipe:
 
 def _salt(text: str) -> bytes:
     salt = base64.b64decode(text, validate=True)
-    if len(salt) != SALT_BYTES:
+    if len(salt) != _SALT_BYTES:
         raise ValueError("a salt of another length")
     return salt
