@@ -12,6 +12,7 @@ import attrs
 from factmem import Memory, Message
 from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryRun, RunIdentity
 from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
+from factmem.facts import STATEMENT
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each, outcome
@@ -72,7 +73,7 @@ def _history(asked: Asked) -> list[Message]:
 
 
 def _keywords(asked: Asked) -> list[Any]:
-    return [SHARED, MANY, *(plant.concept.keyword for plant in asked.some)]
+    return [SHARED, MANY, STATEMENT, *(plant.concept.keyword for plant in asked.some)]
 
 
 AGENT_MEMORY: Final[Mapping[str, Door]] = {

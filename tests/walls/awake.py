@@ -11,7 +11,7 @@ from factmem.abc import Prompt
 from tests.memory.telling import understood
 from tests.walls.ways import Asked
 from tests.walls.worlds import Plant
-from tests.walls.writing import MARK
+from tests.walls.writing import ALONE, MARK, OPENLY
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -42,16 +42,19 @@ def mixed(prompts: Iterable[Prompt], asked: Asked) -> list[list[Plant]]:
 
     Words are read as their owner sees the store, whoever has them read. So a question may be about what somebody
     else left unread, but never shows anything of a second owner, nor of another organization, nor out of the view.
-    What the seat itself says is marked: with that goes nothing that the seat does not see.
+    What the seat itself says is marked: with that goes nothing that the seat does not see; and with what it says to
+    everybody nothing that is anybody's own, the seat's included.
     """
     wrong = []
     for prompt in prompts:
-        text = f"{prompt.instructions}\n{prompt.content}\n{prompt.examples}"
+        text = asked.unsaid(f"{prompt.instructions}\n{prompt.content}\n{prompt.examples}")
         shown = [plant for plant in asked.grown.world.plants if plant.token in text]
         owners = {plant.owner for plant in shown} - {None}
         strange = [plant for plant in shown if not _may_be_read(plant, asked)]
         if MARK in text:
             strange += [plant for plant in shown if not asked.seat.sees(plant)]
+        if OPENLY in text and ALONE not in text:
+            strange += [plant for plant in shown if plant.owner is not None]
         if strange or len(owners) > 1:
             wrong.append(strange or shown)
     return wrong

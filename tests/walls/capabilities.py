@@ -100,9 +100,9 @@ async def _erased(asked: Asked) -> object:
 
 
 CAPABILITIES: Final[Mapping[str, Door]] = {
-    "load": Reads([Way(_verbs, only=_public)]),
-    "load_all": Reads([Way(_here("load_all"), only=_public, whole=False)]),
-    "load_by_description": Reads([Way(_described, only=_public)]),
+    "load": Reads([Way(_verbs, only=_public, engine=True)]),
+    "load_all": Reads([Way(_here("load_all"), only=_public, whole=True, engine=True)]),
+    "load_by_description": Reads([Way(_described, only=_public, engine=True)]),
     "entries": Reads(
         [Way(lambda asked: asked.grown.provider.entries(_place(asked)), Shows.KEPT, only=at, whole=True, engine=True)]
     ),
@@ -123,11 +123,17 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
 }
 """Of the abstract provider and of every protocol among the capabilities."""
 
+_KEYS: Final[Mapping[str, Door]] = {
+    "rotate": Neither("changes the key, and hands nothing back"),
+    "verify": Neither("tells how much of the store is sound, whosever it is"),
+}
+_WORDS: Final[Mapping[str, Door]] = {
+    "matching": Reads([Way(_matching, Shows.KEPT, only=_of_tenant, engine=True)]),
+}
+
 OWN: Final[Mapping[str, Mapping[str, Door]]] = {
-    "EncryptedMemoryProvider": {
-        "rotate": Neither("changes the key, and hands nothing back"),
-        "verify": Neither("tells how many logs there are, whosever they are"),
-    },
-    "SqliteVecMemoryProvider": {"matching": Reads([Way(_matching, Shows.KEPT, only=_of_tenant, engine=True)])},
+    "EncryptedMemoryProvider": _KEYS,
+    "EncryptedSqliteMemoryProvider": {**_WORDS, **_KEYS},
+    "SqliteVecMemoryProvider": _WORDS,
 }
 """What single providers have besides."""

@@ -139,6 +139,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
     ),
     "import": Writes([Way(_imported, Shows.NOTHING)]),
     "reembed": Writes([Way(_ran(["reembed"]), Shows.NOTHING)]),
+    "erase": Writes([Way(_with_ids("erase", "--yes", "--verify"), Shows.NOTHING)]),
     "forget": Writes([Way(_with_ids("forget", "--yes"), Shows.NOTHING)]),
     "resume": Neither("hands back numbers of what Memory.resume hands back; needs a model"),
     "dead-letters retry": Neither("hands back what DeadLetters.retry does; needs a model"),

@@ -205,6 +205,7 @@ WAITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.would_forget(scope=asked.scope), Shows.KEPT, only=_here),
         ]
     ),
+    "traces": Reads([Way(lambda asked: asked.memory.traces(*asked.ids), Shows.KEPT)]),
     "quarantine": Neither("gives a Quarantine, whose own paths are listed"),
     "dead_letters": Neither("gives DeadLetters, whose own paths are listed"),
     "as_of": Neither("gives a reader of another moment, of which everything in READING is asked"),

@@ -96,7 +96,7 @@ def text_of(answer: object) -> str:
 
 _ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
 _NUMBERED: Final = re.compile(r"\.(revision|revised|seq)\b")
-_MADE: Final = re.compile(r"\.(next_page|recorded_at|generation|failed_at)\b")
+_MADE: Final = re.compile(r"\.(marks|next_page|recorded_at|generation|failed_at)\b")
 
 
 def unnamed(told: Sequence[Leaf]) -> list[Leaf]:

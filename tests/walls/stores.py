@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import apsw
 import attrs
 from factmem_encrypted import EncryptedMemoryProvider
+from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
@@ -33,12 +35,14 @@ Opened: TypeAlias = Any
 
 _KEY: Final = SecretKey(bytes(range(32)))
 
-STORES: Final[Mapping[str, Callable[[Path, FakeClock], Opened]]] = {
+STORES: Final[dict[str, Callable[[Path, FakeClock], Opened]]] = {
     "memory": lambda path, clock: InMemoryProvider(clock=clock),
     "sqlite-vec": lambda path, clock: SqliteVecMemoryProvider(path / "facts.db", clock=clock),
     "encrypted": lambda path, clock: EncryptedMemoryProvider(path / "vault", _KEY, clock=clock),
     "file": lambda path, clock: LocalFileMemoryProvider(path / "facts", clock=clock),
 }
+if hasattr(apsw, "mc_version"):  # else this environment's SQLite cannot encrypt
+    STORES["encrypted-sqlite"] = lambda path, clock: EncryptedSqliteMemoryProvider(path / "vault.db", _KEY, clock=clock)
 
 
 @attrs.frozen(kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 import factmem_encrypted
+import factmem_encrypted_sqlite
 import factmem_file
 import factmem_sqlite_vec
 from typer.main import get_command
@@ -81,7 +82,7 @@ _NO_DOORS: Final[Mapping[str, str]] = {
 
 _PACKAGES: Final = (
     *(factmem.memory, factmem.agent, factmem.agent.agents_md, factmem.providers, factmem.crypto, capabilities),
-    *(factmem_encrypted, factmem_file, factmem_sqlite_vec),
+    *(factmem_encrypted, factmem_encrypted_sqlite, factmem_file, factmem_sqlite_vec),
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 from mcp import Client
 
-from factmem import Memory
+from factmem import Memory, MemorySubject
 from factmem.consolidation import ConsolidationPolicy
 from factmem.mcp import make_server
 from factmem.testing import ScriptedModel
@@ -32,7 +32,7 @@ from tests.walls.protocol import PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from tests.walls.stores import Grown
 from tests.walls.waiting import DEAD_LETTERS, QUARANTINE
 from tests.walls.ways import EMBEDDER, Asked, Door, Reads, Shows, Step, Way, Writes, leaked, memory_at, walked
-from tests.walls.worlds import Seat
+from tests.walls.worlds import SUBJECTS, Seat
 from tests.walls.writing import WRITING
 
 __all__ = ["AGENT", "MEMORY", "PAGES", "SERVER", "Leak", "Notes", "Tables", "looked_around", "steps_of", "worked"]
@@ -50,6 +50,8 @@ AGENT: Final = {
     "FactMemStore": LANGGRAPH_STORE,
     "FactMemBackend": BACKEND,
 }
+CONFINED: Final = (SUBJECTS[1], MemorySubject.EVERYTHING)
+"""Whom a confined server serves facts about."""
 SERVER: Final = {"tool": TOOLS, "resource": RESOURCES, "template": TEMPLATES, "prompt": PROMPTS}
 
 
@@ -110,29 +112,33 @@ def steps_of(
 
 @attrs.frozen
 class Tables:
-    """An MCP server that is made once, and a client of it; whose memory it serves changes from seat to seat.
+    """MCP servers that are made once, with a client of each; whose memory they serve changes from seat to seat.
 
     Attributes:
-        client: the client.
-        served: the memory that the server was given.
+        client: the client of one that serves all of a memory.
+        confined: the client of one that serves facts about `CONFINED` only.
+        served: the memory that the servers were given.
     """
 
     client: Client
+    confined: Client
     served: Memory
 
-    def serving(self, memory: Memory) -> Client:
+    def serving(self, memory: Memory, *, confined: bool = False) -> Client:
         """Return the client of a server of a memory."""
         vars(self.served).clear()
         vars(self.served).update(vars(memory))
-        return self.client
+        return self.confined if confined else self.client
 
     @classmethod
     @asynccontextmanager
     async def laid(cls) -> AsyncIterator[Tables]:
         """Make a server and connect to it."""
         memory = Memory("none:", embedder=EMBEDDER)
-        async with Client(make_server(memory, allow_erase=True, trust=True)) as client:
-            yield cls(client, memory)
+        options: dict[str, Any] = {"allow_erase": True, "trust": True}
+        server, other = make_server(memory, **options), make_server(memory, subjects=CONFINED, **options)
+        async with Client(server) as client, Client(other) as confined:
+            yield cls(client, confined, memory)
 
 
 async def looked_around(grown: Grown, seat: Seat, chance: random.Random, tables: Tables, notes: Notes) -> None:
@@ -152,8 +158,20 @@ def _reading_steps(program: Asked, agent: Asked, tables: Tables, chance: random.
         shows = Shows.EVER if step.way.shows is Shows.NOW else step.way.shows
         yield attrs.evolve(step, way=attrs.evolve(step.way, shows=shows, whole=False))
     yield from steps_of({"Provider": CAPABILITIES, **_own(program)}, program, Reads)
-    yield from steps_of(SERVER, attrs.evolve(program, client=tables.serving(program.memory)), Reads)
+    yield from served_steps(program, tables, Reads, confined=chance.random() < 0.5)
     yield from steps_of(AGENT, agent, Reads)
+
+
+def served_steps(asked: Asked, tables: Tables, kind: type[Reads] | type[Writes], *, confined: bool) -> Iterator[Step]:
+    """Yield every way to walk the paths of a server, of one that serves some subjects only or of one that does not."""
+    client = tables.serving(asked.memory, confined=confined)
+    for step in steps_of(SERVER, attrs.evolve(asked, client=client), kind):
+        yield attrs.evolve(step, way=_confined(step.way), path=f"confined {step.path}") if confined else step
+
+
+def _confined(way: Way) -> Way:
+    about = {subject.key for subject in CONFINED}
+    return attrs.evolve(way, only=lambda plant, asked: way.only(plant, asked) and plant.subject.key in about)
 
 
 def _own(asked: Asked) -> dict[str, Doors]:
@@ -180,10 +198,10 @@ async def worked(grown: Grown, seat: Seat, chance: random.Random, tables: Tables
     memory = memory_at(seat, grown, on_event=heard.append, **options)
     async with memory:
         asked = Asked.of(grown, seat, chance, memory)
-        doors = {**MEMORY, "Memory": WRITING, **PAGES}
+        doors = {"DeadLetters": DEAD_LETTERS, "Memory": WRITING, "Quarantine": QUARANTINE, **PAGES}
         steps = [*steps_of(doors, asked, Writes), *steps_of({"Provider": CAPABILITIES}, asked, Writes)]
-        steps += steps_of({"tool": TOOLS}, attrs.evolve(asked, client=tables.serving(memory)), Writes)
-        steps.sort(key=lambda step: step.path in _LATE)
+        steps += served_steps(asked, tables, Writes, confined=chance.random() < 0.5)
+        steps.sort(key=lambda step: step.path.removeprefix("confined ") in _LATE)
         for step in steps:
             if step.path == _LATE[0]:
                 _note_mixed(model, asked, notes)

@@ -102,7 +102,8 @@ class Asked:
         """Choose what is asked for."""
         seen = [plant for plant in grown.world.seen_from(seat) if plant.fate.stands]
         scopes = [scope for scope in SCOPES if seat.reaches(scope.within(seat.tenant))]
-        scope, subject = chance.choice(scopes or [MemoryScope.CROSS_PRODUCT]), chance.choice(SUBJECTS)
+        scopes += [scope.within(None) for scope in (*seat.roots, *seat.exact)]
+        scope, subject = chance.choice(scopes), chance.choice(SUBJECTS)
         if seen and chance.random() < 0.7:
             somewhere = chance.choice(seen)
             scope, subject = somewhere.scope.within(None), plain(somewhere.subject)
@@ -124,6 +125,13 @@ class Asked:
     def ids(self) -> list[str]:
         """The ids of a few records anywhere, and one that nothing has."""
         return [*(self.grown.records[plant.token] for plant in self.some), "0" * 32]
+
+    def unsaid(self, text: str) -> str:
+        """Return a text without the names of scopes that the seat itself named: it is told nothing by those."""
+        for scope in (self.scope, *self.seat.roots, *self.seat.exact):
+            for segment in scope.path:
+                text = text.replace(segment, "") if segment.startswith("scope-") else text
+        return text
 
     def may_see(self, way: Way) -> list[Plant]:
         """Return what the seat may see on a path."""
@@ -264,9 +272,9 @@ async def each(items: Iterable[T], done: Callable[[T], Awaitable[object]]) -> li
 
 def leaked(told: Sequence[Leaf], way: Way, asked: Asked) -> tuple[list[Plant], list[Plant], list[Plant]]:
     """Return what of a world was told and must not be; what was not and must be; and what was, and may be."""
-    text = text_of([leaf for _, leaf in told]) + " ".join(path for path, _ in told)
+    text = asked.unsaid(text_of([leaf for _, leaf in told]) + " ".join(path for path, _ in told))
     shown = [plant for plant in asked.grown.world.plants if plant.token in text]
     may = {plant.token for plant in asked.may_see(way) if way.only(plant, asked)}
     missing = [plant for plant in asked.grown.world.plants if plant.token in may and plant not in shown]
-    wrong = [plant for plant in shown if plant.token not in may and plant.token not in str(asked.scope)]
+    wrong = [plant for plant in shown if plant.token not in may]
     return wrong, missing if way.whole else [], [plant for plant in shown if plant.token in may]

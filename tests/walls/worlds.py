@@ -219,7 +219,7 @@ def world(chance: random.Random, *, size: int = 36) -> World:
     tokens = (f"q{number:04x}z" for number in itertools.count(chance.randrange(1, 4096) * 8))
     times = (BEGAN + dt.timedelta(minutes=number) for number in itertools.count())
     taken: set[tuple[object, ...]] = set()
-    scopes = chance.sample(SCOPES, 5)
+    scopes = [SCOPES[0], *chance.sample(SCOPES[1:], 4)]
     plants: list[Plant] = []
     while len(plants) < size:
         plants += _planted(chance, scopes, tokens, times, taken)

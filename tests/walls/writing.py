@@ -31,10 +31,20 @@ from tests.walls.facade import Household
 from tests.walls.ways import Asked, Door, Shows, Way, Writes, each, outcome, plain, unnamed_scope
 from tests.walls.worlds import MANY, NOW, SHARED, Plant
 
-__all__ = ["MARK", "WRITING"]
+__all__ = ["ALONE", "MARK", "OPENLY", "WRITING"]
 
 MARK: Final = "owned"
 """Stands in all that a seat says itself."""
+
+OPENLY: Final = f"{MARK}openly"
+"""Stands in what it says to everybody."""
+
+ALONE: Final = f"{MARK}alone"
+"""Stands in what it keeps for itself."""
+
+
+def _mark(about: Mapping[str, Any]) -> str:
+    return ALONE if about["private"] else OPENLY
 
 
 def _keyword(plant: Plant) -> str:
@@ -69,30 +79,30 @@ async def _saved(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
 
 async def _remembered(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
     """A text, and a conversation whose name and whose messages' names others use as well."""
-    said = Message(content=f"{plant.words} {MARK}. I have a {MARK}cat.", id="m-1", timestamp=NOW)
-    read = Message(content=f"{plant.words} {MARK} page.", role="tool", id="m-2", timestamp=NOW)
+    said = Message(content=f"{plant.words} {_mark(about)}. I have a {_mark(about)}cat.", id="m-1", timestamp=NOW)
+    read = Message(content=f"{plant.words} {_mark(about)} page.", role="tool", id="m-2", timestamp=NOW)
     memory = asked.memory
     found = [
-        await memory.remember(f"{plant.words} {MARK}", **about),
+        await memory.remember(f"{plant.words} {_mark(about)}", **about),
         await memory.remember(Conversation(messages=[said, read], id=plant.talk), **about),
     ]
     if asked.seat.reaches(MemoryScope.CROSS_PRODUCT.within(asked.seat.tenant)):
         about = {**about, "scope": None}
-        found.append(await memory.remember(f"{MARK} {plant.words}", **about))
+        found.append(await memory.remember(f"{_mark(about)} {plant.words}", **about))
     return found
 
 
 async def _handed_over(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
-    return await _done(await asked.memory.remember_many([f"{plant.words} {MARK} many"], **about))
+    return await _done(await asked.memory.remember_many([f"{plant.words} {_mark(about)} many"], **about))
 
 
 async def _generated(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
     memory = asked.memory
     facts: list[Fact[Any]] = [
-        SingleFact(SHARED, f"{MARK} {plant.words}", timestamp=NOW),
-        MultipleFacts(STATEMENT, (f"{plant.words} {MARK}",)),
+        SingleFact(SHARED, f"{_mark(about)} {plant.words}", timestamp=NOW),
+        MultipleFacts(STATEMENT, (f"{plant.words} {_mark(about)}",)),
     ]
-    messages = [Message(content=f"I have a {MARK}dog. {plant.words}", timestamp=NOW)]
+    messages = [Message(content=f"I have a {_mark(about)}dog. {plant.words}", timestamp=NOW)]
     stored = StoredSession(id=plant.talk)
     return [
         await _done(await memory.generate(facts, **about)),
@@ -106,7 +116,7 @@ async def _of_session(memory: Memory, stored: StoredSession, about: dict[str, An
 
 
 async def _ingested(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
-    events = [Message(content=f"{plant.words} {MARK} event", id="m-1", timestamp=NOW)]
+    events = [Message(content=f"{plant.words} {_mark(about)} event", id="m-1", timestamp=NOW)]
     return await _done(await asked.memory.ingest_events(plant.talk, events, flush=True, **about))
 
 
@@ -204,6 +214,7 @@ WRITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.forget(scope=asked.scope), Shows.NOTHING),
         ]
     ),
+    "finish_erasing": Writes([Way(lambda asked: asked.memory.finish_erasing(), Shows.NOTHING)]),
     "reembed": Writes([Way(_reembedded, Shows.NOTHING)]),
 }
 """In the order walked: what takes most away comes last."""
