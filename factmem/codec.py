@@ -28,14 +28,13 @@ from factmem.records import (
     Tombstone,
 )
 from factmem.scopes import MemoryScope
+from factmem.structuring import explain_structure_error, in_detail
 from factmem.subjects import MemorySubject
 from factmem.values import (
     check_json,
     check_text,
     check_value,
     decode_value,
-    explain_structure_error,
-    in_detail,
     type_of,
 )
 

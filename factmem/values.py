@@ -5,26 +5,16 @@ A value is stored as JSON beside the *shape* of its type; see `factmem.shapes`.
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-import decimal
-import enum
-import functools
 import json
 import math
-import operator
-import types
 import typing
 import unicodedata
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
-from factmem.errors import FactMemError, InvalidDataError
+from factmem.errors import InvalidDataError
 from factmem.shapes import Shape, accepts, name_of, shape_of, type_of
-
-if TYPE_CHECKING:
-    from cattrs import Converter
+from factmem.structuring import explain_structure_error, in_detail, value_converter
 
 __all__ = [
     "MAX_VALUE_BYTES",
@@ -38,8 +28,6 @@ __all__ = [
     "check_value",
     "decode_value",
     "encode_value",
-    "explain_structure_error",
-    "in_detail",
     "shape_of",
     "type_of",
 ]
@@ -55,7 +43,6 @@ MAX_VALUE_BYTES: Final = 1_000_000
 MAX_VALUE_DEPTH: Final = 64
 """How deep a value, or the shape of a type, may be nested; so much fits on any stack that reads it."""
 
-_MOST_PARTS_EXPLAINED: Final = 2_000
 _MAX_INTEGER_BITS: Final = 14_000  # Python reads and writes no longer integers as text, unless told to
 
 
@@ -67,7 +54,7 @@ def encode_value(value: object, value_type: Any) -> Json:
             larger than `MAX_VALUE_BYTES`. The error's path says where; its text holds no value.
     """
     try:
-        data: Json = _converter(detailed=False).unstructure(
+        data: Json = value_converter(detailed=False).unstructure(
             value, unstructure_as=None if value_type in (object, Any) else value_type
         )
     except RecursionError:
@@ -87,11 +74,11 @@ def decode_value(data: Json, value_type: type[T]) -> T:
     try:
         if value_type in (object, Any):
             return typing.cast("T", _plain(data))  # a copy: whoever gets it may write into it
-        return _converter(detailed=False).structure(data, value_type)
+        return value_converter(detailed=False).structure(data, value_type)
     except RecursionError:
         raise InvalidDataError("the value is nested too deeply") from None
     except Exception as error:  # classes' own validators raise what they like
-        detailed = in_detail(error, data, lambda: _converter(detailed=True).structure(data, value_type))
+        detailed = in_detail(error, data, lambda: value_converter(detailed=True).structure(data, value_type))
         where, what = explain_structure_error(detailed)
         raise InvalidDataError(f"the value is no {name_of(value_type)}: {what}", path=where) from None
 
@@ -230,234 +217,3 @@ def _path(trail: _Trail) -> str:
         return trail[0]
     before, step = trail
     return f"{_path(before)}[{step}]" if isinstance(step, int) else f"{_path(before)}.{step}"
-
-
-def in_detail(error: Exception, data: object, structure: Callable[[], object]) -> Exception:
-    """Return what is wrong with data that could not be structured, with the path to it where that can be had.
-
-    cattrs gathers every error there is in order to tell the path of one: of a long list, hundreds of megabytes.
-
-    Args:
-        error: what the first try raised, which stopped at the first thing wrong.
-        data: the data.
-        structure: tries again, and gathers.
-    """
-    if _is_small(data):
-        try:
-            structure()
-        except Exception as detailed:
-            return detailed
-    return error
-
-
-def _is_small(data: object) -> bool:
-    waiting, seen = [data], 0
-    while waiting:
-        match waiting.pop():
-            case Mapping() as mapping:
-                waiting.extend(mapping.values())
-                seen += len(mapping)
-            case list() | tuple() as items:
-                waiting.extend(items)
-                seen += len(items)
-            case _:
-                pass
-        if seen > _MOST_PARTS_EXPLAINED:
-            return False
-    return True
-
-
-def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str, str]:
-    """Return the path and the reason of the first thing that went wrong, without the value itself."""
-    import cattrs
-
-    if isinstance(error, cattrs.IterableValidationError | cattrs.ClassValidationError):
-        with_notes, without = error.group_exceptions()
-        for inner, note in with_notes:
-            step = f".{note.name}" if isinstance(note, cattrs.AttributeValidationNote) else f"[{note.index}]"
-            return explain_structure_error(inner, path + step)
-        return explain_structure_error(without[0], path)
-    if isinstance(error, _ItemError):
-        return explain_structure_error(error.reason, f"{path}[{error.index}]")
-    if isinstance(error, KeyError):
-        return path, f"the field {error.args[0]!r} is missing"
-    if isinstance(error, _WrongType | FactMemError):
-        return path, str(error)
-    return path, f"{type(error).__name__} while reading it"
-
-
-class _WrongType(ValueError):
-    """A scalar of another type than asked for; its text names both types and no value."""
-
-
-def _scalar(data: Any, typ: Any) -> Any:
-    if _is_enum(typ):  # an IntEnum comes here as an int
-        return _enum(data, typ)
-    if typ is float:
-        return _float(data, typ)
-    if type(data) is not typ:
-        raise _WrongType(f"expected {typ.__name__}, found {type(data).__name__}")
-    return data
-
-
-def _parsed(parse: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
-    def structure(data: Any, typ: Any) -> Any:
-        if not isinstance(data, str):
-            raise _WrongType(f"expected the text of a {name_of(typ)}, found {type(data).__name__}")
-        try:
-            return parse(data)
-        except (ValueError, ArithmeticError):
-            raise _WrongType(f"the text is no {name_of(typ)}") from None
-
-    return structure
-
-
-def _float(data: Any, _: Any) -> float:
-    if isinstance(data, bool) or not isinstance(data, int | float):
-        raise _WrongType(f"expected float, found {type(data).__name__}")
-    return float(data)
-
-
-def _seconds(data: Any, typ: Any) -> dt.timedelta:
-    return dt.timedelta(seconds=_float(data, typ))
-
-
-def _listing(factory: Callable[[Any, Converter], Callable[[Any, Any], Any]]) -> Callable[[Any, Converter], Any]:
-    """Keep a text from being read as the list of its letters."""
-
-    def guarded(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-        structure = factory(typ, converter)
-
-        def hook(data: Any, typ: Any) -> Any:
-            if not isinstance(data, list | tuple):
-                raise _WrongType(f"expected a list, found {type(data).__name__}")
-            return structure(data, typ)
-
-        return hook
-
-    return guarded
-
-
-def _set(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-    from cattrs import cols
-
-    structure: Callable[[Any, Any], list[Any]] = cols.list_structure_factory(typ, converter)
-    factory = set if cols.is_set(typ) else frozenset
-    return lambda data, _: factory(structure(data, typ))
-
-
-def _is_tuple(typ: Any) -> bool:
-    return typing.get_origin(typ) is tuple
-
-
-def _tuple(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-    from cattrs import cols
-
-    items = typing.get_args(typ)
-    if items[1:] == (...,):
-        return cols.homogenous_tuple_structure_factory(typ, converter)
-
-    def structure(data: Any, _: Any) -> Any:
-        if len(data) != len(items):
-            raise _WrongType(f"expected a list of {len(items)}, found one of {len(data)}")
-        return tuple(_item(converter, *item) for item in zip(data, items, range(len(items)), strict=True))
-
-    return structure
-
-
-class _ItemError(ValueError):
-    """What went wrong with one item of a tuple, and where."""
-
-    def __init__(self, index: int, reason: Exception) -> None:
-        super().__init__(f"item {index}")
-        self.index = index
-        self.reason = reason
-
-
-def _item(converter: Converter, data: Any, typ: Any, index: int) -> Any:
-    try:
-        return converter.structure(data, typ)
-    except Exception as error:
-        raise _ItemError(index, error) from None
-
-
-_NATIVE: Final = frozenset({str, int, float, bool, type(None)})
-
-
-def _is_native_union(typ: Any) -> bool:
-    return typing.get_origin(typ) in (typing.Union, types.UnionType) and _NATIVE.issuperset(typing.get_args(typ))
-
-
-def _one_of(options: Sequence[type[Any]]) -> Callable[[Any, Any], Any]:
-    def structure(data: Any, _: Any) -> Any:
-        if type(data) in options:
-            return data
-        if type(data) is int and float in options:
-            return float(data)
-        names = " or ".join(option.__name__ for option in options)
-        raise _WrongType(f"expected {names}, found {type(data).__name__}")
-
-    return structure
-
-
-def _is_literal(typ: Any) -> bool:
-    origin: Any = typing.get_origin(typ)
-    return origin is typing.Literal
-
-
-def _is_enum(typ: Any) -> bool:
-    return isinstance(typ, type) and issubclass(typ, enum.Enum)
-
-
-def _enum(data: Any, typ: Any) -> Any:
-    return typ(_member(data, [item.value for item in typ]))
-
-
-def _member(data: Any, members: Sequence[Any]) -> Any:
-    """Read one of the values of an enum or a Literal; ``1``, ``1.0`` and ``True`` differ."""
-    for member in members:
-        if type(member) is type(data) and member == data:
-            return data
-    raise _WrongType("it is none of the values that are allowed")
-
-
-@functools.cache
-def _converter(*, detailed: bool) -> Converter:
-    from cattrs import Converter, cols
-
-    conv = Converter(detailed_validation=detailed, unstruct_collection_overrides={set: sorted, frozenset: sorted})
-    for scalar in (str, int, bool, float):
-        conv.register_structure_hook(scalar, _scalar)
-    conv.register_structure_hook_func(functools.partial(operator.is_, object), lambda data, _: data)
-    conv.register_unstructure_hook(float, float)
-    for typ, parse in _PARSERS.items():
-        conv.register_structure_hook(typ, _parsed(parse))
-    for typ, write in _WRITERS.items():
-        conv.register_unstructure_hook(typ, write)
-    conv.register_structure_hook(dt.timedelta, _seconds)
-    conv.register_structure_hook_factory(cols.is_mutable_sequence, _listing(cols.list_structure_factory))
-    conv.register_structure_hook_factory(cols.is_any_set, _listing(_set))
-    conv.register_structure_hook_factory(_is_tuple, _listing(_tuple))
-    conv.register_structure_hook_factory(_is_native_union, lambda typ: _one_of(typing.get_args(typ)))
-    conv.register_structure_hook_func(_is_literal, lambda data, typ: _member(data, typing.get_args(typ)))
-    conv.register_structure_hook_func(_is_enum, _enum)
-    return conv
-
-
-_PARSERS: Final[dict[Any, Callable[[str], Any]]] = {
-    bytes: functools.partial(base64.b64decode, validate=True),
-    dt.datetime: dt.datetime.fromisoformat,
-    dt.date: dt.date.fromisoformat,
-    dt.time: dt.time.fromisoformat,
-    decimal.Decimal: decimal.Decimal,
-    uuid.UUID: uuid.UUID,
-}
-_WRITERS: Final[dict[Any, Callable[[Any], Json]]] = {
-    bytes: lambda value: base64.b64encode(value).decode(),
-    dt.datetime: dt.datetime.isoformat,
-    dt.date: dt.date.isoformat,
-    dt.time: dt.time.isoformat,
-    dt.timedelta: dt.timedelta.total_seconds,
-    decimal.Decimal: str,
-    uuid.UUID: str,
-}

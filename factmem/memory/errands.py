@@ -16,8 +16,9 @@ from factmem.abc import DetectionRequest
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.records import MetadataMerge
+from factmem.structuring import explain_structure_error, in_detail
 from factmem.validators import instance_of
-from factmem.values import Json, explain_structure_error, in_detail, type_of
+from factmem.values import Json, type_of
 
 if TYPE_CHECKING:
     from cattrs import Converter

@@ -17,6 +17,7 @@ VOCABULARY = {
     "records",
     "scopes",
     "shapes",
+    "structuring",
     "subjects",
     "validators",
     "values",
