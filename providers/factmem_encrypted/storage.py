@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -13,16 +13,15 @@ import attrs
 from factmem.abc import LogName, Position, Scan, Storage
 from factmem.crypto import Keyring, Roots, SealBrokenError, seal, unseal
 from factmem.errors import CorruptStoreError, FactMemError, RolledBackStoreError, StoreUnavailableError
-from factmem_encrypted.frames import FrameKey, commit_number, opened, sealed
+from factmem_encrypted.frames import FrameKey, opened, sealed
 from factmem_encrypted.key_table import KeyTable
 from factmem_encrypted.manifest import Commit, Listed, Listing, Unit, chained
 from factmem_encrypted.manifest_log import ManifestLog
 from factmem_encrypted.positions import Done, inner_position, outer_position
+from factmem_encrypted.sealed_files import REMADE, SealedFiles, file_log
 
 __all__ = ["EncryptedStorage"]
 
-_KIND: Final = "sealed"
-_REMADE: Final = "vectors"
 _NOTES: Final = ("embedder", "sequence")
 
 
@@ -50,9 +49,8 @@ class EncryptedStorage:
         self._keys = KeyTable(inner, keyring)
         self._manifest = ManifestLog(inner)
         self._pending = _Pending()
+        self._files = SealedFiles(inner)
         self._tidied = False
-        self._looked = False
-        self._checked: set[str] = set()
 
     def exists(self) -> bool:
         """See `factmem.abc.Storage.exists`."""
@@ -75,8 +73,11 @@ class EncryptedStorage:
             self._keys.prepare()
         with self._inner.lock(timeout):
             self._create()
-            self._tidy()
             self._pending = _Pending()
+            if not self._tidied:
+                self._files.tidy(self._now()[1])
+                self._destroy_unused_keys()
+                self._tidied = True
             yield
 
     def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
@@ -90,7 +91,7 @@ class EncryptedStorage:
         key = self._frame_key(listed, roots, make=not done.frames)
         frame = sealed(key, done.frames, listing.number + 1, payload)
         try:
-            self._inner.append(_file_log(listed.file), frame, inner, durable=durable)
+            self._inner.append(file_log(listed.file), frame, inner, durable=durable)
         except FactMemError:
             # What need not last can be made again; of the rest all counts, or nothing.
             self._pending.broken = self._pending.broken or durable
@@ -124,8 +125,8 @@ class EncryptedStorage:
                 raise _rolled_back(listed.file)
             return Scan(payloads=(), position=since, fresh=False)
         if not inner.end:
-            self._check_ends(listing, (listed.file,))
-        scan = self._inner.scan(_file_log(listed.file), inner, limit=count)
+            self._files.check_ends(listing, (listed.file,))
+        scan = self._inner.scan(file_log(listed.file), inner, limit=count)
         if scan.fresh and inner.end:
             raise RolledBackStoreError(f"{listed.file} was put in place of another one: restore it from a backup")
         if len(scan.payloads) < count:
@@ -144,7 +145,7 @@ class EncryptedStorage:
         listed = listing.logs.get(log)
         if listed is None or not listed.frames:
             return None
-        frame = self._inner.last(_file_log(listed.file))
+        frame = self._inner.last(file_log(listed.file))
         if frame is not None and frame.startswith(b"%d " % (listed.frames - 1)):
             return opened(self._frame_key(listed, roots), listed.frames - 1, frame)
         # Something lies behind it that never counted, or the end is missing.
@@ -159,7 +160,7 @@ class EncryptedStorage:
         elif before is not None:
             self._commit(gone=(before.file,))
         if before is not None:
-            self._inner.replace(_file_log(before.file), (), durable=durable)
+            self._inner.replace(file_log(before.file), (), durable=durable)
         if not payloads and before is not None:
             self._destroy_unused_keys()
 
@@ -215,7 +216,7 @@ class EncryptedStorage:
         try:
             payloads = self.scan(log).payloads
         except CorruptStoreError:
-            if log.kind != _REMADE:
+            if log.kind != REMADE:
                 raise
             payloads = ()
         self.replace(log, payloads)
@@ -239,13 +240,13 @@ class EncryptedStorage:
             self._manifest.create(self._keys.roots())
 
     def _refuse_without_keys(self) -> None:
-        if self._manifest.begun() or self._files():
+        if self._manifest.begun() or self._files.names():
             raise RolledBackStoreError(
                 "the file with the store's keys is missing: restore it; without it nothing can be read"
             )
 
     def _refuse_without_manifest(self) -> None:
-        if not self._keys.empty() or self._manifest.used(self._keys.roots()) or self._files():
+        if not self._keys.empty() or self._manifest.used(self._keys.roots()) or self._files.names():
             raise RolledBackStoreError("the store's manifest is missing: restore the whole store from one backup")
 
     def _now(self) -> tuple[Roots, Listing]:
@@ -253,9 +254,7 @@ class EncryptedStorage:
         if not self._manifest.there():
             self._refuse_without_manifest()
         listing = self._manifest.listing(roots)
-        if not self._looked:
-            self._check_ends(listing, [file for file in self._files() if file not in listing.files])
-            self._looked = True
+        self._files.look_around(listing)
         return roots, listing
 
     def _commit(
@@ -273,7 +272,7 @@ class EncryptedStorage:
         listed = self._newly_listed(log, roots)
         key = self._frame_key(listed, roots, make=True)
         frames = [sealed(key, index, listing.number + 1, payload) for index, payload in enumerate(payloads)]
-        self._inner.replace(_file_log(listed.file), frames, durable=durable)
+        self._inner.replace(file_log(listed.file), frames, durable=durable)
         self._commit((attrs.evolve(listed, frames=len(frames), digest=chained("", frames)),))
 
     def _newly_listed(self, log: LogName, roots: Roots) -> Listed:
@@ -287,35 +286,6 @@ class EncryptedStorage:
         key = self._keys.give(unit, epoch) if new else self._keys.of(unit, epoch)
         return FrameKey(key=key, store=roots.store, log=listed.log, file=listed.file)
 
-    def _files(self) -> list[str]:
-        """The names of the files that are there, listed or not."""
-        logs = self._inner.logs(kinds=(_KIND,))
-        return [log.name[0] for log in logs if log == _file_log(log.name[0])]
-
-    def _check_ends(self, listing: Listing, files: Iterable[str]) -> None:
-        """What lies behind the frames that count was left by a writer that died; it cannot be of a later commit."""
-        for file in files:
-            if file not in self._checked:
-                frame = self._inner.last(_file_log(file))
-                if frame is not None and commit_number(frame) > listing.number + 1:
-                    raise _older_manifest()
-                self._checked.add(file)
-
-    def _tidy(self) -> None:
-        """Remove what writers that died left behind, once for each process; nothing, where anything is wrong."""
-        if self._tidied:
-            return
-        _, listing = self._now()
-        files = self._files()
-        left = [file for file in files if file not in listing.files]
-        self._check_ends(listing, left)
-        self._check_ends(listing, [file for file in files if _lasts(listing, file)])
-        for file in left:
-            self._inner.replace(_file_log(file), ())
-        self.sweep()
-        self._destroy_unused_keys()
-        self._tidied = True
-
     def _destroy_unused_keys(self) -> None:
         _, listing = self._now()
         # Those of logs that are about to be listed as well.
@@ -323,22 +293,7 @@ class EncryptedStorage:
         self._keys.keep(listing.units.keys() | coming)
 
 
-def _lasts(listing: Listing, file: str) -> bool:
-    log = listing.files.get(file)
-    return log is not None and log.kind != _REMADE
-
-
-def _file_log(file: str) -> LogName:
-    return LogName(folder=(file[:2],), name=(file,), kind=_KIND)
-
-
 def _rolled_back(file: str) -> RolledBackStoreError:
     return RolledBackStoreError(
         f"{file} is missing or another one than the store's manifest says: restore it from a backup"
-    )
-
-
-def _older_manifest() -> RolledBackStoreError:
-    return RolledBackStoreError(
-        "the store's manifest is older than its files: restore the manifest, or the whole store from one backup"
     )
