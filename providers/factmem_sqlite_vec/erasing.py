@@ -18,8 +18,10 @@ from typing import Final
 
 import apsw
 
+from factmem_sqlite_vec.faults import is_failed_flush
 from factmem_sqlite_vec.rows import Row, select, seq_of
-from factmem_sqlite_vec.tracks import settle_tracks
+from factmem_sqlite_vec.sums import row_sum
+from factmem_sqlite_vec.tracks import settle_tracks, sums_of_track
 from factmem_sqlite_vec.writing import Batch
 
 __all__ = ["delete_assertions", "scrub", "scrub_is_due"]
@@ -49,18 +51,27 @@ def delete_assertions(
     named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant)}
     named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant)}
     gone, number = sorted(named), 0
-    for seq, id, _ in gone:
+    for seq, id, track in gone:
+        _take_from_sums(connection, batch, seq, sums_of_track(connection, track))
         connection.execute("DELETE FROM state_changes WHERE assertion = ?", (seq,))
         if batch.embedder is not None:
             connection.execute("DELETE FROM vectors WHERE rowid = ?", (seq,))
         connection.execute("DELETE FROM assertions WHERE seq = ?", (seq,))
         number = batch.next_seq()
+        batch.sums.add(row_sum(id, number), tenant or "")
         connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (number, id, tenant or ""))
     if gone:
         settle_tracks(connection, {track for _, _, track in gone})
         connection.execute("INSERT INTO texts(texts) VALUES ('rebuild')")
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (number,))
     return len(gone)
+
+
+def _take_from_sums(connection: apsw.Connection, batch: Batch, seq: int, track: tuple[bytes, str]) -> None:
+    rows = select(connection, "SELECT checksum, tenant FROM assertions WHERE seq = ?", (seq,))
+    changed = select(connection, "SELECT * FROM state_changes WHERE assertion = ?", (seq,))
+    for check, tenant in [*rows, *((row_sum(*row), row[2]) for row in changed)]:
+        batch.sums.add(-check, tenant, track)
 
 
 def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None) -> list[Row]:
@@ -103,7 +114,9 @@ def scrub(connection: apsw.Connection) -> bool:
             else:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
                 connection.execute("DELETE FROM meta WHERE key = 'scrub' AND value = ?", (due,))
-    except _IN_THE_WAY:
+    except _IN_THE_WAY as error:
+        if is_failed_flush(error):
+            raise
         return False
     return not scrub_is_due(connection)
 

@@ -12,6 +12,7 @@ from factmem.abc import EmbedderIdentity
 from factmem.records import LogEntry, Place, Tombstone
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, place_digest, read_assertion, read_state, select
+from factmem_sqlite_vec.sums import check_place, check_tenant, last_seq
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +28,7 @@ _LARGEST: Final = 2**63 - 1
 
 def newest_seq(connection: apsw.Connection) -> int:
     """See `FeedsChanges.version`."""
-    ((seq,),) = select(connection, "SELECT value FROM meta WHERE key = 'seq'")
-    return int(seq)
+    return last_seq(connection)
 
 
 def bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
@@ -48,7 +48,9 @@ def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> l
         f"SELECT a.id, s.* {here} CROSS JOIN state_changes s ON s.assertion = a.seq {where}",
         wanted,
     )
-    return _in_order([*map(read_assertion, said), *map(read_state, changed)])
+    log = _in_order([*map(read_assertion, said), *map(read_state, changed)])
+    check_place(connection, place_digest(place), keyword, said, changed)
+    return log
 
 
 def changes(connection: apsw.Connection, tenant: str | None, since: int) -> list[LogEntry]:
@@ -65,14 +67,17 @@ def changes(connection: apsw.Connection, tenant: str | None, since: int) -> list
         " CROSS JOIN assertions a ON a.seq = s.assertion WHERE s.tenant = ? AND s.seq > ?",
         wanted,
     )
-    erased = connection.execute("SELECT assertion_id, seq FROM tombstones WHERE tenant = ? AND seq > ?", wanted)
-    return _in_order(
+    erased = select(connection, "SELECT assertion_id, seq FROM tombstones WHERE tenant = ? AND seq > ?", wanted)
+    log = _in_order(
         [
             *map(read_assertion, said),
             *map(read_state, changed),
             *(Tombstone(assertion_id=id, seq=seq) for id, seq in erased),
         ]
     )
+    if since <= 0:
+        check_tenant(connection, tenant or "", said, changed, erased)
+    return log
 
 
 def _in_order(log: list[LogEntry]) -> list[LogEntry]:

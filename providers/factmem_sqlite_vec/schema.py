@@ -15,6 +15,7 @@ import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
 from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.sums import row_sum
 
 __all__ = ["APPLICATION_ID", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
 
@@ -87,7 +88,27 @@ _ACTORS: Final = """
 ALTER TABLE state_changes ADD COLUMN actor TEXT;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_FIRST, _ACTORS)
+_SUMS: Final = """
+INSERT INTO meta SELECT 'seq again', value FROM meta WHERE key = 'seq';
+CREATE TABLE sums(
+  place BLOB NOT NULL,
+  keyword TEXT NOT NULL,
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (place, keyword)
+) STRICT, WITHOUT ROWID;
+CREATE TEMP VIEW rows_to_sum AS
+  SELECT a.tenant, t.place, t.keyword, a.checksum
+    FROM assertions a JOIN tracks t ON t.id = a.track
+  UNION ALL SELECT s.tenant, t.place, t.keyword,
+    row_sum(s.seq, s.assertion, s.tenant, s.state, s.recorded_at, s.reason, s.actor)
+    FROM state_changes s JOIN assertions a ON a.seq = s.assertion JOIN tracks t ON t.id = a.track
+  UNION ALL SELECT tenant, NULL, '', row_sum(assertion_id, seq) FROM tombstones;
+INSERT INTO sums SELECT place, keyword, sum(checksum) FROM rows_to_sum WHERE place IS NOT NULL GROUP BY 1, 2;
+INSERT INTO sums SELECT X'', tenant, sum(checksum) FROM rows_to_sum GROUP BY 2;
+DROP VIEW rows_to_sum;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_FIRST, _ACTORS, _SUMS)
 """The statements that lead from each version of the format to the next; never edit one that was released."""
 
 _MAGIC: Final = b"SQLite format 3\x00"
@@ -163,6 +184,7 @@ def migrate(connection: apsw.Connection, name: str) -> None:
     """
     if found_version(connection, name) == len(MIGRATIONS):
         return
+    connection.create_scalar_function("row_sum", row_sum, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for statements in MIGRATIONS[found_version(connection, name) :]:

@@ -15,7 +15,7 @@ from factmem.records import Assertion
 from factmem.values import Shape
 from factmem_sqlite_vec.rows import NewRow, Row, select
 
-__all__ = ["Track", "admit", "new_track", "settle_tracks", "track_numbered", "track_of"]
+__all__ = ["Track", "admit", "new_track", "settle_tracks", "sums_of_track", "track_numbered", "track_of"]
 
 
 @attrs.frozen
@@ -48,6 +48,12 @@ def track_numbered(connection: apsw.Connection, id: int) -> Track:
     """Return the track of a row."""
     (row,) = select(connection, "SELECT id, fact_type, shapes FROM tracks WHERE id = ?", (id,))
     return _read_track(row)
+
+
+def sums_of_track(connection: apsw.Connection, id: int) -> tuple[bytes, str]:
+    """Return under what the rows of a track are summed up: the digest of its place, and its keyword."""
+    ((place, keyword),) = select(connection, "SELECT place, keyword FROM tracks WHERE id = ?", (id,))
+    return place, keyword
 
 
 def new_track(connection: apsw.Connection, row: NewRow) -> Track:

@@ -24,7 +24,8 @@ from factmem_sqlite_vec.rows import (
     select,
     seq_of,
 )
-from factmem_sqlite_vec.tracks import Track, admit, new_track, track_numbered, track_of
+from factmem_sqlite_vec.sums import NewSums, last_seq, row_sum
+from factmem_sqlite_vec.tracks import Track, admit, new_track, sums_of_track, track_numbered, track_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,14 +56,18 @@ class Batch:
         connection: in a transaction already.
         clock: gives the time of recording.
         bound: the embedder that this process uses, if it has said so.
+
+    Attributes:
+        embedder: whose vectors the store keeps.
+        sums: what the batch adds to them; written by `finish`.
     """
 
     def __init__(self, connection: apsw.Connection, clock: Clock, bound: EmbedderIdentity | None) -> None:
         self._connection = connection
         self._clock = clock
         self._bound = bound
-        ((seq,),) = select(connection, "SELECT value FROM meta WHERE key = 'seq'")
-        self._seq = self._first = int(seq)
+        self._seq = self._first = last_seq(connection)
+        self.sums = NewSums()
         self.embedder: EmbedderIdentity | None = bound_embedder(connection)
         self._texts: list[tuple[int, str]] = []
         self._vectors: dict[int, bytes] = {}
@@ -78,7 +83,7 @@ class Batch:
         Raises:
             FactMemError: see `KeepsHistory.append`; the batch goes on without it.
         """
-        before = (self._seq, len(self._texts), len(self._vectors))
+        before = (self._seq, len(self._texts), len(self._vectors), len(self.sums))
         try:
             if len(rows) == 1:
                 # It is checked before its first write, so there is nothing to go back to.
@@ -90,6 +95,7 @@ class Batch:
             del self._texts[before[1] :]
             for number in list(self._vectors)[before[2] :]:
                 del self._vectors[number]
+            self.sums.forget(before[3])
             raise
 
     def finish(self) -> None:
@@ -98,8 +104,9 @@ class Batch:
         if self._texts:
             execute("INSERT INTO texts(rowid, text) VALUES (?, ?)", self._texts)
         self.store_vectors(self._vectors)
+        self.sums.write(self._connection)
         if self._seq != self._first:
-            self._connection.execute("UPDATE meta SET value = ? WHERE key = 'seq'", (self._seq,))
+            self._connection.execute("UPDATE meta SET value = ? WHERE key IN ('seq', 'seq again')", (self._seq,))
 
     def store_vectors(self, vectors: Mapping[int, bytes]) -> None:
         """Write vectors of assertions that have none."""
@@ -175,6 +182,9 @@ class Batch:
         id = numbered_id(seq, new_id())
         record_id = row.assertion.revises or self._record_id(track, row.slot) or numbered_id(seq, new_id())
         recorded_at = now.isoformat()
+        check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
+        tenant = row.assertion.place.scope.tenant or ""
+        self.sums.add(check, tenant, (row.place, row.assertion.keyword))
         self._connection.execute(
             "INSERT INTO assertions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -182,12 +192,12 @@ class Batch:
                 id,
                 record_id,
                 track.id,
-                row.assertion.place.scope.tenant or "",
+                tenant,
                 row.slot,
                 row.said_at,
                 row.fingerprint,
                 recorded_at,
-                checksum(seq, id, record_id, recorded_at, row.partial_checksum),
+                check,
                 seq if joined else None,
                 row.text,
                 row.doc,
@@ -211,18 +221,10 @@ class Batch:
         if joined is None and recorded.assertion.counts(request.state):
             admit(self._connection, track_numbered(self._connection, track), recorded.assertion)
             self._connection.execute("UPDATE assertions SET joined = ? WHERE seq = ?", (seq, recorded.seq))
-        self._connection.execute(
-            "INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                seq,
-                recorded.seq,
-                tenant,
-                request.state.value,
-                self._clock().isoformat(),
-                request.reason,
-                request.actor,
-            ),
-        )
+        now = self._clock().isoformat()
+        row = (seq, recorded.seq, tenant, request.state.value, now, request.reason, request.actor)
+        self._connection.execute("INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self.sums.add(row_sum(*row), tenant, sums_of_track(self._connection, track))
 
     def _state(self, recorded: Recorded) -> AssertionState:
         changed = select(

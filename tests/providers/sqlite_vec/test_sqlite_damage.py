@@ -9,7 +9,9 @@ import apsw
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
+from factmem.abc import StateRequest
 from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
+from factmem.records import AssertionState, Place, Recorded
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single
 
 HEADER_FLIPS = [0, 15, 16, 18, 21, 60, 68]
@@ -112,3 +114,43 @@ async def test_a_folder_in_place_of_the_file_is_unavailable(tmp_path: Path) -> N
             await loaded_value(provider, CITY)
         with pytest.raises(StoreUnavailableError):
             await provider.save(single(CITY, "Basel"), USER, PLANNER)
+
+
+async def _with_history(path: Path) -> None:
+    """A value that follows another, a retraction and an erasure."""
+    async with SqliteVecMemoryProvider(path) as provider:
+        for minutes, city in enumerate(["Bern", "Basel", "Genf"]):
+            await provider.save(single(CITY, city, minutes), USER, PLANNER)
+        log = [entry for entry in await provider.changes(None) if isinstance(entry, Recorded)]
+        await provider.append([StateRequest(assertion_id=log[1].id, state=AssertionState.RETRACTED, reason="typo")])
+        await provider.erase([], tenant=None, assertion_ids=[log[0].id])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE meta SET value = 9 WHERE key = 'seq'",
+        "UPDATE state_changes SET reason = 'type'",
+        "UPDATE state_changes SET assertion = 3",
+        "DELETE FROM state_changes",
+        "DELETE FROM assertions WHERE seq = 2",
+        "UPDATE tombstones SET assertion_id = 'x'",
+        "DELETE FROM tombstones",
+        "DELETE FROM tracks",
+        "UPDATE tracks SET place = x'00'",
+        "DELETE FROM sums",
+    ],
+)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_is_missing_or_was_changed_is_noticed(tmp_path: Path, damage: str) -> None:
+    """As if an index had lost a row, which SQLite does not notice: by whoever reads a place, or a tenant."""
+    path = tmp_path / "facts.db"
+    await _with_history(path)
+    vandal = apsw.Connection(str(path))
+    vandal.execute(damage)
+    vandal.close()
+    async with SqliteVecMemoryProvider(path) as provider:
+        with pytest.raises(CorruptStoreError):  # noqa: PT012  # one of them notices
+            await provider.version()
+            await provider.entries(Place(USER, PLANNER))
+            await provider.changes(None)

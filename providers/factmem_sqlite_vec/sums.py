@@ -1,0 +1,133 @@
+"""What must be found: sums of the checksums of rows, kept by place and keyword, and by tenant.
+
+SQLite notices some damage and not all of it: an index that lost a row hides what was said, and a date of a change of
+state may be another one. So whoever reads all there is of a place or of a tenant adds up the checksums, too. The sums
+lie where any program can keep them, unlike checksums of pages, which a copy made by SQLite's own tools would break.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+
+import apsw
+
+from factmem.errors import CorruptStoreError
+from factmem_sqlite_vec.rows import Row, select
+
+__all__ = ["NewSums", "check_place", "check_tenant", "last_seq", "row_sum"]
+
+_OF_TENANTS = b""
+"""Stands for the place in the sums of tenants; no place has an empty digest."""
+
+
+def row_sum(*columns: object) -> int:
+    """Return the checksum of a row that has none of its own."""
+    return zlib.crc32(repr(columns).encode(errors="replace"))
+
+
+class NewSums:
+    """The sums that a transaction changes."""
+
+    def __init__(self) -> None:
+        self._added: list[tuple[bytes, str, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._added)
+
+    def add(self, checksum: int, tenant: str, track: tuple[bytes, str] | None = None) -> None:
+        """Add a row, or take one away.
+
+        Args:
+            checksum: its checksum, negative for a row that is deleted.
+            tenant: whose it is.
+            track: the digest of its place, and its keyword, if it is read with a place.
+        """
+        self._added.append((_OF_TENANTS, tenant, checksum))
+        if track is not None:
+            self._added.append((*track, checksum))
+
+    def forget(self, length: int) -> None:
+        """Forget what was added since there were so many."""
+        del self._added[length:]
+
+    def write(self, connection: apsw.Connection) -> None:
+        """Write what was added. Where nothing is left, not even the keyword is."""
+        totals: Counter[tuple[bytes, str]] = Counter()
+        for place, keyword, checksum in self._added:
+            totals[place, keyword] += checksum
+        rows = [(*key, total) for key, total in sorted(totals.items()) if total]
+        connection.executemany(
+            "INSERT INTO sums VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET sum = sum + excluded.sum", rows
+        )
+        gone = [row[:2] for row in rows if row[2] < 0]
+        connection.executemany("DELETE FROM sums WHERE place = ? AND keyword = ? AND sum = 0", gone)
+
+
+def check_place(
+    connection: apsw.Connection, place: bytes, keyword: str | None, said: Iterable[Row], changed: Iterable[Row]
+) -> None:
+    """Raise unless this is all there is at a place, as it was written.
+
+    Args:
+        connection: in a transaction.
+        place: its digest.
+        keyword: of the concept that was asked for, or None.
+        said: the rows of assertions, as `ASSERTION_COLUMNS` has them.
+        changed: those of the changes of their states, after the assertion's id.
+
+    Raises:
+        CorruptStoreError: it is not.
+    """
+    _check(connection, place, keyword, _sum_of(said, changed))
+
+
+def check_tenant(
+    connection: apsw.Connection, tenant: str, said: Iterable[Row], changed: Iterable[Row], erased: Iterable[Row]
+) -> None:
+    """Raise unless this is all there is of a tenant, as it was written.
+
+    Args:
+        connection: in a transaction.
+        tenant: whose.
+        said: see `check_place`.
+        changed: see `check_place`.
+        erased: the ids and numbers of tombstones.
+
+    Raises:
+        CorruptStoreError: it is not.
+    """
+    found = _sum_of(said, changed) + sum(row_sum(*row) for row in erased)
+    _check(connection, _OF_TENANTS, tenant, found)
+
+
+def _sum_of(said: Iterable[Row], changed: Iterable[Row]) -> int:
+    return sum(int(row[4]) for row in said) + sum(row_sum(*row[1:]) for row in changed)
+
+
+def _check(connection: apsw.Connection, place: bytes, keyword: str | None, found: int) -> None:
+    where, wanted = ("", (place,)) if keyword is None else (" AND keyword = ?", (place, keyword))
+    if _is_older(connection):
+        return
+    ((expected,),) = select(connection, f"SELECT coalesce(sum(sum), 0) FROM sums WHERE place = ?{where}", wanted)
+    if expected != found:
+        raise CorruptStoreError("not all of what was kept is there as it was written: restore the store from a backup")
+
+
+def _is_older(connection: apsw.Connection) -> bool:
+    """Whether a store was opened for reading that no factmem has written to since it keeps sums."""
+    ((version,),) = select(connection, "SELECT user_version FROM pragma_user_version")
+    return int(version) < 3
+
+
+def last_seq(connection: apsw.Connection) -> int:
+    """Return the last number given out; it is kept twice.
+
+    Raises:
+        CorruptStoreError: the two differ.
+    """
+    found = {seq for (seq,) in select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")}
+    if len(found) != 1:
+        raise CorruptStoreError("the number of the last change is damaged: restore the store from a backup")
+    return int(found.pop())
