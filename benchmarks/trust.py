@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-DURABLE = ("sqlite-vec", "file", "encrypted")
+DURABLE = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite")
 
 
 def any_figure(_: str) -> bool:

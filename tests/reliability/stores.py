@@ -69,10 +69,18 @@ class DurableStore:
         return provider(path, **dict(parse_qsl(settings.lstrip("?"))), **options)
 
 
+_KEY: Final = {"FACTMEM_TEST_KEY": "5a" * 32}
+
 STORES: Final = (
     DurableStore("sqlite-vec", "sqlite-vec:{path}", ignores_folders=True),
     DurableStore("file", "file:{path}"),
-    DurableStore("encrypted", "encrypted:{path}?key_env=FACTMEM_TEST_KEY", environment={"FACTMEM_TEST_KEY": "5a" * 32}),
+    DurableStore("encrypted", "encrypted:{path}?key_env=FACTMEM_TEST_KEY", environment=_KEY),
+    DurableStore(
+        "encrypted-sqlite",
+        "encrypted-sqlite:{path}?key_env=FACTMEM_TEST_KEY",
+        environment=_KEY,
+        ignores_folders=True,
+    ),
 )
 
 durable_stores = pytest.mark.parametrize("store", STORES, ids=str)

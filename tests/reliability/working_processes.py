@@ -26,7 +26,7 @@ import numpy as np
 from anyio.to_thread import run_sync  # noqa: F401  # every import that a child would make, made once
 
 from factmem.abc import AgentMemoryProvider, Append, EmbedderIdentity
-from factmem.errors import ProviderError
+from factmem.errors import CorruptStoreError, ProviderError
 from factmem.facts import Concept
 from factmem.providers import open_provider, provider_entry_points
 from factmem.records import Place, Recorded, assertions_of
@@ -64,6 +64,11 @@ def tell(line: str) -> None:
     os.writev(1, [f"{line}\n".encode()])
 
 
+def kind_of(error: ProviderError) -> str:
+    """The name of an error, those of damage by one."""
+    return "CorruptStoreError" if isinstance(error, CorruptStoreError) else type(error).__name__
+
+
 def scope_of(number: int) -> MemoryScope:
     return MemoryScope.agent(f"{number % 2}")
 
@@ -93,7 +98,7 @@ async def save(order: Order, numbers: range) -> None:
                 try:
                     await keep(provider, number)
                 except ProviderError as error:
-                    tell(f"refused {number} {type(error).__name__}")
+                    tell(f"refused {number} {kind_of(error)}")
                     return
                 tell(f"kept {number}")
 
@@ -143,7 +148,7 @@ async def move(order: Order, numbers: range) -> None:
             fact = await provider.load(CITY, USER, PLANNER)
             tell(f"loaded {fact.values[0] if fact else None}")
         except ProviderError as error:
-            tell(f"refused -1 {type(error).__name__}")
+            tell(f"refused -1 {kind_of(error)}")
     tell("closed 0")
 
 
@@ -160,7 +165,7 @@ async def save_city(provider: AgentMemoryProvider, number: int) -> None:
     try:
         await provider.save(fact, USER, PLANNER)
     except ProviderError as error:
-        tell(f"refused {number} {type(error).__name__}")
+        tell(f"refused {number} {kind_of(error)}")
     else:
         tell(f"kept {number}")
 
