@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from factmem.abc import LanguageModel
 from factmem.errors import InvalidDataError
 from factmem.llm.instructor_model import InstructorModel
+from factmem.values import check_text
 
 __all__ = ["language_model"]
 
@@ -30,6 +31,7 @@ def language_model(address: str) -> LanguageModel:
     Raises:
         InvalidDataError: it has none of these forms.
     """
+    check_text(address, path="$.model")
     kind, _, model = address.partition("/")
     if kind in {"http:", "https:"}:
         return _at_url(address)
@@ -40,11 +42,21 @@ def language_model(address: str) -> LanguageModel:
 
 def _at_url(address: str) -> LanguageModel:
     base_url, _, model = address.partition("#")
-    parts = urlsplit(base_url)
-    if not model or not parts.hostname or "@" in parts.netloc:
+    host = _host(base_url)
+    if not model or not host:
         raise InvalidDataError(f"write a server's address as http://HOST:PORT/v1#MODEL, its key into {_KEY_VARIABLE}")
-    key = os.environ.get(_KEY_VARIABLE) or _openai_key(parts.hostname)
+    key = os.environ.get(_KEY_VARIABLE) or _openai_key(host)
     return InstructorModel(model, base_url=base_url, api_key=key)
+
+
+def _host(base_url: str) -> str | None:
+    """Return the host of a URL; None if it has none, tells a user, or is not written as one."""
+    try:
+        parts = urlsplit(base_url)
+        sound = parts.port is None or parts.port > 0
+    except ValueError:
+        return None
+    return parts.hostname if sound and "@" not in parts.netloc and base_url.isprintable() else None
 
 
 def _openai_key(host: str) -> str:

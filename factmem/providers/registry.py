@@ -36,6 +36,8 @@ def open_provider(address: str) -> AgentMemoryProvider:
         UnknownProviderError: no installed provider has this name, or it does not take these options.
         MissingPackageError: the provider needs a package that is not installed.
     """
+    if not isinstance(address, str):
+        raise UnknownProviderError(f"an address is a text such as sqlite-vec:facts.db, not a {type(address).__name__}")
     name, location, options = _parsed(address)
     known = provider_entry_points()
     if name not in known:

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -16,6 +17,7 @@ from anyio import Lock, to_thread
 
 from factmem.abc import Embedder, EmbedderIdentity
 from factmem.errors import EmbedderError, InvalidDataError, MissingPackageError
+from factmem.values import check_text
 from factmem.vectors import unit_rows
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def embedder_named(name: str) -> Embedder:
     Raises:
         InvalidDataError: the name stands for none.
     """
+    check_text(name, path="$.embedder")
     kind, _, model = name.partition(":")
     model, _, dimension = model.rpartition("@")
     match kind:
@@ -56,7 +59,7 @@ def embedder_named(name: str) -> Embedder:
             return WordLlamaEmbedder()
         case "minilm" if name == kind:
             return MiniLMEmbedder()
-        case "openai" if model and dimension.isascii() and dimension.isdigit() and int(dimension):
+        case "openai" if model and re.fullmatch(r"[1-9][0-9]{0,5}", dimension):
             return OpenAIEmbedder(model, dimension=int(dimension))
         case _:
             raise InvalidDataError(f"no embedder is called {name!r}: use wordllama, minilm or openai:MODEL@DIMENSION")
