@@ -68,7 +68,13 @@ def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str 
         checked_name(value, what="an owner")
 
 
+def _check_mapping(value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise InvalidDataError(f"metadata is a mapping, not a {type(value).__name__}", path="$.metadata")
+
+
 def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    _check_mapping(value)
     if not (plain := dict(value)):
         return plain  # most facts have none, and details are built for every assertion read or written
     encoded = encode_value(plain, dict[str, Any])
@@ -81,18 +87,22 @@ def _optional_utc(moment: dt.datetime | None) -> dt.datetime | None:
 
 
 def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    return tuple(items)
+    given = tuple(items) if isinstance(items, Iterable) else (items,)
+    if not all(isinstance(item, Evidence) for item in given):
+        raise InvalidDataError("evidence is given as a list of Evidence", path="$.evidence")
+    return given
 
 
 def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    _check_mapping(labels)
     for label in (item for pair in labels.items() for item in pair):
         checked_name(label, what="a revision's label")
     return dict(labels)
 
 
 def _labels(labels: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(labels, str):
-        raise InvalidDataError("categories, topics and flags are lists of strings, not one string")
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise InvalidDataError("categories, topics and flags are lists of strings, not a single thing")
     return tuple(dict.fromkeys(checked_name(label, what="a category, topic or flag") for label in labels))
 
 
@@ -160,7 +170,11 @@ def merged_metadata(
         before: the record's metadata.
         brought: what the update brings.
         how: what becomes of the two.
+
+    Raises:
+        InvalidDataError: what the update brings is no mapping.
     """
+    _check_mapping(brought)
     match how:
         case MetadataMerge.MERGE:
             return {**before, **brought}

@@ -7,7 +7,8 @@ from typing import Any
 
 from factmem.facts import Concept
 from factmem.fold import Current
-from factmem.records import Change, ChangeKind, FactRecord, record_of
+from factmem.records import Change, ChangeKind, FactRecord
+from factmem.showing import shown_record
 
 __all__ = ["changes"]
 
@@ -45,6 +46,4 @@ def _change(before: Current | None, after: Current | None, concepts: Mapping[str
 
 
 def _shown(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
-    declared = concepts.get(current.recorded.assertion.keyword)
-    fits = declared is not None and declared.fact_type is current.recorded.assertion.fact_type
-    return record_of(current.recorded, declared if fits else None, details=current.details)
+    return shown_record(current.recorded, concepts, details=current.details)

@@ -11,8 +11,9 @@ import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.memory.quarantine import as_kept_apart, declared
-from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange, Tombstone, record_of
+from factmem.memory.quarantine import as_kept_apart
+from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange, Tombstone
+from factmem.showing import shown_record
 
 __all__ = ["AuditAction", "AuditEntry", "AuditPage", "page_at", "trail"]
 
@@ -182,7 +183,7 @@ class _Life:
     def _record(self, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
         if not self.let_in:
             return as_kept_apart(self.recorded, self.state, concepts)
-        return record_of(self.recorded, declared(self.recorded, concepts), state=self.state)
+        return shown_record(self.recorded, concepts, state=self.state)
 
 
 def page_at(entries: Sequence[AuditEntry], *, size: int, page: str | None, descending: bool) -> AuditPage:

@@ -20,7 +20,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["Filters", "RecordOrder", "RecordPage", "filter_of", "keywords_of", "page_of", "sorted_rows"]
+__all__ = ["Filters", "RecordOrder", "RecordPage", "filter_of", "ids_of", "keywords_of", "page_of", "sorted_rows"]
 
 
 class Filters(TypedDict, total=False):
@@ -90,6 +90,18 @@ def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str
     if not several or not all(isinstance(item, str | Concept) for item in concepts):
         raise InvalidDataError("concepts are given as a list of them, or of keywords", path="$.concepts")
     return tuple(item if isinstance(item, str) else item.keyword for item in concepts)
+
+
+def ids_of(ids: Iterable[str]) -> dict[str, None]:
+    """Return the ids of records, each once, in their order.
+
+    Raises:
+        InvalidDataError: one of them is no text.
+    """
+    given = list(ids)
+    if not all(isinstance(id, str) for id in given):
+        raise InvalidDataError("the id of a record is a text: take FactRecord.id", path="$.id")
+    return dict.fromkeys(given)
 
 
 class RecordOrder(enum.Enum):

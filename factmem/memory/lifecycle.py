@@ -18,6 +18,7 @@ from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictE
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.memory.expiry import TtlOperation, after, expires_at
+from factmem.memory.filtering import ids_of
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
 from factmem.memory.writing import MemoryWriter
@@ -202,11 +203,12 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
                 has its value by now; none was restored.
         """
         self._check_writable()
+        ids = ids_of(record_ids)
         log = await self._seen_log()
-        requests = await to_thread.run_sync(restore_requests, log, dict.fromkeys(record_ids), self._moment(), reason)
+        requests = await to_thread.run_sync(restore_requests, log, ids, self._moment(), reason)
         if requests:
             await self._commit(requests)
-        records = await self._current(record_ids)
+        records = await self._current(ids)
         return tuple(Change(kind=ChangeKind.CREATED, record=record) for record in records)
 
     async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:

@@ -9,9 +9,11 @@ import attrs
 
 from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept
-from factmem.records import AssertionState, Change, ChangeKind, FactRecord, Recorded, record_of
+from factmem.memory.filtering import ids_of
+from factmem.records import AssertionState, Change, ChangeKind, FactRecord, Recorded
+from factmem.showing import shown_record
 
-__all__ = ["Quarantine", "as_kept_apart", "declared"]
+__all__ = ["Quarantine", "as_kept_apart"]
 
 
 @attrs.frozen(kw_only=True)
@@ -52,10 +54,7 @@ class Quarantine:
         """
         chosen = await self._chosen(ids)
         await self._change_states(chosen, AssertionState.ACTIVE, reason)
-        return tuple(
-            Change(kind=ChangeKind.CREATED, record=record_of(entry, declared(entry, self._concepts)))
-            for entry in chosen
-        )
+        return tuple(Change(kind=ChangeKind.CREATED, record=shown_record(entry, self._concepts)) for entry in chosen)
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Turn entries away. They stay where they were planted, unheard, and `accept` can still let them in.
@@ -76,10 +75,11 @@ class Quarantine:
         )
 
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Recorded]:
+        wanted = ids_of(ids)
         entries = {entry.id: entry for entry, _ in await self._entries()}
-        if missing := set(ids) - entries.keys():
+        if missing := wanted.keys() - entries.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is kept apart: see list()")
-        return [entries[id] for id in dict.fromkeys(ids)]
+        return [entries[id] for id in wanted]
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
         return as_kept_apart(entry, state, self._concepts)
@@ -93,11 +93,4 @@ def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str,
         state: its state.
         concepts: the declared concepts by keyword.
     """
-    return attrs.evolve(record_of(entry, declared(entry, concepts), state=state), id=entry.id)
-
-
-def declared(entry: Recorded, concepts: Mapping[str, Concept[Any, Any]]) -> Concept[Any, Any] | None:
-    """Return the declared concept of an entry, if it is of its very type."""
-    said, concept = entry.assertion, concepts.get(entry.assertion.keyword)
-    fits = concept is not None and (concept.fact_type, concept.shape) == (said.fact_type, said.shape)
-    return concept if fits else None
+    return attrs.evolve(shown_record(entry, concepts, state=state), id=entry.id)

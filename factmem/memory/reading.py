@@ -14,7 +14,7 @@ from factmem.abc import Embedder
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, Moment, never_let_in, revisions
-from factmem.memory.filtering import Filters, RecordOrder, RecordPage, filter_of, page_of, sorted_rows
+from factmem.memory.filtering import Filters, RecordOrder, RecordPage, filter_of, ids_of, page_of, sorted_rows
 from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.memory.profiles import PartialProfile, ProfileSchema
 from factmem.memory.viewing import Reading
@@ -33,8 +33,9 @@ from factmem.recall import (
     ranked,
     selected,
 )
-from factmem.records import FactRecord, LogEntry, Recorded, record_of
+from factmem.records import FactRecord, LogEntry, Recorded
 from factmem.scopes import MemoryScope
+from factmem.showing import shown_record
 from factmem.subjects import MemorySubject
 from factmem.values import check_text
 
@@ -223,10 +224,10 @@ class MemoryReader(abc.ABC):
         keyword = concept if isinstance(concept, str) else concept.keyword
         wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
         log = [entry for entry in await self._mirror.log() if self._is_of(entry, wanted)]
-        declared = concept if isinstance(concept, Concept) else self._reading.concepts.get(keyword)
+        declared = {keyword: concept} if isinstance(concept, Concept) else self._reading.concepts
         apart = never_let_in(log)
         return [
-            record_of(recorded, declared, state=state)
+            shown_record(recorded, declared, state=state)
             for recorded, state in revisions(log, self._moment())
             if recorded.id not in apart
             and not recorded.assertion.removed
@@ -332,7 +333,7 @@ class MemoryReader(abc.ABC):
 
     async def _current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
         """Return current records by their ids, each once, in the order of the ids."""
-        ids = dict.fromkeys(record_ids)
+        ids = ids_of(record_ids)
         rows = await self._visible(RecallFilter(record_ids=ids.keys())) if ids else []
         found = {row.recorded.record_id: row for row in rows}
         if found.keys() != ids.keys():

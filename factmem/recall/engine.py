@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ import attrs
 import numpy as np
 
 from factmem.abc import Embedder
-from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall.corpus import Corpus
@@ -19,8 +17,8 @@ from factmem.recall.filters import RecallFilter
 from factmem.recall.folding import Standing
 from factmem.recall.narrowing import kept_by_part
 from factmem.recall.searching import Found, Query, search
-from factmem.records import FactRecord, record_of
-from factmem.values import accepts
+from factmem.records import FactRecord
+from factmem.showing import shown_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,14 +65,8 @@ class RecallMatch:
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
-    """Show a current record as people see it, read as its declared concept where there is one that fits."""
-    said = current.recorded.assertion
-    declared = concepts.get(said.keyword)
-    if declared is not None and declared.fact_type is said.fact_type and accepts(said.shape, declared.shape):
-        # Its class may be stricter than the shape: one value that it refuses must not hide all the others.
-        with contextlib.suppress(InvalidDataError):
-            return record_of(current.recorded, declared, details=current.details)
-    return record_of(current.recorded, details=current.details)
+    """Show a current record as people see it, read as its declared concept where that fits."""
+    return shown_record(current.recorded, concepts, details=current.details)
 
 
 async def embed_query(embedder: Embedder, query: str) -> NDArray[np.float32] | None:

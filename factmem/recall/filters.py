@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -123,10 +123,23 @@ def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[Metada
 
 def _several(names: Collection[str]) -> frozenset[str]:
     """Refuse a single text: letter by letter, or as parts of it, it would mean what nobody meant."""
-    given = () if isinstance(names, str) else tuple(names)
-    if isinstance(names, str) or not all(isinstance(name, str) for name in given):
+    several = isinstance(names, Iterable) and not isinstance(names, str)
+    given = tuple(names) if several else ()
+    if not several or not all(isinstance(name, str) for name in given):
         raise InvalidDataError('what a filter takes several of is given as a list of texts: ["this", "or this"]')
     return frozenset(given)
+
+
+def _bound(importance: float | None) -> float | None:
+    if importance is not None and (isinstance(importance, bool) or not isinstance(importance, int | float)):
+        raise InvalidDataError("an importance to filter by is a number", path="$.min_importance")
+    return importance
+
+
+def _entries(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
+    if not isinstance(metadata, Mapping):
+        raise InvalidDataError("metadata to filter by is a mapping", path="$.metadata")
+    return dict(metadata)
 
 
 @attrs.frozen(kw_only=True)
@@ -175,9 +188,9 @@ class RecallFilter:
     until: dt.datetime | None = attrs.field(default=None, converter=_aware)
     recorded_since: dt.datetime | None = attrs.field(default=None, converter=_aware)
     recorded_until: dt.datetime | None = attrs.field(default=None, converter=_aware)
-    min_importance: float | None = None
-    max_importance: float | None = None
-    metadata: Mapping[str, Json] = attrs.field(factory=dict)
+    min_importance: float | None = attrs.field(default=None, converter=_bound)
+    max_importance: float | None = attrs.field(default=None, converter=_bound)
+    metadata: Mapping[str, Json] = attrs.field(factory=dict, converter=_entries)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
     record_ids: Collection[str] = attrs.field(default=(), converter=_several)
     strongest: bool = False

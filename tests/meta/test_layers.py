@@ -17,6 +17,7 @@ VOCABULARY = {
     "records",
     "scopes",
     "shapes",
+    "showing",
     "structuring",
     "subjects",
     "validators",

@@ -10,6 +10,7 @@ import pytest
 
 from factmem import InMemoryProvider, Memory
 from factmem.facts import Concept
+from factmem.records import FactDetails, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
@@ -72,3 +73,14 @@ async def test_a_value_that_its_declared_class_refuses_is_listed_as_it_is_stored
     await Memory(provider, embedder=HashEmbedder()).save(lax.fact([Pet("Rex")], timestamp=at(1)))
     memory = Memory(provider, concepts=[strict], embedder=HashEmbedder())
     assert [record.value for record in await memory.list_records()] == [{"name": "Rex", "age": None}]
+
+
+async def test_neither_history_nor_quarantine_fail_where_a_value_does_not_fit_its_declared_class() -> None:
+    lax, strict = Concept.single("pet", "", Pet), Concept.single("pet", "", _StrictPet)
+    provider = InMemoryProvider()
+    await Memory(provider, embedder=HashEmbedder()).save(lax.fact([Pet("Rex")], timestamp=at(1)))
+    tool = FactDetails(origin=Origin.TOOL)
+    await Memory(provider, embedder=HashEmbedder()).save(lax.fact([Pet("Ina")], timestamp=at(2)), details=tool)
+    memory = Memory(provider, concepts=[strict], embedder=HashEmbedder())
+    assert [record.value for record in await memory.history("pet")] == [{"name": "Rex", "age": None}]
+    assert [record.value for record in await memory.quarantine.list()] == [{"name": "Ina", "age": None}]

@@ -1,0 +1,40 @@
+"""Showing what a store holds to people who have declared concepts, whatever others have put there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept
+from factmem.records import AssertionState, FactDetails, FactRecord, Recorded, record_of
+from factmem.values import accepts
+
+__all__ = ["shown_record"]
+
+
+def shown_record(
+    recorded: Recorded,
+    concepts: Mapping[str, Concept[Any, Any]],
+    *,
+    details: FactDetails | None = None,
+    state: AssertionState = AssertionState.ACTIVE,
+) -> FactRecord[Any]:
+    """Show a recorded assertion as a record, read as its declared concept where that fits, else by its shape.
+
+    Another place may hold another type under the same keyword, and a class may be stricter than its shape: one
+    value that its declared type refuses must not hide all the others.
+
+    Args:
+        recorded: what the store holds.
+        concepts: the declared concepts by keyword.
+        details: in place of the assertion's own, for example with more evidence.
+        state: what to say of its state.
+    """
+    said = recorded.assertion
+    declared = concepts.get(said.keyword)
+    if declared is not None and declared.fact_type is said.fact_type and accepts(said.shape, declared.shape):
+        with contextlib.suppress(InvalidDataError):
+            return record_of(recorded, declared, details=details, state=state)
+    return record_of(recorded, details=details, state=state)
