@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
-from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError
+from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError, raised_again
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.counter import Counter
@@ -55,7 +55,7 @@ class Ledger:
                 self._commit(requests)
         except FactMemError as error:
             for request in requests:
-                request.settle(type(error)(str(error)))
+                request.settle(raised_again(error))
         finally:
             for request in requests:
                 request.settle(StoreUnavailableError("the write broke off: open the store again"))

@@ -15,7 +15,7 @@ import apsw
 import attrs
 
 from factmem.abc import Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, StateRequest, system_clock
-from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ProviderClosedError
+from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ProviderClosedError, raised_again
 from factmem.names import checked_path
 from factmem.providers import GroupCommit, LedgerProvider
 from factmem.records import LogEntry, Place
@@ -280,12 +280,7 @@ def _prepared(request: _Request) -> list[NewRow | StateRequest] | None:
 
 
 def _again(error: BaseException) -> BaseException:
-    """One error an asking task: raised twice, one object would gather the tracebacks of both."""
-    if not isinstance(error, FactMemError):
-        return error
-    copy = type(error)(*error.args)
-    copy.__cause__ = error.__cause__
-    return copy
+    return raised_again(error) if isinstance(error, FactMemError) else error
 
 
 def _bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
