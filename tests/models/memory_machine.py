@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from factmem import Memory
 from factmem.errors import FactMemError
-from factmem.facts import Concept
+from factmem.facts import Concept, Fact
 from factmem.memory import FlaggedPolicy, ScopeTree
 from factmem.records import (
     AssertionState,
@@ -31,6 +31,7 @@ from factmem.records import (
 )
 from factmem.scopes import MemoryScope
 from factmem.testing import FakeClock, HashEmbedder
+from factmem.values import decode_value
 from tests.models.hostile import BASE, TENANTS, World, at, times, values, worlds
 from tests.models.plain_memory import PlainMemory, Shown, shown
 from tests.models.plain_store import PlainStore, Words, readable
@@ -156,6 +157,18 @@ class MemoryMachine(RuleBasedStateMachine):
             expires_at=data.draw(st.sampled_from([None, None, None, at(1), at(3)])),
         )
         place = data.draw(st.sampled_from(self.world.places))
+        self._save(who, fact, kind, place, details, private=private)
+
+    def _save(
+        self,
+        who: tuple[str | None, str | None, int],
+        fact: Fact[Any],
+        kind: str,
+        place: Place,
+        details: FactDetails,
+        *,
+        private: bool,
+    ) -> None:
         owned = attrs.evolve(details, owner=who[1]) if private else details
         said = assertions_of(fact, Place(place.subject, place.scope.within(who[0])), owned)
         words = [Words(one, kind, value) for one, value in zip(said, fact.values, strict=True)]
@@ -178,6 +191,22 @@ class MemoryMachine(RuleBasedStateMachine):
     def restore(self, which: list[int], who: tuple[str | None, str | None, int], reason: str | None) -> None:
         ids = self._records(which)
         self._do(who, lambda memory: memory.restore(*ids, reason=reason), lambda plain: plain.restore(ids, reason))
+
+    @rule(which=_ids, who=_who, again=st.booleans())
+    def come_and_go(self, which: int, who: tuple[str | None, str | None, int], again: bool) -> None:
+        """Taken back, perhaps said again, taken back once more, and brought back: only what went last comes back."""
+        (id,) = self._records([which])
+        found = [said for said in self.plain.said() if said.record == id]
+        self._do(who, lambda memory: memory.retract(id), lambda plain: plain.retract([id], None))
+        if found and again:
+            it, words = found[-1].it, found[-1].words
+            self.clock.advance(dt.timedelta(seconds=1))
+            value = decode_value(it.data, TYPES[words.kind].type)
+            fact = TYPES[words.kind].concept(it.keyword, "", found[-1].many).fact([value], timestamp=self.clock())
+            place = Place(it.place.subject, it.place.scope.within(None))
+            self._save(who, fact, words.kind, place, FactDetails(), private=it.details.owner is not None)
+        self._do(who, lambda memory: memory.retract(id), lambda plain: plain.retract([id], None))
+        self._do(who, lambda memory: memory.restore(id), lambda plain: plain.restore([id], None))
 
     @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who)
     def forget(self, which: list[int], who: tuple[str | None, str | None, int]) -> None:
@@ -247,7 +276,7 @@ class MemoryMachine(RuleBasedStateMachine):
         """What has outlived its time is erased, and nothing that is current changes."""
         self._step()
         memory, plain = self._both(who)
-        before = [(item.said.record, item.said.seq) for item in plain.standing()]
+        before = [shown(item.said, item.alike) for item in plain.standing()]
         self.portal.call(lambda: memory.expire(revisions=dt.timedelta(minutes=1)))
         gone = [
             entry.assertion_id
@@ -256,7 +285,7 @@ class MemoryMachine(RuleBasedStateMachine):
         ]
         self.plain.erase([], gone, who[0])
         _, plain = self._both(who)
-        assert [(item.said.record, item.said.seq) for item in plain.standing()] == before
+        assert [shown(item.said, item.alike) for item in plain.standing()] == before
         self._compare(who)
 
     @rule(minutes=st.sampled_from([1, 2, 60]))

@@ -113,6 +113,20 @@ class ProviderMachine(RuleBasedStateMachine):
         if known := self.model.said():
             self._hand_in([known[which % len(known)].words])
 
+    @rule(data=st.data(), handle=st.integers(0, 1), other=st.sampled_from(sorted(TYPES)))
+    def let_in(self, data: st.DataObject, handle: int, other: str) -> None:
+        """What is let in sets the type of a track, or is held to it; then somebody comes with another type."""
+        self._step(handle)
+        apart = [said for said in self.model.said() if said.state is AssertionState.QUARANTINED]
+        if not apart:
+            return
+        said = apart[-1]
+        self._hand_in([StateRequest(assertion_id=said.id, state=AssertionState.ACTIVE)])
+        concept = TYPES[other].concept(said.it.keyword, "", data.draw(st.booleans()))
+        fact = concept.fact([data.draw(values(other))], timestamp=data.draw(times()))
+        (new,) = assertions_of(fact, said.it.place, FactDetails(owner=said.owner))
+        self._hand_in([Words(new, other, fact.values[0])])
+
     @rule(data=st.data(), handle=st.integers(0, 1))
     def move(self, data: st.DataObject, handle: int) -> None:
         self._step(handle)

@@ -1,4 +1,4 @@
-"""The stores under test, in one list."""
+"""The stores under test, in one list. Nobody holds them up, so that they need not wait for long."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import apsw
 import attrs
 from factmem_encrypted import EncryptedMemoryProvider
+from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
@@ -38,9 +40,32 @@ class Store:
 
 _KEY: Final = SecretKey(bytes(range(32)))
 
+
+def _in_memory(_: Path, clock: Clock) -> InMemoryProvider:
+    return InMemoryProvider(clock=clock)
+
+
+def _file(folder: Path, clock: Clock) -> LocalFileMemoryProvider:
+    return LocalFileMemoryProvider(folder / "facts", clock=clock, lock_timeout=1)
+
+
+def _encrypted(folder: Path, clock: Clock) -> EncryptedMemoryProvider:
+    return EncryptedMemoryProvider(folder / "facts", _KEY, clock=clock, lock_timeout=1)
+
+
+def _sqlite(folder: Path, clock: Clock) -> SqliteVecMemoryProvider:
+    return SqliteVecMemoryProvider(folder / "facts.db", clock=clock, busy_timeout=1)
+
+
+def _encrypted_sqlite(folder: Path, clock: Clock) -> EncryptedSqliteMemoryProvider:
+    return EncryptedSqliteMemoryProvider(folder / "facts.db", _KEY, clock=clock, busy_timeout=1)
+
+
 STORES: Final = (
-    Store("InMemory", lambda _, clock: InMemoryProvider(clock=clock), durable=False),
-    Store("file", lambda folder, clock: LocalFileMemoryProvider(folder / "facts", clock=clock)),
-    Store("encrypted", lambda folder, clock: EncryptedMemoryProvider(folder / "facts", _KEY, clock=clock)),
-    Store("sqlite-vec", lambda folder, clock: SqliteVecMemoryProvider(folder / "facts.db", clock=clock)),
+    Store("InMemory", _in_memory, durable=False),
+    Store("file", _file),
+    Store("encrypted", _encrypted),
+    Store("sqlite-vec", _sqlite),
+    # An apsw that cannot encrypt may be installed for something else.
+    *([Store("encrypted-sqlite", _encrypted_sqlite)] if hasattr(apsw, "mc_version") else []),
 )
