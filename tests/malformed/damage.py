@@ -1,0 +1,125 @@
+"""Damage to the files of a store: raw, or with a checksum that is right and content that is not."""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import apsw
+from factmem_sqlite_vec.rows import checksum
+
+from tests.malformed.mutating import hostile, hostile_text, mutated_bytes, mutated_json, torn_json
+
+__all__ = ["DAMAGES", "Damage", "Files", "raw"]
+
+Files: TypeAlias = dict[str, bytes]
+"""The files of a store by their path below its folder."""
+
+Damage: TypeAlias = Callable[[random.Random, Files, Path], Files]
+"""Gives the files that are other than they were; the folder holds the files as they were."""
+
+
+def raw(rng: random.Random, files: Files, _: Path) -> Files:
+    """Change bytes, or take a file away, or put one in the place of another."""
+    name = rng.choice(sorted(files))
+    match rng.randrange(12):
+        case 0:
+            return {name: b""}
+        case 1:
+            return {name: files[rng.choice(sorted(files))]}
+        case _:
+            return {name: mutated_bytes(rng, files[name])}
+
+
+def reframed(rng: random.Random, files: Files, folder: Path) -> Files:
+    """Change what a line says, and give it the checksum of what it says then."""
+    name = rng.choice(sorted(files))
+    if name.endswith("factmem.json"):
+        return {name: torn_json(rng, json.loads(files[name]))}
+    lines = files[name].split(b"\n")
+    places = [place for place, line in enumerate(lines) if line]
+    if not places or rng.random() < 0.2:
+        return raw(rng, files, folder)
+    place = rng.choice(places)
+    payload = torn_json(rng, json.loads(lines[place][9:])).replace(b"\n", b"")
+    lines[place] = b"%08x %b" % (zlib.crc32(payload), payload)
+    if rng.random() < 0.1:
+        lines.insert(place, lines[place])
+    return {name: b"\n".join(lines)}
+
+
+_TABLES: Final = ("meta", "tracks", "assertions", "state_changes", "tombstones", "texts", "vectors")
+_STATEMENTS: Final = (
+    "DROP TABLE {table}",
+    "DELETE FROM {table}",
+    "ALTER TABLE {table} RENAME TO elsewhere",
+    "PRAGMA user_version=99999",
+    "PRAGMA user_version=-1",
+    "PRAGMA application_id=1",
+    "CREATE TRIGGER t AFTER INSERT ON assertions BEGIN DELETE FROM assertions; END",
+    "DROP INDEX assertions_slot",
+    "UPDATE meta SET value = NULL",
+    "DELETE FROM meta",
+    "INSERT OR REPLACE INTO meta VALUES ('embedder', '[]')",
+)
+
+
+def rewritten(rng: random.Random, files: Files, folder: Path) -> Files:
+    """Change rows or tables as another program would, without a look at what SQLite allows."""
+    if rng.random() < 0.3:
+        return raw(rng, files, folder)
+    (name,) = (name for name in files if name.endswith(".db"))
+    connection = apsw.Connection(str(folder / name))
+    try:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        if rng.random() < 0.3:
+            connection.execute("PRAGMA writable_schema=ON")
+            connection.execute("UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT', ''), 'NOT NULL', '')")
+            connection.execute("PRAGMA writable_schema=RESET")
+        for _ in range(rng.choice([1, 1, 2])):
+            _rewrite(rng, connection)
+    except (apsw.Error, ValueError, OverflowError, IndexError):
+        pass  # what SQLite itself refuses needs no test here, nor what was dropped a moment ago
+    finally:
+        connection.close()
+    return {name: (folder / name).read_bytes()}
+
+
+def _rewrite(rng: random.Random, connection: apsw.Connection) -> None:
+    if rng.random() < 0.2:
+        connection.execute(rng.choice(_STATEMENTS).format(table=rng.choice(_TABLES)))
+        return
+    if rng.random() < 0.5:
+        _forge(rng, connection)
+        return
+    table = rng.choice(_TABLES[:5])
+    columns = [column for (column,) in connection.execute(f"SELECT name FROM pragma_table_info('{table}')")]
+    value: Any = hostile(rng)
+    value = hostile_text(rng) if isinstance(value, list | dict) else value
+    if rng.random() < 0.2:
+        value = rng.randbytes(4)
+    condition = f"rowid = (SELECT rowid FROM {table} ORDER BY rowid LIMIT 1 OFFSET {rng.randrange(5)})"
+    if table == "meta":
+        condition = rng.choice(["key = 'seq'", "key = 'embedder'"])
+    connection.execute(f"UPDATE {table} SET {rng.choice(columns)} = ? WHERE {condition}", (value,))
+
+
+def _forge(rng: random.Random, connection: apsw.Connection) -> None:
+    """Write another document into a row, with the checksum of that."""
+    rows: list[Any] = connection.execute(
+        "SELECT seq, id, record_id, recorded_at, doc FROM assertions ORDER BY seq"
+    ).fetchall()
+    seq, id, record_id, recorded_at, doc = rng.choice(rows)
+    forged = torn_json(rng, json.loads(doc)).decode(errors="replace").replace("\0", "")
+    if rng.random() < 0.1:
+        forged = json.dumps(mutated_json(rng, {"v": 1, "kind": "tombstone", "assertion_id": "x", "seq": 1}))
+    found = checksum(seq, id, record_id, recorded_at, zlib.crc32(forged.encode()))
+    connection.execute("UPDATE assertions SET doc = ?, checksum = ? WHERE seq = ?", (forged, found, seq))
+
+
+DAMAGES: Final[dict[str, Damage]] = {"file": reframed, "sqlite-vec": rewritten}
+"""What to do to the stores of a kind; of any other, bytes are changed."""

@@ -1,0 +1,204 @@
+"""Files that people hand in: conversations, exports, pages for agents."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from factmem import InMemoryProvider, Memory
+from factmem.abc import Append
+from factmem.agent.agents_md import AgentsMd, AgentsMdFacts, block_in
+from factmem.codec import dump_entry
+from factmem.detection.conversations import conversations_in, read_conversations
+from factmem.errors import ConversationFormatError
+from factmem.facts import Concept
+from factmem.memory.errands import Errand, ErrandKind, Trigger, errand_json
+from factmem.records import AssertionState, Evidence, Recorded
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
+from factmem.values import check_json
+from tests.conftest import Promise
+from tests.malformed.feeding import fed, fed_async
+from tests.malformed.mutating import hostile, hostile_text, mutated_bytes, mutated_json, mutated_text, torn_json
+from tests.malformed.samples import NOW, TYPES, assertions
+
+_BIG = pytest.mark.timeout(14_400)
+_CLOCK = FakeClock(NOW)
+_USER = MemorySubject("user", "The user", priority_level=1)
+
+_CHAT: list[Any] = [
+    {"role": "user", "content": "I live in Oslo.", "id": "m1", "timestamp": "2024-05-08T13:56:00Z", "name": "Ann"},
+    {"role": "assistant", "content": [{"type": "text", "text": "I see."}, {"type": "image"}], "created_at": 1715176560},
+    {"role": "tool", "content": None, "tool_calls": [{"id": 1}]},
+]
+_LOCOMO: dict[str, Any] = {
+    "sample_id": "c1",
+    "conversation": {
+        "session_1": [{"speaker": "Ann", "text": "hi", "dia_id": "D1:1", "blip_caption": "a cat"}],
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+    },
+}
+_LONGMEMEVAL: dict[str, Any] = {
+    "haystack_sessions": [_CHAT, _CHAT],
+    "haystack_session_ids": ["s1", 2],
+    "haystack_dates": ["2023/05/20 (Sat) 02:21", None],
+}
+_CONVERSATIONS: list[Any] = [
+    _CHAT,
+    {"messages": _CHAT, "id": "c1", "created_at": 1715176560.5},
+    [{"messages": _CHAT}, {"messages": []}],
+    _LOCOMO,
+    [_LONGMEMEVAL],
+]
+
+
+@_BIG
+def test_a_conversation_file_is_refused_or_read(tmp_path: Path, big: bool, promise: Promise) -> None:
+    def feed(rng: random.Random) -> None:
+        document = rng.choice(_CONVERSATIONS)
+        data = torn_json(rng, document)
+        if rng.random() < 0.2:
+            data = b"\n".join(torn_json(rng, message) for message in _CHAT)
+        if rng.random() < 0.1:
+            data = mutated_bytes(rng, gzip.compress(data, mtime=0))
+        list(conversations_in(io.BytesIO(data)))
+
+    promise("malformed conversation files", fed("conversations", 100_000 if big else 500, feed))
+    for name in ("", "\0", "\ud800", "a" * 300, str(tmp_path), "\n"):
+        with pytest.raises(ConversationFormatError):
+            list(read_conversations(name))
+
+
+def test_what_unpacks_to_far_more_than_it_is_does_not_fill_the_memory() -> None:
+    packed = gzip.compress(b"[" + b" " * 300_000_000 + b"]", mtime=0)
+    fed("bomb", 1, lambda _: list(conversations_in(io.BytesIO(packed))))
+
+
+@_BIG
+def test_an_import_is_refused_or_leaves_a_memory_that_can_be_read(big: bool, promise: Promise) -> None:
+    """What was let in must not keep anybody from what was there."""
+    lines = [json.dumps({"v": 1, "kind": "factmem-export"}).encode(), *map(dump_entry, _recorded())]
+    keywords = [said.keyword for said in assertions()]
+    concepts: list[Concept[Any, Any]] = [
+        Concept.multiple(f"concept {number}", "", value_type)
+        for number, (value_type, _) in list(enumerate(TYPES))[1::4]
+    ]
+
+    async def feed(rng: random.Random) -> None:
+        torn = [rng.choice(lines[1:]) for _ in range(rng.randrange(4))]
+        torn.append(torn_json(rng, json.loads(rng.choice(lines[1:]))))
+        rng.shuffle(torn)
+        data = b"\n".join([lines[0] if rng.random() < 0.95 else torn_json(rng, json.loads(lines[0])), *torn])
+        memory = Memory(
+            InMemoryProvider(clock=_CLOCK), viewer="alice", concepts=concepts, embedder=HashEmbedder(4), clock=_CLOCK
+        )
+        try:
+            await memory.import_(io.StringIO(data.decode(errors="surrogateescape")), trust=rng.random() < 0.5)
+        finally:
+            await _read_all(memory, rng.choice(keywords))
+
+    promise("malformed imports", fed_async("imports", 60_000 if big else 150, feed))
+
+
+async def _read_all(memory: Memory, keyword: str) -> None:
+    """Read what is there, whatever was let in; that must not fail, not even with an error of factmem's own."""
+    try:
+        records = await memory.list_records()
+        assert repr(records)
+        await memory.tree()
+        await memory.info()
+        await memory.history(keyword)
+        await memory.recall("Oslo", limit=50)
+        await memory.quarantine.list()
+        await memory.export(io.StringIO())
+    except Exception as error:
+        raise AssertionError("what was imported keeps others from reading") from error
+
+
+@_BIG
+def test_words_with_an_errand_that_nobody_gave_are_read_or_left_alone(big: bool, promise: Promise) -> None:
+    """The journal is the store, and an import can bring what it likes."""
+    errand = dict(errand_json(Errand(id="e1", kind=ErrandKind.DETECT, infer=("scope",), trigger=Trigger(count=2))))
+    errand["request"] = {"concepts": [], "subjects": [], "topics": []}
+    words = next(said for said in assertions() if said.errand is not None)
+
+    async def feed(rng: random.Random) -> None:
+        provider = InMemoryProvider(clock=_CLOCK)
+        torn: Any = mutated_json(rng, errand)
+        check_json(torn)
+        said = attrs.evolve(words, errand=torn if isinstance(torn, dict) else errand, state=AssertionState.PENDING)
+        said = attrs.evolve(
+            said, details=attrs.evolve(said.details, evidence=[Evidence(quote="so")] * rng.randrange(2))
+        )
+        await provider.append([Append(assertion=said)])
+        model = ScriptedModel(lambda prompt, answer: hostile(rng) if rng.random() < 0.5 else {})
+        async with Memory(provider, model=model, embedder=HashEmbedder(4), clock=_CLOCK) as memory:
+            with anyio.move_on_after(0.2):
+                await memory.flush()
+            await memory.dead_letters.list()
+            await _read_all(memory, said.keyword)
+
+    promise("malformed errands", fed_async("errands", 20_000 if big else 60, feed))
+
+
+def _recorded() -> list[Recorded]:
+    return [
+        Recorded(assertion=said, id=f"{seq:032x}", record_id=f"{seq + 99:032x}", seq=seq, recorded_at=NOW)
+        for seq, said in enumerate(assertions(), start=1)
+        if said.details.owner in (None, "alice")
+    ]
+
+
+@_BIG
+def test_a_page_for_agents_is_refused_or_read(tmp_path: Path, big: bool, promise: Promise) -> None:
+    path = tmp_path / "AGENTS.md"
+
+    async def feed(rng: random.Random) -> None:
+        memory = Memory(InMemoryProvider(clock=_CLOCK), embedder=HashEmbedder(4), clock=_CLOCK)
+        city = Concept.single("city", "Where the user lives")
+        seats = Concept.multiple("seats", "Which", int)
+        await memory.save(city.fact(["Oslo\n- [x] **b**: <!-- -->"], timestamp=NOW), subject=_USER)
+        await memory.save(seats.fact([4, 5], timestamp=NOW), subject=_USER, scope=MemoryScope.product("alpha"))
+        facts = AgentsMdFacts(memory, path, subjects=[_USER], concepts=[city, seats], clock=_CLOCK)
+        path.write_text("# Rules\n\nBe kind.\n```\ncode\n```\n", encoding="utf-8")
+        await facts.sync()
+        written = path.read_bytes()
+        if rng.random() < 0.5:
+            path.write_bytes(mutated_bytes(rng, written))
+        else:
+            path.write_bytes(mutated_text(rng, written.decode()).encode(errors="surrogatepass"))
+        await facts.sync()
+        await facts.sync()
+
+    promise("malformed pages for agents", fed_async("agents", 20_000 if big else 80, feed))
+
+
+@_BIG
+def test_a_text_for_agents_is_refused_or_shown(tmp_path: Path, big: bool, promise: Promise) -> None:
+    page = "# Rules\n\n- a\n<!-- for people -->\n<!-- factmem:begin: x -->\n- b\n<!-- factmem:end 0a:0123456789ab -->\n"
+    path = tmp_path / "AGENTS.md"
+
+    def feed(rng: random.Random) -> None:
+        text = mutated_text(rng, page)
+        path.write_bytes(text.encode(errors="surrogatepass"))
+        AgentsMd([path]).read_blocking().prompt()
+        block_in(text, "AGENTS.md")
+        AgentsMd([hostile_text(rng)[:300]], tmp_path).read_blocking()
+
+    promise("malformed texts for agents", fed("texts for agents", 30_000 if big else 200, feed))
+
+
+def test_damaged_gzip_of_any_length_is_told_as_such() -> None:
+    packed = gzip.compress(json.dumps(_CHAT).encode(), mtime=0)
+    for end in range(1, len(packed)):
+        with pytest.raises(ConversationFormatError):
+            list(conversations_in(io.BytesIO(packed[:end])))

@@ -1,0 +1,211 @@
+"""What people and programs type: addresses, options, scopes, names, pages, arguments of the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from factmem import InMemoryProvider, Memory, MetadataCondition
+from factmem.cli.app import app
+from factmem.errors import FactMemError, InvalidDataError, UnknownProviderError
+from factmem.facts import Concept
+from factmem.llm import language_model
+from factmem.providers import open_provider
+from factmem.recall import embedder_named
+from factmem.records import FactDetails
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing import FakeClock, HashEmbedder
+from tests.conftest import Promise
+from tests.malformed.feeding import fed, fed_async
+from tests.malformed.mutating import hostile, hostile_text, mutated_text
+from tests.malformed.samples import NOW
+
+_BIG = pytest.mark.timeout(14_400)
+_CLOCK = FakeClock(NOW)
+_ADDRESSES = (
+    "sqlite-vec:///{folder}/facts.db?read_only=true&busy_timeout=0.5",
+    "file:{folder}/facts?lock_timeout=1",
+    "encrypted:{folder}/facts?key_env=NO_SUCH_KEY&key_per=tenant",
+    "memory:",
+    "none:",
+    "{folder}/facts.db",
+)
+_MODELS = ("http://127.0.0.1:9/v1#model", "openai/gpt", "anthropic/claude", "https://[::1]:1/v1#m")
+_PATHS = ("/agent/planner", "/product/alpha/decisions", "/cross-product/a%2Fb", "/customer/acme", "/feature/x")
+
+
+@_BIG
+def test_a_scope_is_refused_or_written_as_it_is_read(big: bool, promise: Promise) -> None:
+    def feed(rng: random.Random) -> None:
+        scope = MemoryScope.parse(mutated_text(rng, rng.choice(_PATHS)))
+        assert MemoryScope.parse(str(scope)) == scope
+        child = scope / hostile_text(rng)
+        assert scope.contains(child)
+        assert child.parent == scope
+        assert MemoryScope.parse(str(child)) == child
+
+    promise("malformed scopes", fed("scopes", 100_000 if big else 1_000, feed))
+
+
+@_BIG
+def test_a_name_is_refused_or_stands_for_itself(big: bool, promise: Promise) -> None:
+    def feed(rng: random.Random) -> None:
+        given: Any = hostile(rng) if rng.random() < 0.3 else mutated_text(rng, "some name")
+        with contextlib.suppress(FactMemError):
+            assert Concept.single(given, "").keyword == given
+        with contextlib.suppress(FactMemError):
+            assert MemorySubject(given).individual(given).key == (given, given)
+        with contextlib.suppress(FactMemError):
+            assert MemoryScope.product(given).path == (given,)
+        with contextlib.suppress(FactMemError):
+            assert FactDetails(owner=given, categories=[given], metadata={"a": given}).owner == given
+        with contextlib.suppress(FactMemError):
+            MetadataCondition(given, given).holds({"a": 1})
+
+    promise("malformed names", fed("names", 60_000 if big else 700, feed))
+
+
+@_BIG
+def test_an_address_is_refused_or_opens_a_store(tmp_path: Path, big: bool, promise: Promise) -> None:
+    """It is opened and read, below a folder of the test's own; nothing is written by that."""
+
+    async def feed(rng: random.Random) -> None:
+        address = rng.choice(_ADDRESSES).format(folder="@")
+        address = mutated_text(rng, address).replace("..", "").replace("/@", str(tmp_path)).replace("@", str(tmp_path))
+        if str(tmp_path) not in address and not address.startswith(("memory", "none")):
+            address = f"{tmp_path}/{address}"
+        async with open_provider(address) as provider:
+            await provider.load_all(MemorySubject("user"), MemoryScope.CROSS_PRODUCT)
+
+    promise("malformed addresses", fed_async("addresses", 20_000 if big else 200, feed, echoes=True))
+    assert list(tmp_path.rglob("*")) == []
+
+
+@_BIG
+def test_the_name_of_a_model_or_an_embedder_is_refused_or_stands_for_one(big: bool, promise: Promise) -> None:
+    def feed(rng: random.Random) -> None:
+        with contextlib.suppress(FactMemError):
+            language_model(mutated_text(rng, rng.choice(_MODELS)))
+        embedder_named(mutated_text(rng, rng.choice(["openai:model@256", "minilm", "wordllama"])))
+
+    promise("malformed names of models", fed("models", 20_000 if big else 200, feed, echoes=True))
+
+
+@pytest.mark.parametrize("address", [5, None, b"memory:"])
+def test_what_is_no_text_is_no_address(address: Any) -> None:
+    with pytest.raises(UnknownProviderError):
+        open_provider(address)
+    for named in (language_model, embedder_named):
+        with pytest.raises(InvalidDataError):
+            named(address)
+
+
+@_BIG
+def test_the_arguments_of_a_memory_are_refused_or_understood(big: bool, promise: Promise) -> None:
+    async def feed(rng: random.Random) -> None:
+        memory = Memory(InMemoryProvider(clock=_CLOCK), viewer="alice", embedder=HashEmbedder(4), clock=_CLOCK)
+        (record,) = await memory.save(Concept.single("city", "").fact(["Oslo"], timestamp=NOW))
+        page = (await memory.list_page(size=1)).next_page
+        given: Any = hostile(rng)
+        text: Any = hostile_text(rng)
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: memory.recall(given),
+            lambda: memory.recall(text, limit=given),
+            lambda: memory.recall("Oslo", scope=given),
+            lambda: memory.recall("Oslo", subject=given),
+            lambda: memory.recall("Oslo", min_importance=given),
+            lambda: memory.list_records(limit=given, offset=given),
+            lambda: memory.list_records(categories=given, concepts=given),
+            lambda: memory.list_records(metadata=given),
+            lambda: memory.list_records(record_ids=given, since=given),
+            lambda: memory.list_page(given),
+            lambda: memory.list_page(mutated_text(rng, page or "WyJzYWlkIl0"), size=given),
+            lambda: memory.get(given),
+            lambda: memory.update(record.id, value=given),
+            lambda: memory.update(record.id, importance=given),
+            lambda: memory.update(record.id, metadata=given),
+            lambda: memory.update(record.id, categories=given, source=given),
+            lambda: memory.retract(given),
+            lambda: memory.rollback(given),
+            lambda: memory.restore(given),
+            lambda: memory.forget(given),
+            lambda: memory.forget(scope=given),
+            lambda: memory.history(given),
+            lambda: memory.save(given),
+            lambda: memory.save(Concept.single("k", "", object).fact([given], timestamp=NOW), scope=text),
+            lambda: memory.remember(given),
+            lambda: memory.remember(text, scope=text),
+            lambda: memory.load(given),
+            lambda: memory.scope(given).tree(),
+            lambda: memory.as_of(given).tree(),
+            lambda: memory.expire(revisions=given),
+            lambda: memory.quarantine.accept(given),
+        ]
+        await rng.choice(calls)()
+
+    promise("malformed arguments", fed_async("arguments", 60_000 if big else 400, feed))
+
+
+_COMMANDS = (
+    ("recall", "Oslo", "--scope", "/product/alpha", "--limit", "5", "--since", "2024-05-01", "--subject", "user:alice"),
+    ("save", "city", "Oslo", "--type", "str", "--ttl", "30d", "--metadata", "tier=gold", "--said", "2024-05-01"),
+    ("remember", "I live in Oslo.", "--subject", "user", "--scope", "/product/alpha"),
+    ("load", "city", "--subject", "user"),
+    ("history", "city"),
+    ("info", "/product/alpha"),
+    ("tree",),
+    ("forget", "0123"),
+    ("retract", "0123"),
+    ("restore", "0123"),
+    ("rollback", "7"),
+    ("purge", "--scope", "/product/alpha"),
+    ("expire",),
+    ("quarantine", "accept", "0123"),
+    ("quarantine", "list"),
+    ("dead-letters", "list"),
+    ("import", "export.jsonl"),
+    ("ingest", "chat.json"),
+    ("audit",),
+    ("providers",),
+)
+
+
+@_BIG
+def test_a_command_line_is_refused_or_run(
+    tmp_path: Path, big: bool, promise: Promise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below a folder of its own; whatever comes of it, no traceback does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("factmem.memory.facade.default_embedder", lambda: HashEmbedder(4))
+
+    def feed(rng: random.Random) -> None:
+        words = list(rng.choice(_COMMANDS))
+        for _ in range(rng.choice([1, 1, 2])):
+            place = rng.randrange(len(words))
+            # No argument of a process holds a NUL, and no option here leads to another store.
+            words[place] = mutated_text(rng, words[place]).replace("\0", "").replace("..", "")[:50_000]
+        run = CliRunner().invoke(app, ["--store", str(tmp_path / "facts.db"), *words], input="")
+        if run.exception is not None and not isinstance(run.exception, SystemExit):
+            raise run.exception
+
+    promise("malformed command lines", fed("command lines", 10_000 if big else 60, feed))
+
+
+def test_a_time_to_live_is_refused_or_ends() -> None:
+    memory = Memory(InMemoryProvider(clock=_CLOCK), embedder=HashEmbedder(4), clock=_CLOCK)
+    fact = Concept.single("city", "").fact(["Oslo"], timestamp=NOW)
+
+    async def feed(rng: random.Random) -> None:
+        ttl: Any = rng.choice([dt.timedelta.max, dt.timedelta.min, dt.timedelta(0), 5, "30d", float("nan"), None])
+        await memory.save(fact, ttl=ttl)
+
+    fed_async("times to live", 50, feed)
