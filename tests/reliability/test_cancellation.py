@@ -97,7 +97,7 @@ async def test_a_cancelled_save_is_there_in_whole_or_not_at_all(
     async with store.open(tmp_path / "store") as provider, watched() as waits:
         await provider.save(FACT, USER, PLANNER)
         waits.clear()
-        while cancelled < (1000 if big else 50):
+        while cancelled < (1000 if big else 25):
             saves = Saves(provider, rounds)
             natively = anyio_backend == "asyncio" and rounds % 2
             cancel = saves.cancel_as_asyncio_does if natively else saves.cancel

@@ -101,7 +101,7 @@ async def test_a_flipped_bit_is_an_error_or_changes_no_answer(
     """Anywhere in any file; and a save afterwards does not cover it up."""
     original = await victim(store, tmp_path)
     outcomes: Counter[str] = Counter()
-    for file, offset, content in flips(original, 0 if big else 60):
+    for file, offset, content in flips(original, 0 if big else 25):
         folder = original.damaged(file, content)
         found = await original.ask(folder)
         assert await wrong(found, original.truth) == [], (str(file), offset)
@@ -121,7 +121,7 @@ async def test_a_file_cut_off_is_an_error_or_a_log_that_ends_early(
     """At any length of any file."""
     original = await victim(store, tmp_path)
     outcomes: Counter[str] = Counter()
-    for file, length, content in cuts(original, 0 if big else 40):
+    for file, length, content in cuts(original, 0 if big else 15):
         found = await original.ask(original.damaged(file, content))
         assert await wrong(found, original.truth, early=True) == [], (str(file), length)
         outcomes.update(cuts=1, noticed=WAS_REFUSED in found.values(), same=found == original.truth)

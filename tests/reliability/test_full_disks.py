@@ -22,6 +22,7 @@ from tests.reliability.stores import CITY, NOON, PLANNER, USER, DurableStore, du
 from tests.reliability.workers import Workers
 
 MISSING = reason_not_to_mount()
+on_one_loop = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 NOTES = Concept.multiple("notes", "What fills the disk")
 
 needs_mounts = pytest.mark.skipif(MISSING is not None, reason=f"FULL DISKS ARE NOT TESTED HERE: no mount ({MISSING})")
@@ -92,6 +93,7 @@ async def test_a_full_disk_keeps_what_was_acknowledged_and_goes_on_when_there_is
 
 @needs_mounts
 @durable_stores
+@on_one_loop
 async def test_a_store_on_a_full_disk_can_be_read_and_erased_from(store: DurableStore, disk: Path) -> None:
     """An erasure that finds no room for what it must write is a typed error or pending, and harms nothing else."""
     async with store.open(disk / "store") as provider:
@@ -115,6 +117,7 @@ async def test_a_store_on_a_full_disk_can_be_read_and_erased_from(store: Durable
 
 @needs_mounts
 @durable_stores
+@on_one_loop
 async def test_a_store_cannot_be_made_on_a_full_disk_but_later(store: DurableStore, disk: Path) -> None:
     """What was begun on a full disk stands in nobody's way."""
     with (disk / "the rest").open("wb", buffering=0) as rest:
@@ -135,6 +138,7 @@ async def test_a_store_cannot_be_made_on_a_full_disk_but_later(store: DurableSto
 
 @needs_mounts
 @durable_stores
+@on_one_loop
 async def test_a_disk_that_became_read_only_refuses_saves_and_keeps_its_facts(
     store: DurableStore, tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ def test_no_acknowledged_save_is_lost_to_a_kill(
     """At any moment: while opening, while saving four facts at once, and again on what a kill left behind."""
     chance = random.Random(9)
     kills, kept, unacknowledged = 0, 0, 0
-    for life in range((10_000 if big else 120) // KILLS_PER_STORE):
+    for life in range((10_000 if big else 48) // KILLS_PER_STORE):
         path = tmp_path / str(life)
         workers.forget()
         for kill in range(KILLS_PER_STORE):
@@ -60,7 +60,7 @@ def test_a_kill_while_erasing_brings_nothing_back(
 ) -> None:
     """What was said to be erased stays so, what was not begun stays there, and the next erasure finishes."""
     chance = random.Random(10)
-    rounds, gone = 200 if big else 3, 0
+    rounds, gone = 200 if big else 2, 0
     for life in range(rounds):
         path = tmp_path / str(life)
         workers.start("save", store.address(path), count=20)
@@ -85,7 +85,7 @@ def test_a_kill_while_the_embedder_changes_leaves_every_fact(
 ) -> None:
     """Vectors belong to the embedder that the store names, or are missing; they are never mixed."""
     chance = random.Random(11)
-    kills = 500 if big else 8
+    kills = 500 if big else 6
     path = tmp_path / "store"
     workers.start("save", store.address(path), count=20)
     workers.wait()

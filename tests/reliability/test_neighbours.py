@@ -21,7 +21,7 @@ def test_many_processes_share_one_store(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
     """Eight processes with four tasks each, which also make the store together."""
-    count = 1000 if big else 50
+    count = 1000 if big else 20
     path = tmp_path / "store"
     workers.start("save", store.address(path), count=count, processes=PROCESSES)
     workers.wait()
@@ -37,7 +37,7 @@ def test_two_processes_make_one_store_at_the_same_time(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
     """Whoever comes first: both saves are kept in one store."""
-    rounds = 500 if big else 10
+    rounds = 500 if big else 4
     for life in range(rounds):
         path = tmp_path / str(life) / "new" / "store"
         workers.start("save", store.address(path), processes=2)

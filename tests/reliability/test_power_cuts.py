@@ -58,7 +58,7 @@ def test_no_acknowledged_save_is_lost_to_a_power_cut(
     """While the store is made, while it is saved to, and again while what a cut left is saved to."""
     chance = random.Random(12)
     cuts, acknowledged, most = 0, 0, 0
-    for _ in range((500 if big else 15) // CUTS_PER_DISK):
+    for _ in range((500 if big else 5) // CUTS_PER_DISK):
         disk = new_disk(tmp_path / "disk")
         for start in range(CUTS_PER_DISK):
             workers.forget()
@@ -90,7 +90,7 @@ def test_a_power_cut_while_erasing_brings_nothing_back(
 ) -> None:
     """What was said to be erased stays erased, and what nobody erased stays there."""
     chance = random.Random(13)
-    cuts, gone = 50 if big else 3, 0
+    cuts, gone = 50 if big else 2, 0
     for _ in range(cuts):
         workers.forget()
         disk = new_disk(tmp_path / "disk")

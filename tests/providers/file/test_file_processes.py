@@ -1,12 +1,9 @@
-"""Several processes share a store; a process may be killed at any moment."""
+"""Several providers on one store, as in several processes; that many processes may write is in tests/reliability."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,68 +20,6 @@ USER = MemorySubject("user")
 SCOPE = MemoryScope.agent("planner")
 LIKES = Concept.multiple("likes", "likes")
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-PROVIDERS = Path(__file__).parents[3] / "providers"
-
-
-def _worker(root: Path, name: str, count: int, limit: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, str(Path(__file__).parent / "worker.py"), str(root), name, str(count), str(limit)]
-    path = os.pathsep.join(filter(None, [str(PROVIDERS), os.environ.get("PYTHONPATH")]))
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
-
-
-def _logs(root: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in root.rglob("*.jsonl")}
-
-
-async def _kept(root: Path) -> set[str]:
-    async with LocalFileMemoryProvider(root) as provider:
-        changes = await provider.changes(None)
-        assert len({entry.seq for entry in changes}) == len(changes)
-        return {entry.assertion.data for entry in changes if isinstance(entry, Recorded)}
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_four_processes_lose_nothing_to_each_other(tmp_path: Path, big: bool) -> None:
-    count = 250 if big else 50
-    workers = [_worker(tmp_path / "store", f"w{number}", count) for number in range(4)]
-    said = {line.strip() for worker in workers for line in worker.communicate(timeout=120)[0].splitlines()}
-    assert len(said) == 4 * count
-    assert await _kept(tmp_path / "store") == said
-
-
-@pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, big: bool) -> None:
-    """Killed after ever more saves; the last one may be there or not, but never in part."""
-    acknowledged: set[str] = set()
-    rounds = 200 if big else 15
-    for round_number in range(rounds):
-        worker = _worker(tmp_path, f"r{round_number}", 10_000)
-        assert worker.stdout is not None
-        for _ in range(1 + round_number % 7):
-            acknowledged.add(worker.stdout.readline().strip())
-        worker.send_signal(signal.SIGKILL)
-        acknowledged.update(worker.stdout.read().split())
-        worker.wait()
-        worker.stdout.close()
-    kept = await _kept(tmp_path)
-    assert acknowledged <= kept
-    assert len(kept - acknowledged) <= rounds
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_file_that_may_not_grow_keeps_what_it_had(tmp_path: Path) -> None:
-    """The system takes the frame in part and then fails (EFBIG): the part is taken back."""
-    first = _worker(tmp_path, "first", 6)
-    assert len(first.communicate(timeout=60)[0].splitlines()) == 6
-    before = _logs(tmp_path)
-    limit = max(map(len, before.values())) + 100
-    output, _ = _worker(tmp_path, "second", 3, limit).communicate(timeout=60)
-    assert output.startswith("refused 0 the store at")
-    assert _logs(tmp_path) == before
-    assert await _kept(tmp_path) == {f"first-{number}" for number in range(6)}
-    third = _worker(tmp_path, "third", 1)
-    assert third.communicate(timeout=60)[0] == "third-0\n"
 
 
 async def test_two_providers_see_each_others_saves_states_and_erasures(tmp_path: Path) -> None:
