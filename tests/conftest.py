@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")  # a machine may be busy
 
 Promise: TypeAlias = Callable[[str, str], None]
 """Called with a promise, as `benchmarks/trust.py` lists it, and the figure by which it was kept."""

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 class TestEncryptedSqliteMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases")
+    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases", "KeepsFiles")
 
     async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:
         return EncryptedSqliteMemoryProvider(directory / "facts.db", KEY)

@@ -127,7 +127,7 @@ async def test_what_is_said_stays_inside_the_document(read: Callable[..., Any]) 
     assert prompt.content.count("<message ") == 2
     assert prompt.content.count("</conversation>") == prompt.content.count("</document>") == 1
     assert "<b>" not in prompt.content
-    assert "speaker='Eve\" role=\"x'" in prompt.content
+    assert 'speaker="Eve&quot; role=&quot;x"' in prompt.content
 
 
 def text_of(prompt: Prompt) -> str:

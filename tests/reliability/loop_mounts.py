@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -59,13 +59,15 @@ def cut(disk: Path, copy: Path) -> Path:
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Stop a process, all of its threads, and let it go on at the end."""
-    os.kill(pid, signal.SIGSTOP)
+    """Stop a process, all of its threads, and let it go on at the end; one that was done before is stopped already."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
     try:
         _wait_until_stopped(pid)
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def _wait_until_stopped(pid: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -21,7 +22,8 @@ KILLS_PER_STORE = 8
 def killed(workers: Workers, pid: int, pause: float) -> None:
     """Kill a process after a pause, and take in what it told before."""
     time.sleep(pause)
-    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it was done before
+        os.kill(pid, signal.SIGKILL)
     workers.wait()
 
 

@@ -11,7 +11,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -47,7 +47,8 @@ def at_work(workers: Workers, pid: int) -> Iterator[None]:
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it was done before
+            os.kill(pid, signal.SIGKILL)
         workers.wait()
 
 
