@@ -42,7 +42,7 @@ No message here ever holds a fact's value or the text of a conversation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 __all__ = [
     "CapabilityError",
@@ -78,7 +78,6 @@ __all__ = [
     "TamperedStoreError",
     "UnknownProviderError",
     "WrongKeyError",
-    "raised_again",
 ]
 
 
@@ -86,19 +85,8 @@ class FactMemError(Exception):
     """The root of everything factmem raises on purpose."""
 
 
-ErrorT = TypeVar("ErrorT", bound=FactMemError)
-
-
 _LONGEST_PATH: Final = 200
 """In characters: the names in a path can be as long as whoever wrote the datum likes."""
-
-
-def raised_again(error: ErrorT) -> ErrorT:
-    """Return an error as another object: raised for several tasks, one would gather the tracebacks of all."""
-    other = type(error).__new__(type(error), *error.args)
-    other.__dict__.update(error.__dict__)
-    other.__cause__ = error.__cause__
-    return other
 
 
 class _LocatedError(FactMemError, ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from factmem.providers.group import GroupCommit, Waiting
+from factmem.providers.group import GroupCommit, Waiting, raised_again
 from factmem.providers.ledger import LedgerProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
@@ -31,5 +31,6 @@ __all__ = [
     "new_id",
     "open_provider",
     "provider_entry_points",
+    "raised_again",
     "unknown_assertion",
 ]

@@ -10,9 +10,12 @@ from typing import Generic, Protocol, TypeVar
 import anyio
 import anyio.to_thread
 
-__all__ = ["GroupCommit", "Waiting"]
+from factmem.errors import FactMemError
+
+__all__ = ["GroupCommit", "Waiting", "raised_again"]
 
 T = TypeVar("T")
+ErrorT = TypeVar("ErrorT", bound=FactMemError)
 
 
 class Waiting(Protocol):
@@ -78,3 +81,11 @@ class GroupCommit(Generic[W]):
         # asyncio's own Task.cancel() leaves the thread running and frees the turn; the next one waits here.
         with self._deciding:
             return work()
+
+
+def raised_again(error: ErrorT) -> ErrorT:
+    """Return an error as another object: raised for several tasks, one would gather the tracebacks of all."""
+    other = type(error).__new__(type(error), *error.args)
+    other.__dict__.update(error.__dict__)
+    other.__cause__ = error.__cause__
+    return other

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
-from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError, raised_again
+from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError
+from factmem.providers import raised_again
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.counter import Counter

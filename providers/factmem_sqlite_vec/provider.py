@@ -15,9 +15,9 @@ import apsw
 import attrs
 
 from factmem.abc import Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, StateRequest, system_clock
-from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ProviderClosedError, raised_again
+from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ProviderClosedError
 from factmem.names import checked_path
-from factmem.providers import GroupCommit, LedgerProvider
+from factmem.providers import GroupCommit, LedgerProvider, raised_again
 from factmem.records import LogEntry, Place
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec import reading

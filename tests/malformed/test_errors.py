@@ -13,8 +13,8 @@ from factmem.errors import (
     IncompleteProfileError,
     MemoryFileError,
     MissingPackageError,
-    raised_again,
 )
+from factmem.providers import raised_again
 
 _MADE: list[FactMemError] = [
     CodecError("bad", path="$.a"),
