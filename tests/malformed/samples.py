@@ -90,7 +90,8 @@ _DETAILS: Final = FactDetails(
 def assertions() -> list[Assertion]:
     """Return one assertion of every type, in several states and places."""
     found: list[Assertion] = []
-    for number, (value_type, value) in enumerate(TYPES):
+    kinds: list[tuple[Any, Any]] = list(TYPES)
+    for number, (value_type, value) in enumerate(kinds):
         make = Concept.multiple if number % 2 else Concept.single
         concept = make(f"concept {number}", "What it is", value_type)
         fact = concept.fact([value], timestamp=NOW, valid_from=NOW - dt.timedelta(1), valid_to=NOW)
