@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 
@@ -9,3 +14,14 @@ import pytest
 def anyio_backend() -> str:
     """Walls stand on either event loop alike; that everything runs on both is tested where it belongs."""
     return "asyncio"
+
+
+@pytest.fixture
+def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do at once what is done in threads: nothing is told of other threads here, and changing them takes most time."""
+
+    async def run_sync(work: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        await anyio.lowlevel.checkpoint()
+        return work(*args)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", run_sync)

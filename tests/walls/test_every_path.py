@@ -82,6 +82,7 @@ async def test_everything_that_a_server_offers_is_listed() -> None:
 
 
 @pytest.mark.timeout(0)
+@pytest.mark.usefixtures("without_threads")
 @pytest.mark.parametrize("store", STORES)
 async def test_no_path_tells_what_is_behind_a_wall(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None]

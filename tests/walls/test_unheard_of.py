@@ -36,6 +36,7 @@ def hidden_by_owner(world: World, seat: Seat) -> World:
 
 
 @pytest.mark.timeout(0)
+@pytest.mark.usefixtures("without_threads")
 @pytest.mark.parametrize("store", STORES)
 async def test_what_is_hidden_changes_no_answer(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None]

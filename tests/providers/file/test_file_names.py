@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factmem.abc import LogName, Position
+from tests.conftest import Promise
 
 AWKWARD = [
     "..",
@@ -88,13 +89,16 @@ def _check(one: LogName, other: LogName) -> None:
 
 
 @pytest.mark.timeout(1_800)
-def test_names_never_collide_nor_escape(big: bool) -> None:
-    @settings(max_examples=100_000 if big else 1_000, deadline=None, suppress_health_check=SLOW, database=None)
+def test_names_never_collide_nor_escape(big: bool, promise: Promise) -> None:
+    pairs = 100_000 if big else 1_000
+
+    @settings(max_examples=pairs, deadline=None, suppress_health_check=SLOW, database=None)
     @given(LOGS, LOGS)
     def check(one: LogName, other: LogName) -> None:
         _check(one, other)
 
     check()
+    promise("names", f"{pairs:,} pairs of names: 0 escapes, 0 collisions")
 
 
 @pytest.mark.parametrize("awkward", AWKWARD, ids=lambda name: ascii(name)[:20])
