@@ -1,0 +1,290 @@
+"""Recall: how long it takes, against a bare numpy scan of the same vectors in the same run.
+
+    python benchmarks/recall.py [--sizes 10000 100000] [--big] [--queries 60] [--json]
+
+Each size is a store of generated statements, half of them in conversations of 20, over 100 scopes, with
+clustered vectors of 256 dimensions; the embedder knows them by heart, so that embedding costs nothing.
+*The scan* is ``M @ q`` and ``argpartition`` over the same float32 matrix, and knows neither words nor
+time. The scan, recall by meaning alone, recall by both, and recall in one scope of a hundred take turns,
+query by query; told are the medians and their ratios to the scan. Then: how long a new process takes from
+opening the store to the first answer, by how much its memory grows over a process with numpy and the
+embedder, how long a save and the recall behind it take, and a retraction; and for how long the event loop stood still
+at most while all of that went on, the garbage collector on. `--big` adds a million.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import gc
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import numpy as np
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+from rich.console import Console
+from rich.table import Table
+
+from factmem import STATEMENT, Concept, FactDetails, Memory, MultipleFacts, SingleFact
+from factmem.abc import Append, EmbedderIdentity
+from factmem.records import Evidence, Place, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
+DIMENSION = 256
+BATCH = 2000
+SCOPES = 100
+TOPICS = 500
+ONE = "/product/p7"
+NOTE = Concept.single("note", "A note")
+
+
+class KnownEmbedder:
+    """Looks vectors up: the query's text is its number, anything else lies in one direction."""
+
+    def __init__(self, queries: NDArray[np.float32]) -> None:
+        self._queries = queries
+
+    async def identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity(name="known", dimension=DIMENSION)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = np.zeros((len(texts), DIMENSION), np.float32)
+        rows[:, 0] = 1
+        for row, text in enumerate(texts):
+            number = text.rpartition(" q")[2]
+            if number.isdigit():
+                rows[row] = self._queries[int(number)]
+        return rows
+
+
+def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    made: NDArray[np.float32] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return made
+
+
+def near(centres: NDArray[np.float32], count: int, random_numbers: np.random.Generator) -> NDArray[np.float32]:
+    noise = random_numbers.standard_normal((count, DIMENSION), dtype=np.float32)
+    rows = centres[random_numbers.integers(0, TOPICS, count)]
+    rows += noise * np.float32(1 / 12)
+    return unit(rows)
+
+
+class Words:
+    """Sentences of made-up words, as unevenly spread as those of a language."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        letters = "abcdefghijklmnoprstuvz"
+        self._words = ["".join(self._random.choices(letters, k=self._random.randint(3, 9))) for _ in range(30_000)]
+        self._weights = [1 / (rank + 3) for rank in range(len(self._words))]
+
+    def sentence(self, length: int) -> str:
+        return " ".join(self._random.choices(self._words, self._weights, k=length))
+
+
+async def fill(path: Path, size: int, centres: NDArray[np.float32]) -> None:
+    words, numbers = Words(1), np.random.default_rng(1)
+    provider = SqliteVecMemoryProvider(path)
+    await provider.use_embedder(EmbedderIdentity(name="known", dimension=DIMENSION))
+    for start in range(0, size, BATCH):
+        count = min(BATCH, size - start)
+        vectors = near(centres, count, numbers)
+        await provider.append(
+            [
+                Append(assertion=said, vector=vectors[row])
+                for row in range(count)
+                for said in [statement(words.sentence(12), start + row)]
+            ]
+        )
+    await provider.aclose()
+    async with memory_over(path, centres[:1]) as memory:
+        await memory.list_records(limit=1)  # what outlines are missing is made now
+
+
+def statement(text: str, number: int) -> Any:
+    talk, position = divmod(number, 20)
+    evidence = Evidence(
+        quote=text,
+        role="user",
+        message_id=f"m{number}",
+        conversation_id=f"c{talk}" if talk % 2 else None,
+        position=position,
+    )
+    said_at = NOW - dt.timedelta(hours=number % 5000)
+    details = FactDetails(evidence=(evidence,), importance=number % 10 / 10)
+    place = Place(MemorySubject.EVERYTHING, MemoryScope.product(f"p{talk % SCOPES}"))
+    (said,) = assertions_of(MultipleFacts(STATEMENT, (f"{text} n{number}",), timestamp=said_at), place, details)
+    return said
+
+
+def memory_over(path: Path, queries: NDArray[np.float32]) -> Memory:
+    return Memory(f"sqlite-vec:{path}", embedder=KnownEmbedder(queries), clock=lambda: NOW)
+
+
+async def timed(call: Awaitable[Any]) -> float:
+    started = time.perf_counter()
+    await call
+    return time.perf_counter() - started
+
+
+async def compare(path: Path, centres: NDArray[np.float32], queries: int) -> dict[str, list[float]]:
+    """Let the scan and the kinds of recall take turns."""
+    vectors = near(centres, queries, np.random.default_rng(2))
+    words = Words(2)
+    provider = SqliteVecMemoryProvider(path)
+    _, matrix = await provider.vectors(None)
+    await provider.aclose()
+    took: dict[str, list[float]] = {
+        "scan": [],
+        "semantic": [],
+        "hybrid": [],
+        "one scope, semantic": [],
+        "one scope": [],
+    }
+    async with memory_over(path, vectors) as memory:
+        for number in [*range(5), *range(queries)]:
+            query, vector = f"{words.sentence(5)} q{number}", vectors[number]
+            started = time.perf_counter()
+            scores = matrix @ vector
+            np.argpartition(-scores, 10)[:10]
+            took["scan"].append(time.perf_counter() - started)
+            took["semantic"].append(await timed(memory.recall(query, lexical=False)))
+            took["hybrid"].append(await timed(memory.recall(query)))
+            took["one scope, semantic"].append(await timed(memory.recall(query, lexical=False, scope=ONE)))
+            took["one scope"].append(await timed(memory.recall(query, scope=ONE)))
+    return {kind: times[5:] for kind, times in took.items()}
+
+
+class StillLoop:
+    """Watches for how long an event loop does not turn."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            started = time.perf_counter()
+            await anyio.sleep(0.001)
+            self.longest = max(self.longest, time.perf_counter() - started - 0.001)
+
+
+async def live(path: Path, queries: NDArray[np.float32]) -> dict[str, float]:
+    """Open in this process, write and ask, with somebody watching the event loop."""
+    still, before = StillLoop(), resident()
+    saves: list[float] = []
+    asks: list[float] = []
+    retractions: list[float] = []
+    opened = grown = 0.0
+    async with anyio.create_task_group() as group:
+        group.start_soon(still.watch)
+        started = time.perf_counter()
+        memory = memory_over(path, queries)
+        await memory.__aenter__()
+        await memory.recall("hello q0")
+        opened = time.perf_counter() - started
+        gc.collect()
+        grown, still.longest = resident() - before, 0.0
+        for number in range(15):
+            value = f"note {number} {time.time_ns()}"
+            note = SingleFact(NOTE, value, timestamp=NOW)
+            saves.append(await timed(memory.save(note, scope=f"/agent/a{number}")))
+            asks.append(await timed(memory.recall("note q1")))
+            (record,) = await memory.list_records(scope=f"/agent/a{number}", limit=1)
+            retractions.append(await timed(memory.retract(record.id)))
+            await anyio.sleep(0.01)
+            gc.collect(0)
+        gc.collect()
+        await anyio.sleep(0.01)
+        await memory.__aexit__(None, None, None)
+        group.cancel_scope.cancel()
+    return {
+        "open": opened,
+        "memory_mb": grown / 1e6,
+        "save": statistics.median(saves),
+        "recall_after_save": statistics.median(asks),
+        "retract": statistics.median(retractions),
+        "loop_stood_still": still.longest,
+    }
+
+
+def resident() -> int:
+    """Bytes that this process holds in memory."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text(encoding="ascii").split()[1]) * 4096 if statm.exists() else 0
+
+
+def in_another_process(path: Path) -> dict[str, float]:
+    done = subprocess.run([sys.executable, __file__, "--live", str(path)], capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def told(size: int, took: dict[str, list[float]], other: dict[str, float]) -> dict[str, Any]:
+    medians = {kind: statistics.median(times) for kind, times in took.items()}
+    return {
+        "facts": size,
+        "ms": {kind: round(median * 1e3, 3) for kind, median in medians.items()},
+        "times_the_scan": {kind: round(median / medians["scan"], 2) for kind, median in medians.items()},
+        "one_scope_of_the_whole": round(medians["one scope"] / medians["hybrid"], 2),
+        **{name: round(value, 4) for name, value in other.items()},
+    }
+
+
+def show(results: Sequence[dict[str, Any]]) -> None:
+    heads = ("facts", "scan ms", "semantic", "hybrid", "1% of it", "open s", "MB", "save, recall ms", "retract ms")
+    table = Table(*heads, "loop ms")
+    for found in results:
+        ratios = found["times_the_scan"]
+        table.add_row(
+            f"{found['facts']:,}",
+            f"{found['ms']['scan']}",
+            f"{ratios['semantic']}x",
+            f"{ratios['hybrid']}x",
+            f"{found['one_scope_of_the_whole']}x",
+            f"{found['open']:.2f}",
+            f"{found['memory_mb']:.0f}",
+            f"{found['save'] * 1e3:.1f}, {found['recall_after_save'] * 1e3:.1f}",
+            f"{found['retract'] * 1e3:.1f}",
+            f"{found['loop_stood_still'] * 1e3:.0f}",
+        )
+    Console().print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--queries", type=int, default=60)
+    parser.add_argument("--big", action="store_true", help="a million facts as well")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--live", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.live:
+        print(json.dumps(anyio.run(live, given.live, np.eye(2, DIMENSION, dtype=np.float32))))
+        return
+    centres = unit(np.random.default_rng(0).standard_normal((TOPICS, DIMENSION), dtype=np.float32))
+    results = []
+    for size in [*given.sizes, *([1_000_000] if given.big else [])]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "facts.db"
+            anyio.run(fill, path, size, centres)
+            took = anyio.run(compare, path, centres, given.queries)
+            results.append(told(size, took, in_another_process(path)))
+    print(json.dumps(results, indent=2)) if given.json else show(results)
+
+
+if __name__ == "__main__":
+    main()
