@@ -38,6 +38,7 @@ from factmem.abc.detector import (
 )
 from factmem.abc.embedder import Embedder
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
+from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.storage import LogName, Position, Scan, Storage
 
@@ -70,12 +71,15 @@ __all__ = [
     "FeedsChanges",
     "KeepsFiles",
     "KeepsHistory",
+    "KeepsOutlines",
     "KeepsVectors",
     "Known",
     "LanguageModel",
     "LogName",
     "Message",
     "Novelty",
+    "Outline",
+    "Outlined",
     "Position",
     "Prompt",
     "Receipt",
@@ -88,5 +92,6 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "WorkedExample",
+    "number_of_id",
     "system_clock",
 ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
+from factmem.abc.outlines import Outline
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ class Append:
     Attributes:
         assertion: what was said.
         vector: its embedding, float32 of the store's dimension, or None if it has none yet.
+        outline: what recall keeps of it, for a provider that `KeepsOutlines`; others pass it over.
     """
 
     assertion: Assertion
     vector: NDArray[np.float32] | None = attrs.field(default=None, eq=False, repr=False)
+    outline: Outline | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -20,7 +20,7 @@ from factmem.memory.filtering import Filters, keywords_of
 from factmem.memory.journal import words_behind
 from factmem.memory.traces import Traces, traces_of
 from factmem.memory.writing import MemoryWriter
-from factmem.recall import RecallFilter
+from factmem.recall import LogPart, RecallFilter
 from factmem.records import Assertion, FactRecord, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -241,7 +241,7 @@ class MemoryErasing(MemoryWriter, abc.ABC):
 
     async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
         """Return the records that an erasure means: each as it is now, or else as it was last."""
-        log, moment = await self._seen_log(), self._moment()
+        log, moment = await self._seen_log(LogPart(kept=wanted, related=True)), self._moment()
 
         def select() -> list[FactRecord[Any]]:
             shown = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, moment)}
@@ -257,7 +257,9 @@ class MemoryErasing(MemoryWriter, abc.ABC):
     async def _erase(self, records: Sequence[FactRecord[Any]]) -> EraseReceipt:
         """Erase records, and the words they were found in that are left of them in the journal."""
         ids = {record.id for record in records}
-        words = await to_thread.run_sync(words_behind, await self._seen_log(), ids)
+        named = await self._seen_log(LogPart(record_ids=ids))
+        errands = await self._seen_log(LogPart(errands=True))
+        words = await to_thread.run_sync(words_behind, [*named, *errands], ids)
         receipt = await self._eraser().erase(
             [record.id for record in records],
             tenant=self._reading.tenant,

@@ -272,7 +272,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             InvalidDataError: it is not trusted and holds what somebody else keeps private; the same.
         """
         self._check_writable()
-        before = len(await self._visible_log())
+        before = await self._mirror.count(self._reading.viewer, self._reading.reaches)
 
         def admit(said: Assertion) -> Assertion:
             actor = ":".join(filter(None, ("import", self._actor)))
@@ -284,7 +284,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
 
         append = self._append_trusted if trust else self._append
         await import_log(source, append, tenant=self._reading.tenant, admit=admit, trust=trust, progress=progress)
-        return len(await self._visible_log()) - before
+        return await self._mirror.count(self._reading.viewer, self._reading.reaches) - before
 
     async def _append_trusted(self, assertions: Sequence[Assertion]) -> list[Recorded]:
         """Append what is trusted, and let in what waits in quarantine though it is the same."""
@@ -322,6 +322,9 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
 
     async def _corpus(self) -> Corpus:
         return await self._mirror.corpus()
+
+    def _at_once(self) -> Corpus | None:
+        return self._mirror.up_to_date()
 
     def _moment(self) -> Moment:
         return Moment(now=self._reading.clock())

@@ -18,9 +18,21 @@ from factmem.recall import Corpus, MetadataCondition, RecallFilter, Standing
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json
+from factmem.values import Json, check_text
 
-__all__ = ["Filters", "RecordOrder", "RecordPage", "filter_of", "ids_of", "keywords_of", "page_of", "sorted_rows"]
+__all__ = [
+    "Filters",
+    "RecordOrder",
+    "RecordPage",
+    "check_concept",
+    "check_query",
+    "check_range",
+    "filter_of",
+    "ids_of",
+    "keywords_of",
+    "page_of",
+    "sorted_rows",
+]
 
 
 class Filters(TypedDict, total=False):
@@ -212,3 +224,29 @@ def _read_token(token: str, listing: list[Any]) -> tuple[float | str, int]:
             return value, seq
         case _:
             raise InvalidDataError("this is no page of this listing: hand in the next_page of one in the same order")
+
+
+def check_range(**numbers: int | None) -> None:
+    """Raise `InvalidDataError` unless each is None or a whole number from 0 on."""
+    for name, number in numbers.items():
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise InvalidDataError(f"{name} must be a whole number from 0 on", path=f"$.{name}")
+
+
+def check_query(query: str, limit: int) -> None:
+    """Raise `InvalidDataError` unless something is asked, and for how many results is said."""
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidDataError("the query is blank: say what to look for")
+    check_text(query, path="$.query")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidDataError("limit must be a whole number from 1 on")
+
+
+def check_concept(concept: object) -> None:
+    """Raise `InvalidDataError` unless it is a concept."""
+    if not isinstance(concept, Concept):
+        raise InvalidDataError(
+            f"a {type(concept).__name__} is no concept: make one with Concept.single(keyword, description), or list "
+            "what there is under a keyword with list_records(concepts=[keyword])",
+            path="$.concept",
+        )

@@ -17,6 +17,7 @@ from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, in_order
 from factmem.memory.remembering import About, Handed, MemoryRemembering, Order
+from factmem.recall import LogPart
 from factmem.records import FactDetails, MetadataMerge, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -132,7 +133,7 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
 
     async def _words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """What the viewer may see of the words of a conversation that lie where an order says."""
-        return await self._visible_log(lambda entry: _is_of(session, entry, order))
+        return await self._visible_log(LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order))
 
 
 def _conversation(messages: Sequence[Any]) -> Conversation:

@@ -22,7 +22,7 @@ from factmem.memory.filtering import ids_of
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
 from factmem.memory.writing import MemoryWriter
-from factmem.recall import hydrate
+from factmem.recall import LogPart, hydrate
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -156,7 +156,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         )
 
     async def _stored(self, record: FactRecord[Any]) -> Assertion:
-        found = [entry.assertion for entry in await self._visible_log() if entry.seq == record.revision]
+        found = [entry.assertion for entry in await self._visible_log(LogPart(seqs=[record.revision]))]
         if not found:
             raise RecordNotFoundError("the record was erased meanwhile")
         return found[0]
@@ -184,7 +184,9 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         """
         self._check_writable()
         self._history()
-        log = await self._seen_log()
+        number = revision.revision if isinstance(revision, FactRecord) else revision
+        named = [number] if isinstance(number, int) else []
+        log = await self._seen_log(LogPart(seqs=named, related=True))
         target = revision_in(log, revision)
         moment = self._moment()
         requests = await to_thread.run_sync(partial(rollback_requests, log, target, moment, reason))
@@ -204,7 +206,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         """
         self._check_writable()
         ids = ids_of(record_ids)
-        log = await self._seen_log()
+        log = await self._seen_log(LogPart(record_ids=ids, related=True))
         requests = await to_thread.run_sync(restore_requests, log, ids, self._moment(), reason)
         if requests:
             await self._commit(requests)

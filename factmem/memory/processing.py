@@ -46,7 +46,7 @@ from factmem.memory.settling import (
     transaction,
 )
 from factmem.memory.writing import MemoryWriter
-from factmem.recall import RecallFilter, hydrate, indexed_text
+from factmem.recall import LogPart, RecallFilter, hydrate, indexed_text
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -117,7 +117,10 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
     async def _standing(self, words: Sequence[Recorded]) -> Remembered:
         """Return what is known by now of words, whoever read them."""
         messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
-        visible = await self._visible(RecallFilter())
+        conversations = [message[0] for message in messages if message is not None and message[0] is not None]
+        named = len(conversations) == len(messages)
+        log = await self._seen_log(LogPart(conversations=conversations, related=True) if named else None)
+        visible = await to_thread.run_sync(fold, log, self._moment())
         rows = [row for row in visible if any(cited_message(item) in messages for item in row.details.evidence)]
         return Remembered(records=tuple(hydrate(row, self._reading.concepts) for row in rows))
 
@@ -276,7 +279,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
 
     async def _not_forgotten(self, words: Iterable[Recorded]) -> tuple[Recorded, ...]:
         wanted = {recorded.id: recorded for recorded in words}
-        there = {entry.id for entry in await self._visible_log(lambda entry: entry.id in wanted)}
+        there = {entry.id for entry in await self._visible_log(LogPart(ids=wanted))}
         return tuple(recorded for id, recorded in wanted.items() if id in there)
 
     async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
@@ -354,7 +357,10 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
         """What the viewer may see of the log of some places."""
-        return await to_thread.run_sync(log_of, await self._mirror.log(), self._reading.viewer, places)
+        if not places:
+            return []
+        log = await self._mirror.log(LogPart(kept=RecallFilter(places=places)))
+        return await to_thread.run_sync(log_of, log, self._reading.viewer, places)
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
         """Let what a model's reading brought about last as long as the policy says."""

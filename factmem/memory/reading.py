@@ -14,13 +14,25 @@ from factmem.abc import Embedder
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, Moment, never_let_in, revisions
-from factmem.memory.filtering import Filters, RecordOrder, RecordPage, filter_of, ids_of, page_of, sorted_rows
+from factmem.memory.filtering import (
+    Filters,
+    RecordOrder,
+    RecordPage,
+    check_concept,
+    check_query,
+    check_range,
+    filter_of,
+    ids_of,
+    page_of,
+    sorted_rows,
+)
 from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.memory.profiles import PartialProfile, ProfileSchema
 from factmem.memory.viewing import Reading
 from factmem.providers import fact_of
 from factmem.recall import (
     Corpus,
+    LogPart,
     Mirror,
     Query,
     RecallFilter,
@@ -37,7 +49,6 @@ from factmem.records import FactRecord, LogEntry, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
 from factmem.subjects import MemorySubject
-from factmem.values import check_text
 
 __all__ = ["MemoryReader", "MomentReader"]
 
@@ -61,6 +72,10 @@ class MemoryReader(abc.ABC):
     async def _corpus(self) -> Corpus:
         """Return what is current at this reader's moment."""
 
+    def _at_once(self) -> Corpus | None:
+        """Return the same if nothing has to be waited for. This may block: for worker threads only."""
+        return None
+
     @abc.abstractmethod
     def _moment(self) -> Moment:
         """Return this reader's moment."""
@@ -82,7 +97,7 @@ class MemoryReader(abc.ABC):
             ConceptConflictError: what is stored cannot be read as this concept's type.
             InvalidDataError: it is no concept.
         """
-        _check_concept(concept)
+        check_concept(concept)
         wanted = RecallFilter(
             keywords=(concept.keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True
         )
@@ -176,12 +191,11 @@ class MemoryReader(abc.ABC):
             EmbedderError: the embedder failed.
             EmbedderMismatchError: the store's vectors come from another embedder.
         """
-        _check_query(query, limit)
+        check_query(query, limit)
         if not (lexical or semantic):
             raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
         wanted = self._confined(attrs.evolve(self._wanted(filters), strongest=strongest))
         weights = settings or self._reading.settings
-        corpus = await self._corpus()
         moment = self._moment()
         asked = Query(
             terms=self._mirror.terms(query) if lexical else (),
@@ -190,8 +204,14 @@ class MemoryReader(abc.ABC):
             now=(moment.as_of or moment.known_at or moment.now).timestamp(),
             settings=weights if lexical else attrs.evolve(weights, lexical_weight=0.0),
         )
-        rank = functools.partial(ranked, corpus, asked, wanted=wanted, limit=limit, concepts=self._reading.concepts)
-        return await to_thread.run_sync(rank)
+        rank = functools.partial(ranked, query=asked, wanted=wanted, limit=limit, concepts=self._reading.concepts)
+
+        def at_once() -> list[RecallMatch] | None:
+            corpus = self._at_once()
+            return None if corpus is None else rank(corpus)
+
+        found = await to_thread.run_sync(at_once)
+        return await to_thread.run_sync(rank, await self._corpus()) if found is None else found
 
     async def get(self, record_id: str) -> FactRecord[Any]:
         """Return the current record with an id.
@@ -220,10 +240,10 @@ class MemoryReader(abc.ABC):
             labels: only revisions that carry all of these labels.
         """
         if not isinstance(concept, str):
-            _check_concept(concept)
+            check_concept(concept)
         keyword = concept if isinstance(concept, str) else concept.keyword
         wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
-        log = [entry for entry in await self._mirror.log() if self._is_of(entry, wanted)]
+        log = [entry for entry in await self._mirror.log(LogPart(kept=wanted)) if self._is_of(entry, wanted)]
         declared = {keyword: concept} if isinstance(concept, Concept) else self._reading.concepts
         apart = never_let_in(log)
         return [
@@ -257,7 +277,7 @@ class MemoryReader(abc.ABC):
         Raises:
             InvalidDataError: a filter is not legal, or the limit or offset is negative.
         """
-        _check_range(limit=limit, offset=offset)
+        check_range(limit=limit, offset=offset)
         wanted = attrs.evolve(self._wanted(filters), strongest=strongest)
         stop = None if limit is None else offset + limit
 
@@ -361,29 +381,6 @@ class MemoryReader(abc.ABC):
 
 def _in_full(corpus: Corpus, found: Standing) -> list[Current]:
     return [row for row in corpus.currents(found) if row is not None]
-
-
-def _check_concept(concept: object) -> None:
-    if not isinstance(concept, Concept):
-        raise InvalidDataError(
-            f"a {type(concept).__name__} is no concept: make one with Concept.single(keyword, description), or list "
-            "what there is under a keyword with list_records(concepts=[keyword])",
-            path="$.concept",
-        )
-
-
-def _check_range(**numbers: int | None) -> None:
-    for name, number in numbers.items():
-        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
-            raise InvalidDataError(f"{name} must be a whole number from 0 on", path=f"$.{name}")
-
-
-def _check_query(query: str, limit: int) -> None:
-    if not isinstance(query, str) or not query.strip():
-        raise InvalidDataError("the query is blank: say what to look for")
-    check_text(query, path="$.query")
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise InvalidDataError("limit must be a whole number from 1 on")
 
 
 class MomentReader(MemoryReader):

@@ -21,6 +21,7 @@ from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, errand_id, in_order
 from factmem.memory.remembering import About, Handed, Order
 from factmem.names import checked_name
+from factmem.recall import LogPart
 from factmem.records import AssertionState, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -174,7 +175,7 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
     async def _events(self, ids: Collection[str]) -> dict[str, tuple[Recorded, ...]]:
         """Every event that was ever handed in to streams, in order, by the streams' ids."""
         events: dict[str, list[Recorded]] = {id: [] for id in ids}
-        for entry in await self._visible_log(lambda entry: errand_id(entry) in events):
+        for entry in await self._visible_log(LogPart(errands=True), lambda entry: errand_id(entry) in events):
             if (id := errand_id(entry)) is not None:
                 events[id].append(entry)
         return {id: in_order(entries) for id, entries in events.items()}

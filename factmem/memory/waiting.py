@@ -14,6 +14,7 @@ from factmem.memory.journal import Unit, settled_state, units_in
 from factmem.memory.outcomes import Remembered
 from factmem.memory.processing import MemoryProcessor
 from factmem.memory.quarantine import Quarantine
+from factmem.recall import LogPart
 from factmem.records import AssertionState, Recorded, StateChange, record_of
 
 __all__ = ["MemoryWaiting", "to_pending"]
@@ -44,7 +45,7 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
             return result if isinstance(result, Remembered) else await self._give_up(unit, result)
 
     async def _waiting(self, state: AssertionState) -> list[Unit]:
-        log, concepts = await self._mirror.log(), self._reading.concepts
+        log, concepts = await self._mirror.log(LogPart(errands=True)), self._reading.concepts
 
         def select() -> list[Unit]:
             errands = [entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.errand is not None]
@@ -55,16 +56,18 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
         return [unit for unit in units if self._reading.reaches(unit.place.scope)]
 
     async def _kept_apart(self) -> list[tuple[Recorded, AssertionState]]:
-        log = await self._mirror.log()
+        log = await self._seen_log(LogPart(apart=True))
         states, apart = states_of(log), never_let_in(log)
         return [
-            (entry, states[entry.id]) for entry in await self._visible_log() if entry.id in apart and entry.id in states
+            (entry, states[entry.id])
+            for entry in log
+            if isinstance(entry, Recorded) and entry.id in apart and entry.id in states
         ]
 
     async def _letters(self) -> list[tuple[DeadLetter, Unit]]:
         given_up = {
             entry.assertion_id: entry
-            for entry in await self._mirror.log()
+            for entry in await self._mirror.log(LogPart(errands=True))
             if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
         }
         visible = (None, self._reading.viewer)

@@ -39,7 +39,7 @@ from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
 from factmem.memory.reading import MemoryReader
 from factmem.memory.screening import FlaggedPolicy, screened
 from factmem.memory.viewing import Reading
-from factmem.recall import Mirror, RecallFilter, embedded, hydrate, indexed_text
+from factmem.recall import LogPart, Mirror, RecallFilter, embedded, hydrate, indexed_text
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -167,7 +167,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         """
         self._check_writable()
         records = await self._current(record_ids)
-        meant = await self._of_records(record_ids, await self._entries_in(_COUNTING))
+        meant = await self._of_records(record_ids, await self._entries_in(_COUNTING, record_ids))
         await self._change_states(meant, AssertionState.RETRACTED, reason)
         return tuple(Change(kind=ChangeKind.DELETED, record=record) for record in records)
 
@@ -249,7 +249,8 @@ class MemoryWriter(MemoryReader, abc.ABC):
         match statement:
             case Append(assertion=said):
                 said = screened(said, self._writing.flagged)
-                return attrs.evolve(statement, assertion=attrs.evolve(said, actor=said.actor or self._actor))
+                signed = attrs.evolve(said, actor=said.actor or self._actor)
+                return self._mirror.outlined(attrs.evolve(statement, assertion=signed))
             case StateRequest():
                 return attrs.evolve(statement, actor=statement.actor or self._actor)
 
@@ -273,7 +274,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
     async def _change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
         """Change states, unless somebody else changes one of them meanwhile."""
         self._check_writable()
-        states = states_of(await self._mirror.log())
+        states = states_of(await self._mirror.log(LogPart(ids=[entry.id for entry in entries])))
         await self._commit(
             [
                 StateRequest(assertion_id=entry.id, state=state, reason=reason, expected=states.get(entry.id))
@@ -281,11 +282,11 @@ class MemoryWriter(MemoryReader, abc.ABC):
             ]
         )
 
-    async def _entries_in(self, wanted: Collection[AssertionState]) -> list[Recorded]:
-        """What the viewer may see of the log that is in one of some states."""
-        log = await self._visible_log()
-        states = await to_thread.run_sync(states_of, await self._mirror.log())
-        return [entry for entry in log if states.get(entry.id) in wanted]
+    async def _entries_in(
+        self, wanted: Collection[AssertionState], record_ids: Collection[str] | None = None
+    ) -> list[Recorded]:
+        """What the viewer may see of the log that is in one of some states; with record ids, of these records."""
+        return await self._visible_log(LogPart(states=wanted, record_ids=record_ids))
 
     def _history(self) -> KeepsHistory:
         if not isinstance(self._writing.provider, KeepsHistory):
@@ -293,9 +294,11 @@ class MemoryWriter(MemoryReader, abc.ABC):
             raise CapabilityError(f"{name} has the four verbs only: it keeps no evidence, states or history")
         return self._writing.provider
 
-    async def _visible_log(self, wanted: Callable[[Recorded], bool] = lambda entry: True) -> list[Recorded]:
-        """What the viewer may see of what was recorded; with a test, only of what passes that."""
-        log, sees = await self._mirror.log(), self._reading.sees
+    async def _visible_log(
+        self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
+    ) -> list[Recorded]:
+        """What the viewer may see of what was recorded, or of a part of it; with a test, only of what passes that."""
+        log, sees = await self._mirror.log(part), self._reading.sees
 
         def select() -> list[Recorded]:
             recorded = (entry for entry in log if isinstance(entry, Recorded))
@@ -303,9 +306,9 @@ class MemoryWriter(MemoryReader, abc.ABC):
 
         return await to_thread.run_sync(select)
 
-    async def _seen_log(self) -> list[LogEntry]:
+    async def _seen_log(self, part: LogPart | None = None) -> list[LogEntry]:
         """The log without what others keep to themselves or lies out of view; changes of state name no owner."""
-        log, sees = await self._mirror.log(), self._reading.sees
+        log, sees = await self._mirror.log(part), self._reading.sees
 
         def select() -> list[LogEntry]:
             return [entry for entry in log if not isinstance(entry, Recorded) or sees(entry.assertion)]

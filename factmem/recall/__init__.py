@@ -18,6 +18,7 @@ from factmem.recall.embedders import (
 from factmem.recall.engine import RecallMatch, ScoreParts, embed_query, hydrate, ranked
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.folding import Standing
+from factmem.recall.log_parts import LogPart
 from factmem.recall.mirror import Mirror, log_source
 from factmem.recall.narrowing import selected
 from factmem.recall.scoring import RecallSettings, composite, decay
@@ -27,6 +28,7 @@ __all__ = [
     "CallableEmbedder",
     "Columns",
     "Corpus",
+    "LogPart",
     "MetadataCondition",
     "MetadataOperator",
     "MiniLMEmbedder",

@@ -7,13 +7,13 @@ reading; only ``state`` changes in place. Texts are numbered once each (`Numbere
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 
-from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels
+from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_about, read_head, read_labels
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ _HEAD_TYPES: Final = {
     "owner": np.int32,
     "priority": np.int64,
 }
+_TAGS: Final = ("categories", "topics", "sources", "cited")
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _ONE: Final = np.uint64(1)
 
@@ -69,20 +70,16 @@ class Rows:
         ids: the numbers of their ids; see `factmem.recall.outlines.key_of_id`.
         records: the numbers of their records' ids.
         recorded_at: when they were recorded, in microseconds since 1970.
-        heads: see `Outline`, as the others.
-        conversations: empty for none.
-        labels: empty for none.
+        about: see `factmem.abc.Outline`, as the others.
         metadata: empty for none.
         bodies: packed numbers and terms.
     """
 
     seqs: Sequence[int]
-    ids: Sequence[int]
-    records: Sequence[int]
-    recorded_at: Sequence[int]
-    heads: Sequence[str]
-    conversations: Sequence[str]
-    labels: Sequence[str]
+    ids: Sequence[int] | NDArray[np.uint64]
+    records: Sequence[int] | NDArray[np.uint64]
+    recorded_at: Sequence[int] | NDArray[np.int64]
+    about: Sequence[str]
     metadata: Sequence[str]
     bodies: Sequence[bytes]
 
@@ -182,14 +179,13 @@ class Columns:
         self.categories = Numbered()
         self.topics = Numbered()
         self.sources = Numbered()
+        self.cited = Numbered()
         self.conversations = Numbered([""])
         self.metadata: dict[int, str] = {}
         self._columns = _Growing(_TYPES)
         self._of_heads = _Growing(_HEAD_TYPES)
         self._terms = _Growing({"terms": np.uint64})
-        self._tags = {
-            name: _Growing({"tag": np.int32, "label": np.int32}) for name in ("categories", "topics", "sources")
-        }
+        self._tags = {name: _Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
         self._finders: dict[str, _Finder] = {name: _Finder() for name in ("id", "record", "fold", "stands")}
 
     def __len__(self) -> int:
@@ -203,7 +199,7 @@ class Columns:
         """Return ``track``, ``place``, ``scope``, ``subject``, ``keyword``, ``owner`` or ``priority`` by head."""
         return self._of_heads.arrays[name][: self._of_heads.length]
 
-    def of_rows(self, name: str, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def of_rows(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
         """Return what `of_heads` does, of some rows."""
         found: NDArray[Any] = self.of_heads(name)[self["head"][rows]]
         return found
@@ -227,14 +223,10 @@ class Columns:
         if not len(rows.seqs):
             return
         first = len(self)
-        flat = np.frombuffer(b"".join(rows.bodies), np.uint8)
-        lengths = np.fromiter(map(len, rows.bodies), np.int64, len(rows.bodies))
-        fixed = (np.cumsum(lengths) - lengths)[:, None] + np.arange(BODY.size)
-        body = flat[fixed].view(_BODY)[:, 0]
-        is_term = np.ones(len(flat), np.bool_)
-        is_term[fixed.ravel()] = False
-        counts = (lengths - BODY.size) // 8
-        heads = self._numbered_heads(rows.heads)
+        body = np.frombuffer(b"".join([item[: BODY.size] for item in rows.bodies]), _BODY)
+        terms = np.frombuffer(b"".join([item[BODY.size :] for item in rows.bodies]), "<u8")
+        counts = (np.fromiter(map(len, rows.bodies), np.int64, len(rows.bodies)) - BODY.size) // 8
+        heads, conversations, labels = self._numbered(rows.about)
         records = np.array(rows.records, np.uint64)
         self.metadata.update({first + row: text for row, text in enumerate(rows.metadata) if text})
         self._columns.append(
@@ -246,13 +238,13 @@ class Columns:
             record=records,
             **self._keys(heads, (body["flags"] & MULTIPLE) != 0, records, body["value"]),
             head=heads,
-            labels=self._numbered_labels(rows.labels),
-            conversation=np.fromiter(map(self.conversations.number, rows.conversations), np.int32, len(heads)),
+            labels=labels,
+            conversation=conversations,
             slot=np.full(len(heads), -1),
             terms_start=self._terms.length + np.cumsum(counts) - counts,
             terms_count=counts,
         )
-        self._terms.append(terms=flat[is_term].view("<u8"))
+        self._terms.append(terms=terms)
 
     def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
         """Return columns that never held some rows, and which rows they still hold.
@@ -296,6 +288,18 @@ class Columns:
         several = (kept["flags"] & MULTIPLE) != 0
         return kept | new._keys(kept["head"], several, kept["record"], kept["value"])
 
+    def _numbered(self, about: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """Return the numbers of heads, conversations and labels."""
+        known = Numbered()
+        numbers = np.fromiter(map(known.number, about), np.int32, len(about))
+        read = list(map(read_about, known.texts))
+        heads = self._numbered_heads([item.head for item in read])
+        conversations = np.fromiter(
+            (self.conversations.number(item.conversation) for item in read), np.int32, len(read)
+        )
+        labels = self._numbered_labels([item.labels for item in read])
+        return heads[numbers], conversations[numbers], labels[numbers]
+
     def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.heads)
         numbers = np.fromiter(map(self.heads.number, heads), np.int32, len(heads))
@@ -316,21 +320,27 @@ class Columns:
         before = len(self.labels)
         numbers = np.fromiter(map(self.labels.number, labels), np.int32, len(labels))
         for number, text in enumerate(self.labels.texts[before:], start=before):
-            categories, topics, source = read_labels(text)
+            categories, topics, source, others = read_labels(text)
             sources = () if source is None else (source,)
-            for name, tags in (("categories", categories), ("topics", topics), ("sources", sources)):
+            for name, tags in zip(_TAGS, (categories, topics, sources, others), strict=True):
                 found = [getattr(self, name).number(tag) for tag in tags]
                 self._tags[name].append(tag=found, label=[number] * len(found))
         return numbers
 
     def labels_with(self, name: str, tags: Iterable[str]) -> NDArray[np.bool_]:
-        """Return which labels hold one of some ``categories``, ``topics`` or ``sources``, by their numbers."""
+        """Return which labels hold one of some ``categories``, ``topics``, ``sources`` or ``cited``."""
         texts: Numbered = getattr(self, name)
         numbers = [number for tag in tags if (number := texts.find(tag)) is not None]
         pairs = self._tags[name]
         mask = np.zeros(len(self.labels), np.bool_)
         mask[pairs.arrays["label"][: pairs.length][np.isin(pairs.arrays["tag"][: pairs.length], numbers)]] = True
         return mask
+
+    def said_in(self, conversations: Collection[str]) -> NDArray[np.intp]:
+        """Return the rows that cite one of some conversations, ascending."""
+        numbers = [number for text in conversations if text and (number := self.conversations.find(text)) is not None]
+        cited = self.labels_with("cited", conversations)[self["labels"]]
+        return np.flatnonzero(np.isin(self["conversation"], numbers) | cited)
 
     def counted(self, name: str, rows: NDArray[np.intp]) -> tuple[list[int], list[int]]:
         """Return the numbers of what `of_rows` tells of some rows, each once, and how many rows have it."""

@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 
+_FEW: Final = 8
+
+
 def default_embedder() -> Embedder:
     """Return the embedder of a `Memory` that was given none: `WordLlamaEmbedder`."""
     return WordLlamaEmbedder()
@@ -269,7 +272,10 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.
         raise
     except Exception as error:  # a third party's embedder may raise anything
         raise EmbedderError(f"the embedder {identity.name} failed: {type(error).__name__}") from error
-    rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
+    if len(texts) <= _FEW:  # sooner done than handed over to a thread
+        rows = unit_rows(answer, dimension=identity.dimension)
+    else:
+        rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
     if len(rows) != len(texts):
         raise EmbedderError(f"the embedder {identity.name} gave {len(rows)} vectors for {len(texts)} texts")
     return rows

@@ -15,7 +15,7 @@ from factmem.recall.corpus import Corpus
 from factmem.recall.embedders import embedded
 from factmem.recall.filters import RecallFilter
 from factmem.recall.folding import Standing
-from factmem.recall.narrowing import kept_by_part
+from factmem.recall.narrowing import kept_by_part, without
 from factmem.recall.searching import Found, Query, search
 from factmem.records import FactRecord
 from factmem.showing import shown_record
@@ -99,15 +99,22 @@ def ranked(
         limit: how many results at the most.
         concepts: the declared concepts by keyword.
     """
-    found = search(corpus, query, kept_by_part(corpus, query.viewer, wanted), limit)
-    if found is None:
-        return []
-    order = np.lexsort((-found.said_at, -found.score))
-    best = found.at(_cut(found, order, limit))
-    read = corpus.currents(Standing(best.rows, best.rows, counts=best.counts))
-    rows = [(row, current) for row, current in enumerate(read) if current is not None]
-    rows.sort(key=lambda pair: (-best.score[pair[0]], -best.said_at[pair[0]], pair[1].recorded.assertion.fingerprint))
-    return [_match(hydrate(current, concepts), best, row) for row, current in rows[:limit]]
+    keep = kept_by_part(corpus, query.viewer, wanted)
+    while (found := search(corpus, query, keep, limit)) is not None:
+        best = found.at(_cut(found, np.lexsort((-found.said_at, -found.score)), limit))
+        read = corpus.currents(Standing(best.rows, best.rows, counts=best.counts))
+        gone = [current is None for current in read]
+        if not any(gone):
+            rows = sorted(enumerate(read), key=lambda pair: _order(best, *pair))
+            return [_match(hydrate(current, concepts), best, row) for row, current in rows[:limit] if current]
+        # Erased since the corpus was made: others take their places.
+        keep = without(corpus, query.viewer, keep, best.rows[gone])
+    return []
+
+
+def _order(found: Found, row: int, current: Current | None) -> tuple[float, float, bytes]:
+    fingerprint = current.recorded.assertion.fingerprint if current is not None else b""
+    return (-found.score[row], -found.said_at[row], fingerprint)
 
 
 def _cut(found: Found, order: NDArray[np.intp], limit: int) -> NDArray[np.intp]:

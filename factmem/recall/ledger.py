@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
+from factmem.abc import number_of_id
 from factmem.fold import Moment
 from factmem.recall.columns import Columns, Rows
 from factmem.recall.corpus import Corpus, grown
+from factmem.recall.documents import Held, Library, rows_in_outline
 from factmem.recall.folding import Changes, Standing, affected, counting, joined, standing
-from factmem.recall.outlines import NEVER, STATES, drop_known_words, key_of_id, microseconds, outline_of
+from factmem.recall.log_parts import LogPart, rows_of
+from factmem.recall.outlines import NEVER, STATES, drop_known_words, microseconds, outline_of
 from factmem.recall.segments import conversation_keys
 from factmem.recall.vectors import Vectors
 from factmem.records import LogEntry, Recorded, StateChange, Tombstone
+from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Held", "Ledger", "Plan"]
+__all__ = ["Ledger", "Plan"]
 
 _NOWHERE = -1
 """The slot of what has not been embedded yet."""
-
-
-@attrs.define(eq=False)
-class Held:
-    """Assertions that are held in memory, by the rows of the columns."""
-
-    recorded: list[Recorded] = attrs.field(factory=list)
-
-    def read(self, rows: Sequence[int]) -> list[Recorded]:
-        """See `factmem.recall.corpus.Documents.read`."""
-        return [self.recorded[row] for row in rows]
 
 
 @attrs.frozen(eq=False)
@@ -61,22 +54,27 @@ class Ledger:
 
     Args:
         tenant: whose.
+        documents: where the assertions are in full; in memory if None.
     """
 
-    def __init__(self, tenant: str | None) -> None:
+    def __init__(self, tenant: str | None, documents: Library | None = None) -> None:
         self._columns = Columns(tenant)
-        self.documents = Held()
+        self.documents: Library = documents or Held()
         self._changes: list[StateChange] = []
         self._changed_rows: list[int] = []
         self._touched: list[NDArray[np.intp]] = []
         self._vectors: Vectors | None = None
         self._now: Corpus | None = None
         self._expires = NEVER
-        self._log: list[LogEntry] | None = None
         self.newest = 0
 
-    def take_in(self, entries: Iterable[LogEntry]) -> None:
-        """Add what is new to the log."""
+    def take_in(self, entries: Iterable[LogEntry], rows: Rows | None = None) -> None:
+        """Add what is new to the log.
+
+        Args:
+            entries: changes, and assertions in full.
+            rows: assertions in outline.
+        """
         added: list[Recorded] = []
         changed: list[StateChange] = []
         erased: list[str] = []
@@ -89,16 +87,31 @@ class Ledger:
                     changed.append(entry)
                 case Tombstone():
                     erased.append(entry.assertion_id)
-        self._log = None
+        if rows is not None:
+            self._add_rows(rows)
         self._add(added)
         self._change(changed)
         self._erase(erased)
 
-    def log(self) -> Sequence[LogEntry]:
-        """Return the log, what was erased left out."""
-        if self._log is None:
-            self._log = [*self.documents.recorded, *self._changes]
-        return self._log
+    def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
+        """Return the log, or a part of it, what was erased left out."""
+        if part is None:
+            return [*self._in_full(range(len(self._columns))), *self._changes]
+        rows = rows_of(self._columns, part).tolist()
+        inside = set(rows)
+        pairs = zip(self._changes, self._changed_rows, strict=True)
+        return [*self._in_full(rows), *(change for change, row in pairs if row in inside)]
+
+    def _in_full(self, rows: Sequence[int]) -> Iterable[Recorded]:
+        return (item for item in self.documents.read(rows) if item is not None)
+
+    def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
+        """Return how many assertions a viewer sees in some scopes."""
+        columns = self._columns
+        scopes = np.array([reaches(columns.scope(number)) for number in range(len(columns.scopes))], np.bool_)
+        owners = [number for number in (0, columns.owners.find(viewer or "")) if number is not None]
+        heads = scopes[columns.of_heads("scope")] & np.isin(columns.of_heads("owner"), owners)
+        return int(heads[columns["head"]].sum())
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return what is current now, if nothing has to be done for that."""
@@ -160,7 +173,7 @@ class Ledger:
 
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
         """Return the vector of an assertion, or None."""
-        rows = self._columns.find("id", [key_of_id(assertion_id)])
+        rows = self._columns.find("id", [number_of_id(assertion_id)])
         slots = self._columns["slot"][rows]
         if self._vectors is None or not (slots > 0).any():
             return None
@@ -207,16 +220,20 @@ class Ledger:
         return before.changed(gone, joined(again), counts=plan.counts, moment=plan.moment, vectors=self._vectors.view())
 
     def _add(self, added: Sequence[Recorded]) -> None:
-        if not added:
-            return
+        self.documents.add(added)
+        self._add_rows(rows_in_outline(added, [outline_of(recorded.assertion) for recorded in added]))
+
+    def _add_rows(self, rows: Rows) -> None:
         first = len(self._columns)
-        self._columns.add(_rows(added))
-        self.documents.recorded.extend(added)
-        self._touched.append(np.arange(first, len(self._columns)))
+        self._columns.add(rows)
+        self.newest = max(self.newest, *rows.seqs[-1:], 0)
+        if len(self._columns) > first:
+            self._touched.append(np.arange(first, len(self._columns)))
+            self.documents.seqs = self._columns["seq"]
 
     def _change(self, changed: Sequence[StateChange]) -> None:
         for change in changed:
-            for row in self._columns.find("id", [key_of_id(change.assertion_id)]).tolist():
+            for row in self._columns.find("id", [number_of_id(change.assertion_id)]).tolist():
                 self._columns["state"][row] = STATES.index(change.state)
                 self._changes.append(change)
                 self._changed_rows.append(row)
@@ -224,13 +241,14 @@ class Ledger:
 
     def _erase(self, ids: Sequence[str]) -> None:
         """Let go of assertions: no word of them is left in the columns, nor in any cache."""
-        rows = self._columns.find("id", map(key_of_id, ids))
+        rows = self._columns.find("id", map(number_of_id, ids))
         if not len(rows):
             return
         if self._vectors is not None:
             self._vectors.erase(self._columns["slot"][rows])
         self._columns, left = self._columns.without(rows)
-        self.documents = Held([self.documents.recorded[row] for row in left.tolist()])
+        self.documents = self.documents.without(left)
+        self.documents.seqs = self._columns["seq"]
         now = {old: new for new, old in enumerate(left.tolist())}
         kept = [(change, row) for change, row in zip(self._changes, self._changed_rows, strict=True) if row in now]
         self._changes = [change for change, _ in kept]
@@ -263,21 +281,6 @@ class Ledger:
     def _next_expiry(self, moment: Moment) -> int:
         expires = self._columns["expires_at"]
         return int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))
-
-
-def _rows(added: Sequence[Recorded]) -> Rows:
-    outlines = [outline_of(recorded.assertion) for recorded in added]
-    return Rows(
-        seqs=[recorded.seq for recorded in added],
-        ids=[key_of_id(recorded.id) for recorded in added],
-        records=[key_of_id(recorded.record_id) for recorded in added],
-        recorded_at=[microseconds(recorded.recorded_at) for recorded in added],
-        heads=[outline.head for outline in outlines],
-        conversations=[outline.conversation for outline in outlines],
-        labels=[outline.labels for outline in outlines],
-        metadata=[outline.metadata for outline in outlines],
-        bodies=[outline.body for outline in outlines],
-    )
 
 
 def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:

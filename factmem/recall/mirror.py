@@ -7,8 +7,9 @@ no half of a write. What is current at another moment is folded and laid out whe
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,14 +17,18 @@ import attrs
 import numpy as np
 from anyio import Lock, to_thread
 
-from factmem.abc import AgentMemoryProvider, Clock, Embedder, FeedsChanges, KeepsVectors
-from factmem.errors import CapabilityError
+from factmem.abc import AgentMemoryProvider, Append, Clock, Embedder, FeedsChanges, KeepsOutlines, KeepsVectors, Outline
+from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.analysis import analyse, indexed_text
+from factmem.recall.columns import Rows
+from factmem.recall.documents import Stored, rows_in_order, rows_in_outline
 from factmem.recall.embedders import embedded
 from factmem.recall.ledger import Ledger
-from factmem.recall.outlines import term_numbers
+from factmem.recall.log_parts import LogPart
+from factmem.recall.outlines import OUTLINE_VERSION, outline_of, term_numbers
 from factmem.records import LogEntry, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +39,10 @@ __all__ = ["LogSource", "Mirror", "Pulled", "log_source"]
 
 _BATCH = 1024
 """How many texts are embedded, and their vectors stored, at a time."""
+
+
+_PAGE = 16_384
+"""How many outlines are read at a time."""
 
 
 class LogSource(Protocol):
@@ -47,6 +56,10 @@ class LogSource(Protocol):
         """Go on behind something that was pulled."""
         ...
 
+    def is_pulled(self) -> bool:
+        """Whether it is sure that there is nothing new. This may block: for worker threads only."""
+        ...
+
 
 @attrs.frozen
 class Pulled:
@@ -55,11 +68,13 @@ class Pulled:
     Attributes:
         entries: log entries, by sequence number.
         until: what to pull from the next time.
+        rows: assertions in outline, by sequence number.
         whole: whether this is all there is, instead of what came to it.
     """
 
     entries: Sequence[LogEntry]
     until: Any
+    rows: Rows | None = attrs.field(default=None, kw_only=True)
     whole: bool = attrs.field(default=False, kw_only=True)
 
 
@@ -89,18 +104,19 @@ class Mirror:
         self._tenant = tenant
         self._clock = clock
         self._lock = Lock()
-        self._ledger = Ledger(tenant)
+        self._outlines = provider if isinstance(provider, KeepsOutlines) else None
+        self._ledger = Ledger(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
         self._vectors_until = 0
         self._bound = False
 
     async def corpus(self, moment: Moment | None = None) -> Corpus:
         """Return everything current, of now or of another moment, in step with the store."""
         async with self._lock:
+            await self.bind()
             await self._pull()
             present = Moment(now=self._clock()) if moment is None else moment
             if moment is None and (known := self._ledger.up_to_date(present)) is not None:
                 return known
-            await self.bind()
             identity = await self._embedder.identity()
             await to_thread.run_sync(self._ledger.use_dimension, identity.dimension)
             plan = await to_thread.run_sync(partial(self._ledger.plan, present, present=moment is None))
@@ -109,11 +125,27 @@ class Mirror:
                 await self._embed(missing)
             return await to_thread.run_sync(partial(self._ledger.carried_out, plan, present=moment is None))
 
-    async def log(self) -> Sequence[LogEntry]:
-        """Return the tenant's whole log, in step with the store."""
+    def up_to_date(self) -> Corpus | None:
+        """Return what is current now if the store has nothing new. This may block: for worker threads only."""
+        if not self._bound or not self._source.is_pulled():
+            return None
+        return self._ledger.up_to_date(Moment(now=self._clock()))
+
+    async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
+        """Return the tenant's log, in step with the store.
+
+        Args:
+            part: which part of it; all of it if None.
+        """
         async with self._lock:
             await self._pull()
-            return self._ledger.log()
+            return await to_thread.run_sync(self._ledger.log, part)
+
+    async def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
+        """Return how many assertions a viewer sees in some scopes, whatever became of them."""
+        async with self._lock:
+            await self._pull()
+            return await to_thread.run_sync(self._ledger.count, viewer, reaches)
 
     async def let_go(self) -> None:
         """Drop what was erased now, and not when something is read next."""
@@ -128,10 +160,18 @@ class Mirror:
         """
         if self._store is not None and (replace or not self._bound):
             await self._store.use_embedder(await self._embedder.identity(), replace=replace)
+        if self._outlines is not None and not self._bound:
+            await self._outlines.use_outlines(OUTLINE_VERSION)
         if replace:
             self._ledger.drop_vectors()
             self._vectors_until = 0
         self._bound = True
+
+    def outlined(self, statement: Append) -> Append:
+        """Return what is to be appended with its outline, if the store keeps such."""
+        if self._outlines is None:
+            return statement
+        return attrs.evolve(statement, outline=outline_of(statement.assertion))
 
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
         """Return the embedding of an assertion that was read already, or None."""
@@ -142,15 +182,16 @@ class Mirror:
         return term_numbers(dict.fromkeys(analyse(text)))
 
     async def _pull(self) -> None:
-        pulled = await self._source.pull()
-        if pulled is not None:
+        while (pulled := await self._source.pull()) is not None:
             await to_thread.run_sync(self._take_in, pulled)
+            if pulled.whole:
+                return
 
     def _take_in(self, pulled: Pulled) -> None:
         if pulled.whole:
             self._ledger = Ledger(self._tenant)
             self._vectors_until = 0
-        self._ledger.take_in(pulled.entries)
+        self._ledger.take_in(pulled.entries, pulled.rows)
         self._source.taken_in(pulled)
 
     async def _embed(self, missing: NDArray[np.intp]) -> None:
@@ -159,7 +200,8 @@ class Mirror:
         missing = self._ledger.lacking(missing)
         for start in range(0, len(missing), _BATCH):
             rows = missing[start : start + _BATCH]
-            batch = await to_thread.run_sync(self._ledger.documents.read, rows.tolist())
+            read = await to_thread.run_sync(self._ledger.documents.read, rows.tolist())
+            rows, batch = rows[[item is not None for item in read]], [item for item in read if item is not None]
             made = await embedded(self._embedder, [indexed_text(item.assertion) for item in batch])
             if self._store is not None:
                 pairs = zip(batch, made, strict=True)
@@ -183,6 +225,8 @@ def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequen
         tenant: whose facts.
         places: where to look in a provider that cannot enumerate; it has only the four verbs.
     """
+    if isinstance(provider, KeepsOutlines):
+        return _OutlineFeed(provider, tenant)
     if isinstance(provider, FeedsChanges):
         return _Feed(provider, tenant)
     return _Waist(provider, places)
@@ -208,6 +252,61 @@ class _Feed:
         """See `LogSource.taken_in`."""
         self._seq = pulled.until
 
+    def is_pulled(self) -> bool:
+        """See `LogSource.is_pulled`; only waiting could tell."""
+        return False
+
+
+@attrs.define
+class _OutlineFeed:
+    """The log of a provider that keeps outlines: no assertion is read that has one."""
+
+    _provider: KeepsOutlines
+    _tenant: str | None
+    _seq: int = attrs.field(default=0, init=False)
+
+    async def pull(self) -> Pulled | None:
+        """See `LogSource.pull`."""
+        pulled = await to_thread.run_sync(self._pull)
+        if pulled is None:
+            return None
+        read, made = pulled
+        if made:
+            with contextlib.suppress(StoreUnavailableError):  # the next one may have more luck
+                await self._provider.put_outlines(made)
+        return read
+
+    def _pull(self) -> tuple[Pulled, dict[int, Outline]] | None:
+        if self._provider.newest() == self._seq:
+            return None
+        log = self._provider.outlined(self._tenant, self._seq, limit=_PAGE)
+        rows = Rows(
+            seqs=log.seqs,
+            ids=log.ids,
+            records=log.records,
+            recorded_at=log.recorded_at,
+            about=log.about,
+            metadata=log.metadata,
+            bodies=log.bodies,
+        )
+        made: dict[int, Outline] = {}
+        several = [rows]
+        for start in range(0, len(log.missing), _BATCH):
+            read = self._provider.recorded(self._tenant, log.missing[start : start + _BATCH])
+            there = [item for item in read if item is not None]
+            outlines = [outline_of(item.assertion) for item in there]
+            made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
+            several.append(rows_in_outline(there, outlines))
+        return Pulled(log.rest, log.until, rows=rows_in_order(several)), made
+
+    def taken_in(self, pulled: Pulled) -> None:
+        """See `LogSource.taken_in`."""
+        self._seq = pulled.until
+
+    def is_pulled(self) -> bool:
+        """See `LogSource.is_pulled`."""
+        return self._provider.newest() == self._seq
+
 
 @attrs.define
 class _Waist:
@@ -231,6 +330,10 @@ class _Waist:
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
         self._known = pulled.until
+
+    def is_pulled(self) -> bool:
+        """See `LogSource.is_pulled`; only waiting could tell."""
+        return False
 
     async def _read(self, place: Place) -> Iterable[Recorded]:
         facts = await self._provider.load_all(place.subject, place.scope)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from factmem.abc import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.choosing import level_of
 from factmem.recall.columns import Columns, spread, subject_text
 from factmem.recall.corpus import Corpus, Part
 from factmem.recall.filters import MetadataCondition, RecallFilter
 from factmem.recall.folding import Standing, joined
-from factmem.recall.outlines import MULTIPLE, key_of_id, microseconds
+from factmem.recall.outlines import MULTIPLE, microseconds
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
-__all__ = ["kept_by_part", "selected"]
+__all__ = ["heads_of", "kept_by_part", "passing", "selected", "without"]
 
 
 def selected(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> Standing:
@@ -42,8 +43,8 @@ def kept_by_part(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> li
     """Return the rows of each part that the viewer sees and the filter keeps, ascending; None for all that they see."""
     if wanted.empty and not wanted.strongest:
         return [None] * len(corpus.parts)
-    heads = _heads(corpus.columns, wanted)
-    ids = corpus.columns.find("record", map(key_of_id, wanted.record_ids)) if wanted.record_ids else None
+    heads = heads_of(corpus.columns, wanted)
+    ids = corpus.columns.find("record", map(number_of_id, wanted.record_ids)) if wanted.record_ids else None
     masks = corpus.seen(viewer).masks
     kept: list[Rows] = []
     for part, mask in zip(corpus.parts, masks, strict=True):
@@ -52,12 +53,22 @@ def kept_by_part(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> li
             rows = rows[np.isin(part.segment.rows[rows], ids)]
         if mask is not None:
             rows = rows[mask[rows]]
-        kept.append(rows[_passing(corpus.columns, part.segment.rows[rows], wanted)])
+        kept.append(rows[passing(corpus.columns, part.segment.rows[rows], wanted)])
     return list(_strongest(corpus, kept) if wanted.strongest and kept else kept)
 
 
-def _heads(columns: Columns, wanted: RecallFilter) -> NDArray[np.bool_] | None:
-    """Which heads pass by place and keyword; None if all do."""
+def without(corpus: Corpus, viewer: str | None, kept: Sequence[Rows | None], gone: Rows) -> list[Rows | None]:
+    """Return what is kept of each part without some rows of the columns."""
+    left: list[Rows | None] = []
+    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(viewer).masks, strict=True):
+        if rows is None:
+            rows = np.arange(len(part.segment)) if mask is None else np.flatnonzero(mask)
+        left.append(rows[~np.isin(part.segment.rows[rows], gone)])
+    return left
+
+
+def heads_of(columns: Columns, wanted: RecallFilter) -> NDArray[np.bool_] | None:
+    """Return which heads pass by place and keyword; None if all do."""
     tests = []
     if wanted.scope is not None or wanted.within is not None:
         scopes = np.fromiter(
@@ -108,8 +119,8 @@ def _of_heads(part: Part, heads: NDArray[np.bool_] | None) -> Rows:
     return np.sort(order[spread(low, high)]).astype(np.intp)
 
 
-def _passing(columns: Columns, rows: Rows, wanted: RecallFilter) -> NDArray[np.bool_]:
-    """Which rows of the columns pass what does not follow from place and keyword."""
+def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter) -> NDArray[np.bool_]:
+    """Return which rows of the columns pass what does not follow from place and keyword."""
     keep = np.ones(len(rows), np.bool_)
     for name in ("categories", "topics", "sources"):
         if tags := getattr(wanted, name):
@@ -159,7 +170,7 @@ def _strongest(corpus: Corpus, kept: Sequence[Rows]) -> list[Rows]:
     ]
 
 
-def _chosen(columns: Columns, rows: Rows, firsts: Rows) -> Rows:
+def _chosen(columns: Columns, rows: NDArray[Any], firsts: NDArray[Any]) -> Rows:
     """Return the rows that `factmem.recall.choosing.chosen` would choose."""
     order = np.lexsort((columns["seq"][firsts], columns["said_at"][firsts], columns.of_rows("keyword", rows)))
     rows = rows[order]

@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+from factmem.abc import Outline
 from factmem.facts import FactType
 from factmem.recall.analysis import analyse, forget_words, indexed_text
 from factmem.records import Assertion, AssertionState
@@ -33,12 +34,12 @@ __all__ = [
     "REVISES",
     "STATES",
     "TRUSTED",
+    "About",
     "Head",
-    "Outline",
     "drop_known_words",
-    "key_of_id",
     "microseconds",
     "outline_of",
+    "read_about",
     "read_head",
     "read_labels",
     "term_numbers",
@@ -81,22 +82,18 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 @attrs.frozen(kw_only=True)
-class Outline:
-    """What recall keeps of one assertion.
+class About:
+    """What `Outline.about` says.
 
     Attributes:
-        head: place, subject, keyword and owner, as JSON; see `Head`.
+        head: what the assertions of a track have in common, and the strength of its subject, as JSON; see `Head`.
         conversation: the conversation that it was said in; empty for none.
-        labels: categories, topics and source, as JSON; empty for none.
-        metadata: the metadata, as JSON; empty for none.
-        body: numbers, packed as `BODY`, and the terms.
+        labels: categories, topics, source and the conversations of further evidence, as JSON; empty for none.
     """
 
     head: str
     conversation: str
     labels: str
-    metadata: str
-    body: bytes
 
 
 @attrs.frozen(kw_only=True)
@@ -115,7 +112,17 @@ def outline_of(said: Assertion) -> Outline:
     """Return the outline of an assertion."""
     place, details = said.place, said.details
     evidence = details.evidence[0] if details.evidence else None
-    tags = [details.categories, details.topics, details.source]
+    others = list(dict.fromkeys(item.conversation_id for item in details.evidence[1:] if item.conversation_id))
+    labels = [details.categories, details.topics, details.source, others]
+    subject = place.subject
+    head = [
+        str(place.scope),
+        subject.name,
+        subject.individual_name,
+        subject.priority_level,
+        said.keyword,
+        details.owner,
+    ]
     body = BODY.pack(
         microseconds(said.timestamp),
         NEVER if details.expires_at is None else microseconds(details.expires_at),
@@ -128,43 +135,34 @@ def outline_of(said: Assertion) -> Outline:
     )
     terms = term_numbers(analyse(indexed_text(said)))
     return Outline(
-        head=_written(
-            [
-                str(place.scope),
-                place.subject.name,
-                place.subject.individual_name,
-                place.subject.priority_level,
-                said.keyword,
-                details.owner,
-            ]
-        ),
-        conversation=(evidence.conversation_id or "") if evidence else "",
-        labels=_written(tags) if any(tags) else "",
+        about=_written([head, (evidence.conversation_id or "") if evidence else "", labels if any(labels) else None]),
         metadata=_written(details.metadata) if details.metadata else "",
         body=body + struct.pack(f"<{len(terms)}Q", *terms),
+        version=OUTLINE_VERSION,
     )
 
 
+def read_about(text: str) -> About:
+    """Read what `Outline.about` says."""
+    head, conversation, labels = json.loads(text)
+    return About(head=_written(head), conversation=conversation, labels=_written(labels) if labels else "")
+
+
 def read_head(text: str) -> Head:
-    """Read what `Outline.head` says."""
+    """Read what `About.head` says."""
     scope, subject, individual, priority, keyword, owner = json.loads(text)
     return Head(scope=scope, subject=subject, individual=individual, priority=priority, keyword=keyword, owner=owner)
 
 
-def read_labels(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
-    """Read what `Outline.labels` says: categories, topics and source."""
-    categories, topics, source = json.loads(text) if text else ((), (), None)
-    return tuple(categories), tuple(topics), source
+def read_labels(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None, tuple[str, ...]]:
+    """Read what `About.labels` says: categories, topics, source and further conversations."""
+    categories, topics, source, others = json.loads(text) if text else ((), (), None, ())
+    return tuple(categories), tuple(topics), source, tuple(others)
 
 
 def term_numbers(terms: Iterable[str]) -> list[int]:
     """Return the numbers of terms."""
     return list(map(_number, terms))
-
-
-def key_of_id(id: str) -> int:
-    """Return the 64-bit number that stands for an id."""
-    return _digest(id.encode(errors="surrogatepass"))
 
 
 def microseconds(moment: dt.datetime) -> int:

@@ -305,8 +305,8 @@ def _scored(
     recency = 0.5 ** (age / _DAY / settings.half_life_days)
     importance = segment.importance[rows]
     return Found(
-        rows=segment.rows[rows],
-        counts=segment.counts[rows],
+        rows=segment.rows[rows].astype(np.intp),
+        counts=segment.counts[rows].astype(np.intp),
         said_at=segment.said_at[rows],
         score=composite(similar, recency, importance, settings),
         similarity=similar,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _DAY: Final = 86_400.0
 _LONG_AGO: Final = 1000.0
 
+_MANY: Final = 250_000
+"""So many terms are sorted in shares."""
+
 __all__ = ["Hits", "Lengths", "Segment", "conversation_keys"]
 
 
@@ -30,9 +33,9 @@ __all__ = ["Hits", "Lengths", "Segment", "conversation_keys"]
 class Lengths:
     """How many terms each document of the three levels has: records, exchanges, conversations."""
 
-    own: NDArray[np.int64]
-    exchange: NDArray[np.int64]
-    session: NDArray[np.int64]
+    own: NDArray[np.int32]
+    exchange: NDArray[np.int32]
+    session: NDArray[np.int32]
 
 
 @attrs.frozen(eq=False)
@@ -67,9 +70,9 @@ class Segment:
         lengths: see `Lengths`; of single records all three are the same, and a record is its own conversation.
     """
 
-    rows: NDArray[np.intp]
-    firsts: NDArray[np.intp]
-    counts: NDArray[np.intp]
+    rows: NDArray[np.int32]
+    firsts: NDArray[np.int32]
+    counts: NDArray[np.int32]
     slots: NDArray[np.int32]
     owners: NDArray[np.int32]
     heads: NDArray[np.int32]
@@ -82,7 +85,7 @@ class Segment:
     _terms: NDArray[np.uint64] = attrs.field(alias="terms")
     _postings: NDArray[np.int64] = attrs.field(alias="postings")
     _where: NDArray[np.int32] = attrs.field(alias="where")
-    _often: NDArray[np.int32] = attrs.field(alias="often")
+    _often: NDArray[np.integer[Any]] = attrs.field(alias="often")
     _decays: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
 
     @classmethod
@@ -90,14 +93,14 @@ class Segment:
         """Lay out records; of a conversation, all that is current."""
         order, alone, keys, starts = _layout(columns, standing.rows)
         rows = standing.rows[order]
-        own = columns["terms_count"][rows].astype(np.int64)
-        exchange = _with_neighbours(own, alone, starts)
-        session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1]) if len(keys) else own[:0]])
+        own = columns["terms_count"][rows]
+        exchange = _with_neighbours(own, alone, starts) if len(keys) else own
+        session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1])]) if len(keys) else own
         terms, postings, where, often = _posted(columns, rows)
         return cls(
-            rows=rows,
-            firsts=standing.firsts[order],
-            counts=standing.counts[order],
+            rows=rows.astype(np.int32),
+            firsts=standing.firsts[order].astype(np.int32),
+            counts=standing.counts[order].astype(np.int32),
             slots=columns["slot"][rows],
             owners=columns.of_rows("owner", rows),
             heads=columns["head"][rows],
@@ -118,7 +121,11 @@ class Segment:
 
     def standing(self, rows: NDArray[np.intp]) -> Standing:
         """Return some of the records, as the fold tells them."""
-        return Standing(self.rows[rows], self.firsts[rows], counts=self.counts[rows])
+        return Standing(
+            self.rows[rows].astype(np.intp),
+            self.firsts[rows].astype(np.intp),
+            counts=self.counts[rows].astype(np.intp),
+        )
 
     def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where assertions stand that won here, ascending.
@@ -181,7 +188,10 @@ class Segment:
     def short_lengths(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """The lengths in single precision."""
         of = self.lengths
-        return of.own.astype(np.float32), of.exchange.astype(np.float32), of.session.astype(np.float32)
+        own = of.own.astype(np.float32)
+        if not len(self.keys):
+            return own, own, own
+        return own, of.exchange.astype(np.float32), of.session.astype(np.float32)
 
     def timeless(self, half_life_days: float, now: float, w_r: float, w_i: float) -> NDArray[np.float32]:
         """Return what a score has of recency and importance; in single precision.
@@ -290,7 +300,7 @@ def _layout(
     )
 
 
-def _with_neighbours(own: NDArray[np.int64], alone: int, starts: NDArray[np.intp]) -> NDArray[np.int64]:
+def _with_neighbours(own: NDArray[np.int32], alone: int, starts: NDArray[np.intp]) -> NDArray[np.int32]:
     total = own.copy()
     follows = np.ones(len(own), np.bool_)
     follows[: alone + 1] = False
@@ -303,25 +313,63 @@ def _with_neighbours(own: NDArray[np.int64], alone: int, starts: NDArray[np.intp
 
 def _posted(
     columns: Columns, rows: NDArray[np.intp]
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.integer[Any]]]:
     """Return the distinct terms, where the posting of each begins, and the rows and counts of all postings."""
     counts = columns["terms_count"][rows]
-    starts = columns["terms_start"][rows]
-    held = columns.terms[spread(starts, starts + counts)]
+    held = _of_rows(columns.terms, columns["terms_start"][rows], counts)
     where = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-    # Rows are ascending already, so a stable sort by term leaves them so in each posting.
-    order = np.argsort(held, kind="stable")
+    # By a part of the terms at a time: what sorting takes of memory besides stays small.
+    shares = 16 if len(held) > _MANY else 1
+    share = (held >> np.uint64(60)).astype(np.uint8) if shares > 1 else None
+    parts = [_sorted(held, where, None if share is None else share == number) for number in range(shares)]
+    terms = np.concatenate([part[0] for part in parts])
+    sizes = np.concatenate([part[1] for part in parts])
+    found = np.concatenate([part[2] for part in parts])
+    often = np.concatenate([part[3] for part in parts])
+    narrow = np.uint8 if not len(often) or often.max() < 256 else np.int32
+    return terms, np.append(0, np.cumsum(sizes)), found, often.astype(narrow)
+
+
+def _of_rows(terms: NDArray[np.uint64], starts: NDArray[np.int64], counts: NDArray[np.int32]) -> NDArray[np.uint64]:
+    ends = starts + counts
+    if len(starts) and (starts[1:] == ends[:-1]).all():
+        return terms[starts[0] : ends[-1]]
+    return terms[spread(starts, ends)]
+
+
+def _sorted(
+    held: NDArray[np.uint64], where: NDArray[np.int32], taken: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """Return distinct terms, how many rows each has, and rows and counts of all, of those that are taken."""
+    if taken is not None:
+        held, where = held[taken], where[taken]
+    order = _by_term(held, where)
     held, where = held[order], where[order]
     new = np.append(True, (held[1:] != held[:-1]) | (where[1:] != where[:-1]))[: len(held)]
     firsts = np.flatnonzero(new)
     often = np.diff(np.append(firsts, len(held))).astype(np.int32)
     held, where = held[firsts], where[firsts]
     begins = np.flatnonzero(np.append(True, held[1:] != held[:-1])[: len(held)])
-    return held[begins], np.append(begins, len(held)), where, often
+    return held[begins], np.diff(np.append(begins, len(held))), where, often
 
 
 def _decayed(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.float32]:
     return np.exp2(np.maximum(age, 0) / (-_DAY * half_life_days)).astype(np.float32)
+
+
+def _by_term(terms: NDArray[np.uint64], rows: NDArray[np.int32]) -> NDArray[np.intp]:
+    """Return the order by term, then by row; the rows are ascending."""
+    bits = np.uint64(max(int(rows[-1]), 1).bit_length() if len(rows) else 1)
+    # One key for both is sorted much faster; that it has no room for all of a term's bits shows afterwards.
+    keys = terms >> bits
+    keys <<= bits
+    keys |= rows.astype(np.uint64)
+    order = np.argsort(keys)
+    del keys
+    ordered = terms[order]
+    if ((ordered[1:] != ordered[:-1]) & (ordered[1:] >> bits == ordered[:-1] >> bits)).any():
+        order = np.argsort(terms, kind="stable")
+    return order
 
 
 def _summed(keys: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:

@@ -19,6 +19,7 @@ from typing import Final
 import apsw
 
 from factmem_sqlite_vec.faults import is_failed_flush
+from factmem_sqlite_vec.outlining import delete_outlines
 from factmem_sqlite_vec.rows import Row, select, seq_of
 from factmem_sqlite_vec.sums import row_sum
 from factmem_sqlite_vec.tracks import settle_tracks, sums_of_track
@@ -60,6 +61,7 @@ def delete_assertions(
         number = batch.next_seq()
         batch.sums.add(row_sum(id, number), tenant or "")
         connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (number, id, tenant or ""))
+    delete_outlines(connection, [seq for seq, _, _ in gone], tenant)
     if gone:
         settle_tracks(connection, {track for _, _, track in gone})
         connection.execute("INSERT INTO texts(texts) VALUES ('rebuild')")

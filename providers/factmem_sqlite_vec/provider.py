@@ -14,13 +14,23 @@ import anyio.to_thread
 import apsw
 import attrs
 
-from factmem.abc import Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, StateRequest, system_clock
+from factmem.abc import (
+    Clock,
+    EmbedderIdentity,
+    EraseReceipt,
+    Outline,
+    Outlined,
+    Receipt,
+    Statement,
+    StateRequest,
+    system_clock,
+)
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ProviderClosedError
 from factmem.names import checked_path
 from factmem.providers import GroupCommit, LedgerProvider, raised_again
-from factmem.records import LogEntry, Place
+from factmem.records import LogEntry, Place, Recorded
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec import reading
+from factmem_sqlite_vec import outlining, reading
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.forms import ClearForm, Form
 from factmem_sqlite_vec.rows import NewRow, prepared
@@ -104,6 +114,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
         self._read_only = _flag(read_only, "read_only")
         self._busy_timeout = _seconds(busy_timeout, "busy_timeout")
         self._bound: EmbedderIdentity | None = None
+        self._outlines: int | None = None
         self._closed = False
         self._opened = self._start()
 
@@ -148,6 +159,30 @@ class SqliteVecMemoryProvider(LedgerProvider):
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
         """See `factmem.abc.KeepsVectors.vectors`."""
         return await self._read(partial(reading.vectors, tenant=tenant, since=since))
+
+    async def use_outlines(self, version: int) -> None:
+        """See `factmem.abc.KeepsOutlines.use_outlines`."""
+        if not self._read_only and await self._read(outlining.outlines_version) != version:
+            await self._write(lambda connection, _: outlining.use_outlines(connection, version))
+        self._outlines = version
+
+    async def put_outlines(self, outlines: Mapping[int, Outline]) -> None:
+        """See `factmem.abc.KeepsOutlines.put_outlines`."""
+        if not self._read_only:
+            await self._write(lambda connection, _: outlining.put_outlines(connection, outlines))
+
+    def newest(self) -> int:
+        """See `factmem.abc.KeepsOutlines.newest`."""
+        return self._live().store.read(reading.newest_seq)
+
+    def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:
+        """See `factmem.abc.KeepsOutlines.outlined`."""
+        query = partial(outlining.outlined, version=self._outlines, tenant=tenant, since=since, limit=limit)
+        return self._live().store.read(query)
+
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
+        """See `factmem.abc.KeepsOutlines.recorded`."""
+        return self._live().store.read(partial(outlining.recorded, tenant=tenant, seqs=seqs))
 
     async def nearest(
         self, vector: NDArray[np.float32], limit: int, *, tenant: str | None

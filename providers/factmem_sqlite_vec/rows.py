@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import apsw
 import attrs
 
-from factmem.abc import Append, Statement, StateRequest
+from factmem.abc import Append, Outline, Statement, StateRequest
 from factmem.codec import decode_entry, encode_entry
 from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, NewerVersionError
 from factmem.records import Assertion, AssertionState, Place, Recorded, StateChange
@@ -67,6 +67,7 @@ class NewRow:
         partial_checksum: that of the document alone.
         text: what the full-text index takes of it.
         vector: its embedding, of length 1.
+        outline: what recall keeps of it.
     """
 
     assertion: Assertion
@@ -78,6 +79,7 @@ class NewRow:
     partial_checksum: int
     text: str
     vector: NDArray[np.float32] | None
+    outline: Outline | None
 
 
 def select(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
@@ -115,6 +117,7 @@ def _new_row(item: Append) -> NewRow:
         partial_checksum=zlib.crc32(doc.encode()),
         text=" ".join((said.description, said.keyword, *_texts_of(said.data))),
         vector=None if item.vector is None else unit_vector(item.vector),
+        outline=item.outline,
     )
 
 

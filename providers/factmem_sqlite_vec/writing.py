@@ -13,10 +13,12 @@ from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import check_expected, new_id, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
+from factmem_sqlite_vec.outlining import insert_outlines, outline_row, outlines_version
 from factmem_sqlite_vec.reading import bound_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
     NewRow,
+    Row,
     checksum,
     numbered_id,
     read_assertion,
@@ -71,6 +73,8 @@ class Batch:
         self.embedder: EmbedderIdentity | None = bound_embedder(connection)
         self._texts: list[tuple[int, str]] = []
         self._vectors: dict[int, bytes] = {}
+        self._outlined = outlines_version(connection)
+        self._outlines: dict[int, Row] = {}
 
     def next_seq(self) -> int:
         """Return the next number of the store's sequence."""
@@ -96,6 +100,8 @@ class Batch:
             for number in list(self._vectors)[before[2] :]:
                 del self._vectors[number]
             self.sums.forget(before[3])
+            for number in [number for number in self._outlines if number > before[0]]:
+                del self._outlines[number]
             raise
 
     def finish(self) -> None:
@@ -105,6 +111,8 @@ class Batch:
             execute("INSERT INTO texts(rowid, text) VALUES (?, ?)", self._texts)
         self.store_vectors(self._vectors)
         self.sums.write(self._connection)
+        if self._outlines:
+            insert_outlines(self._connection, self._outlines.values())
         if self._seq != self._first:
             self._connection.execute("UPDATE meta SET value = ? WHERE key IN ('seq', 'seq again')", (self._seq,))
 
@@ -204,6 +212,10 @@ class Batch:
             ),
         )
         self._texts.append((seq, row.text))
+        if row.outline is not None and row.outline.version == self._outlined:
+            self._outlines[seq] = outline_row(
+                seq, id, record_id, now, checksum=check, tenant=tenant, outline=row.outline
+            )
         return Recorded(assertion=row.assertion, id=id, record_id=record_id, seq=seq, recorded_at=now)
 
     def _append_state(self, request: StateRequest) -> None:

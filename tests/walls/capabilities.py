@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from anyio import to_thread
+
 from factmem import Concept
 from factmem.records import Place
 from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each
@@ -85,6 +87,20 @@ async def _matching(asked: Asked) -> object:
     return [said[seq] for text in texts for seq in await provider.matching(text, 99, tenant=asked.seat.tenant)]
 
 
+async def _outlined(asked: Asked) -> object:
+    """What is outlined, by what was said under the numbers that are answered."""
+    provider, tenant = asked.grown.provider, asked.seat.tenant
+    await asked.memory.recall("green door")
+    logs = [await to_thread.run_sync(provider.outlined, tenant, since) for since in (0, 3)]
+    said = {number: token for token, number in asked.grown.revisions.items()}
+    return [[said[number] for number in (*log.seqs, *log.missing)] for log in logs]
+
+
+async def _recorded(asked: Asked) -> object:
+    numbers = [*asked.grown.revisions.values(), 10**9]
+    return await to_thread.run_sync(asked.grown.provider.recorded, asked.seat.tenant, numbers)
+
+
 def _of_tenant(plant: Plant, asked: Asked) -> bool:
     return plant.scope.tenant == asked.seat.tenant
 
@@ -128,6 +144,11 @@ _KEYS: Final[Mapping[str, Door]] = {
     "verify": Neither("tells how much of the store is sound, whosever it is"),
 }
 _WORDS: Final[Mapping[str, Door]] = {
+    "outlined": Reads([Way(_outlined, Shows.KEPT, only=_of_tenant, engine=True)]),
+    "recorded": Reads([Way(_recorded, Shows.KEPT, only=_of_tenant, engine=True)]),
+    "newest": Neither("is the number of the store's newest entry, whoever wrote it: the engine's to ask for"),
+    "use_outlines": Neither("is one for the whole store"),
+    "put_outlines": Neither("hands nothing back"),
     "matching": Reads([Way(_matching, Shows.KEPT, only=_of_tenant, engine=True)]),
 }
 

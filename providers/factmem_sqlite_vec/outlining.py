@@ -1,0 +1,251 @@
+"""Outlines: a table of their own, made when somebody uses them, from which a mirror is made in one go."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import apsw
+
+from factmem.abc import Outline, Outlined, number_of_id
+from factmem.errors import CorruptStoreError
+from factmem.records import Recorded, StateChange, Tombstone
+from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, Row, read_assertion, read_state, select
+from factmem_sqlite_vec.sums import check_tenant, last_seq
+
+__all__ = [
+    "delete_outlines",
+    "insert_outlines",
+    "outline_row",
+    "outlined",
+    "outlines_version",
+    "put_outlines",
+    "recorded",
+    "use_outlines",
+]
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+_LARGEST: Final = 2**63 - 1
+
+_GIVEN: Final = struct.Struct("<QQq")
+"""What stands before an outline's body: the numbers of the ids of assertion and record, and when it was recorded."""
+
+_CHECKSUM: Final = struct.Struct("<I")
+"""What stands behind it."""
+
+_TABLE: Final = """
+DROP TABLE IF EXISTS outlines;
+CREATE TABLE outlines(
+  tenant TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  about TEXT NOT NULL,
+  metadata TEXT NOT NULL,
+  body BLOB NOT NULL,
+  checksum INTEGER NOT NULL,
+  PRIMARY KEY (tenant, seq)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+_PART: Final = "tenant = ? AND seq > ? AND seq <= ? ORDER BY seq"
+
+
+def outlines_version(connection: apsw.Connection) -> int | None:
+    """Return the version of the outlines that the store holds, or None if it holds none."""
+    found = select(connection, "SELECT value FROM meta WHERE key = 'outlines'")
+    return int(found[0][0]) if found else None
+
+
+def use_outlines(connection: apsw.Connection, version: int) -> None:
+    """See `KeepsOutlines.use_outlines`; in a transaction."""
+    if outlines_version(connection) != version:
+        connection.execute(_TABLE)
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
+
+
+def outline_row(
+    seq: int, id: str, record_id: str, recorded_at: dt.datetime, *, checksum: int, tenant: str, outline: Outline
+) -> Row:
+    """Return the row of an outline.
+
+    Args:
+        seq: the assertion's number.
+        id: its id.
+        record_id: its record's id.
+        recorded_at: when it was recorded.
+        checksum: that of its row.
+        tenant: whose it is; empty for nobody's.
+        outline: what is kept of it.
+    """
+    given = _GIVEN.pack(number_of_id(id), number_of_id(record_id), (recorded_at - _EPOCH) // _MICROSECOND)
+    body = given + outline.body
+    own = _checksum(seq, zlib.crc32(outline.about.encode()), outline.metadata, body)
+    return (tenant, seq, outline.about, outline.metadata, body + _CHECKSUM.pack(own), checksum)
+
+
+def _checksum(seq: int, about: int, metadata: str, body: bytes) -> int:
+    return zlib.crc32(metadata.encode(), zlib.crc32(body, about ^ (seq & 0xFFFFFFFF)))
+
+
+def insert_outlines(connection: apsw.Connection, rows: Iterable[Row]) -> None:
+    """Write rows of outlines; in a transaction."""
+    connection.executemany("INSERT OR REPLACE INTO outlines VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+
+def put_outlines(connection: apsw.Connection, outlines: Mapping[int, Outline]) -> None:
+    """See `KeepsOutlines.put_outlines`; in a transaction."""
+    version = outlines_version(connection)
+    wanted = [seq for seq, outline in outlines.items() if outline.version == version]
+    rows = select(
+        connection,
+        "SELECT a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.tenant"
+        " FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value",
+        (json.dumps(wanted),),
+    )
+    insert_outlines(
+        connection,
+        [
+            outline_row(
+                seq,
+                id,
+                record_id,
+                dt.datetime.fromisoformat(at),
+                checksum=checksum,
+                tenant=tenant,
+                outline=outlines[seq],
+            )
+            for seq, id, record_id, at, checksum, tenant in rows
+        ],
+    )
+
+
+def delete_outlines(connection: apsw.Connection, seqs: Iterable[int], tenant: str | None) -> None:
+    """Delete the outlines of assertions; in a transaction."""
+    if outlines_version(connection) is not None:
+        wanted = [(tenant or "", seq) for seq in seqs]
+        connection.executemany("DELETE FROM outlines WHERE tenant = ? AND seq = ?", wanted)
+
+
+def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> list[Recorded | None]:
+    """See `KeepsOutlines.recorded`."""
+    rows = select(
+        connection,
+        f"SELECT {ASSERTION_COLUMNS} FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value WHERE a.tenant = ?",
+        (json.dumps(list(seqs)), tenant or ""),
+    )
+    found = {item.seq: item for item in map(read_assertion, rows)}
+    if len(found) < len(set(seqs)) and outlines_version(connection) is not None:
+        _check_gone(connection, tenant, [seq for seq in seqs if seq not in found])
+    return [found.get(seq) for seq in seqs]
+
+
+def outlined(connection: apsw.Connection, version: int | None, tenant: str | None, since: int, limit: int) -> Outlined:
+    """See `KeepsOutlines.outlined`.
+
+    Args:
+        connection: in a transaction.
+        version: of the outlines that are wanted.
+        tenant: whose.
+        since: after which number.
+        limit: how many assertions at the most.
+    """
+    import numpy as np
+
+    since = min(since, _LARGEST)
+    if since <= 0:
+        _check_all(connection, tenant or "")
+    part = (tenant or "", since, _until(connection, tenant, since, limit))
+    usable = version is not None and outlines_version(connection) == version
+    rows = select(connection, f"SELECT seq, about, metadata, body FROM outlines WHERE {_PART}", part) if usable else []
+    seqs, about, metadata, bodies = zip(*rows, strict=True) if rows else ((),) * 4
+    _check(seqs, about, metadata, bodies)
+    given = np.frombuffer(b"".join([body[: _GIVEN.size] for body in bodies]), "<u8").reshape(-1, 3)
+    return Outlined(
+        seqs=seqs,
+        ids=given[:, 0],
+        records=given[:, 1],
+        recorded_at=given[:, 2].view(np.int64),
+        about=about,
+        metadata=metadata,
+        bodies=[body[_GIVEN.size : -_CHECKSUM.size] for body in bodies],
+        missing=_missing(connection, part, seqs),
+        rest=sorted([*_changes(connection, part), *_erased(connection, part)], key=lambda entry: entry.seq),
+        until=part[2],
+    )
+
+
+def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> int:
+    """Return up to which number to read, so that some assertions are read at the most."""
+    last = select(
+        connection,
+        "SELECT seq FROM assertions WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT 1 OFFSET ?",
+        (tenant or "", since, min(limit, _LARGEST) - 1),
+    )
+    return int(last[0][0]) if last else last_seq(connection)
+
+
+def _check(seqs: Sequence[int], about: Sequence[str], metadata: Sequence[str], bodies: Sequence[bytes]) -> None:
+    checksums = {text: zlib.crc32(text.encode()) for text in set(about)}
+    cut = -_CHECKSUM.size
+    for seq, text, more, body in zip(seqs, about, metadata, bodies, strict=True):
+        if int.from_bytes(body[cut:], "little") != _checksum(seq, checksums[text], more, body[:cut]):
+            raise CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
+
+
+def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:
+    """Raise if there are outlines of assertions that are not there: the two go together."""
+    left = select(
+        connection,
+        "SELECT o.seq FROM json_each(?) j CROSS JOIN outlines o ON o.tenant = ? AND o.seq = j.value",
+        (json.dumps(list(seqs)), tenant or ""),
+    )
+    if left:
+        raise CorruptStoreError(f"the assertion number {left[0][0]} is lost: restore the store from a backup")
+
+
+def _check_all(connection: apsw.Connection, tenant: str) -> None:
+    """Raise unless what is told of a tenant is all there is; see `factmem_sqlite_vec.sums`."""
+    part = (tenant, 0, _LARGEST)
+    of_outlines, there = 0, []
+    if outlines_version(connection) is not None:
+        rows = select(connection, f"SELECT seq, checksum FROM outlines WHERE {_PART}", part)
+        of_outlines, there = sum(row[1] for row in rows), [row[0] for row in rows]
+    missing = _missing(connection, part, there)
+    of_missing = select(
+        connection,
+        "SELECT coalesce(sum(a.checksum), 0) FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value",
+        (json.dumps(missing),),
+    )
+    changed = select(connection, f"SELECT '', s.* FROM state_changes s WHERE {_PART}", part)
+    erased = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {_PART}", part)
+    said = [(0, 0, 0, 0, of_outlines + int(of_missing[0][0]))]
+    check_tenant(connection, tenant, said, changed, erased)
+
+
+def _missing(connection: apsw.Connection, part: Row, there: Sequence[int]) -> list[int]:
+    ((count,),) = select(connection, f"SELECT count(*) FROM assertions WHERE {_PART}", part)
+    if count == len(there):
+        return []
+    known = set(there)
+    rows = select(connection, f"SELECT seq FROM assertions WHERE {_PART}", part)
+    return [seq for (seq,) in rows if seq not in known]
+
+
+def _changes(connection: apsw.Connection, part: Row) -> list[StateChange]:
+    rows = select(
+        connection,
+        "SELECT a.id, s.* FROM state_changes s CROSS JOIN assertions a ON a.seq = s.assertion"
+        " WHERE s.tenant = ? AND s.seq > ? AND s.seq <= ?",
+        part,
+    )
+    return list(map(read_state, rows))
+
+
+def _erased(connection: apsw.Connection, part: Row) -> list[Tombstone]:
+    rows = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {_PART}", part)
+    return [Tombstone(assertion_id=id, seq=seq) for id, seq in rows]

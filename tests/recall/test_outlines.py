@@ -1,0 +1,126 @@
+"""A mirror made of outlines is the mirror made of the log, and outlines go with what they outline."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import apsw
+import pytest
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, SingleFact
+from factmem.abc import Append, KeepsOutlines
+from factmem.errors import CorruptStoreError
+from factmem.facts import SingleConcept
+from factmem.recall import RecallMatch
+from factmem.records import Evidence, Place, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing import FakeClock, HashEmbedder
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+SEAT = SingleConcept("seat", "Where they like to sit", value_type=str)
+TEXTS = ("amber cedar", "basil", "cedar delta delta", "ember fjord", "amber amber basil")
+
+
+@pytest.fixture
+async def file(tmp_path: Path) -> Path:
+    """A store with statements of a conversation, a fact revised twice, private words, labels and metadata."""
+    path = tmp_path / "facts.db"
+    async with opened(path) as memory:
+        for number, text in enumerate(TEXTS):
+            evidence = Evidence(quote=text, role="user", conversation_id="c", position=number)
+            details = FactDetails(
+                evidence=(evidence,), categories=("red",) if number % 2 else (), metadata={"n": number}, owner=None
+            )
+            await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=NOW), details=details)
+        for seat in ("window", "aisle"):
+            await memory.save(SingleFact(SEAT, seat, timestamp=NOW))
+        await memory.as_viewer("alice").save(SingleFact(SEAT, "amber", timestamp=NOW), private=True)
+        taken = (await memory.recall("ember fjord", limit=1))[0].record
+        await memory.retract(taken.id)
+    return path
+
+
+def opened(path: Path) -> Memory:
+    return Memory(f"sqlite-vec:{path}", embedder=HashEmbedder(), clock=FakeClock(NOW))
+
+
+def outlines_in(path: Path) -> list[tuple[int, bytes]]:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return [(int(str(seq)), bytes(body)) for seq, body in connection.execute("SELECT seq, body FROM outlines")]
+    finally:
+        connection.close()
+
+
+async def answers(memory: Memory) -> list[list[RecallMatch]]:
+    asked = [memory.recall("amber delta", limit=9), memory.recall("window", categories=["red"])]
+    asked += [memory.as_viewer("alice").recall("amber", metadata={"n": 4}), memory.as_viewer("alice").recall("seat")]
+    return [await one for one in asked]
+
+
+async def test_every_save_leaves_an_outline(file: Path) -> None:
+    assert len(outlines_in(file)) == len(TEXTS) + 3
+
+
+async def test_with_outlines_and_without_the_answers_are_the_same(file: Path) -> None:
+    """What is read from outlines is to the last bit what is read from the assertions."""
+    async with opened(file) as memory:
+        read = await answers(memory)
+    connection = apsw.Connection(str(file))
+    connection.execute("DELETE FROM outlines")
+    connection.close()
+    async with opened(file) as memory:
+        assert await answers(memory) == read
+    assert len(outlines_in(file)) == len(TEXTS) + 3, "what is missing is made and kept"
+
+
+async def test_what_a_provider_was_handed_directly_is_outlined_later(file: Path) -> None:
+    provider = SqliteVecMemoryProvider(file)
+    place = Place(MemorySubject.EVERYTHING, MemoryScope.parse("/product/a"))
+    (said,) = assertions_of(MultipleFacts(STATEMENT, ("juniper",), timestamp=NOW), place)
+    await provider.append([Append(assertion=said)])
+    await provider.aclose()
+    async with opened(file) as memory:
+        assert (await memory.recall("juniper", limit=1))[0].record.value == "juniper"
+    assert len(outlines_in(file)) == len(TEXTS) + 4
+
+
+async def test_what_is_erased_leaves_no_outline(file: Path) -> None:
+    async with opened(file) as memory:
+        gone = (await memory.recall("basil", limit=1))[0].record
+        await memory.forget(gone.id)
+        assert gone.id not in [match.record.id for match in await memory.recall("basil", limit=20)]
+    assert gone.revision not in [seq for seq, _ in outlines_in(file)]
+
+
+async def test_a_damaged_outline_is_an_error_and_no_wrong_answer(file: Path) -> None:
+    connection = apsw.Connection(str(file))
+    connection.execute("UPDATE outlines SET about = replace(about, 'cross-product', 'product/x') WHERE seq = 2")
+    connection.close()
+    async with opened(file) as memory:
+        with pytest.raises(CorruptStoreError):
+            await memory.recall("amber")
+
+
+async def test_outlines_of_another_version_are_made_anew(file: Path) -> None:
+    connection = apsw.Connection(str(file))
+    connection.execute("UPDATE meta SET value = 0 WHERE key = 'outlines'")
+    connection.close()
+    async with opened(file) as memory:
+        assert (await memory.recall("delta", limit=1))[0].record.value == "cedar delta delta"
+    assert len(outlines_in(file)) == len(TEXTS) + 3
+
+
+async def test_a_store_opened_for_reading_only_is_read_without_outlines(file: Path) -> None:
+    connection = apsw.Connection(str(file))
+    connection.execute("DELETE FROM outlines")
+    connection.close()
+    provider = SqliteVecMemoryProvider(file, read_only=True)
+    assert isinstance(provider, KeepsOutlines)
+    async with Memory(provider, embedder=HashEmbedder(), clock=FakeClock(NOW), read_only=True) as memory:
+        assert (await memory.recall("delta", limit=1))[0].record.value == "cedar delta delta"
+    await provider.aclose()
+    assert outlines_in(file) == []
