@@ -66,7 +66,7 @@ class Ledger:
         self._vectors: Vectors | None = None
         self._now: Corpus | None = None
         self._expires = NEVER
-        self.newest = 0
+        self.newest: int = 0
 
     def take_in(self, entries: Iterable[LogEntry], rows: Rows | None = None) -> None:
         """Add what is new to the log.

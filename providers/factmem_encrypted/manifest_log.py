@@ -37,6 +37,7 @@ class ManifestLog:
         self._digests: dict[int, str] = {}
         self._listing = Listing()
         self._newest = 0
+        self._unproven = False
         self._there = False
 
     def there(self) -> bool:
@@ -66,26 +67,33 @@ class ManifestLog:
             TamperedStoreError: it was changed.
         """
         with self._guard:
-            if self._caught_up(roots):
-                head = self._head.read(roots)
-                # Others may have gone on between the two.
-                if self._listing.number < head.number:
-                    self._caught_up(roots)
-                if head.digest and self._digests.get(head.number, head.digest) != head.digest:
-                    raise _older()
-                self._newest = max(self._newest, head.number)
+            self._catch_up(roots)
+            if self._unproven:
+                self._check_head(roots)
             if self._listing.number < self._newest:
                 raise _older()
             self._newest = self._listing.number
             return self._listing
 
-    def _caught_up(self, roots: Roots) -> bool:
-        """Read what is new; return whether the whole manifest was read."""
-        scan = self._storage.scan(_LOG, self._position)
-        whole = scan.fresh and scan.position.end > 0
-        if whole and not scan.payloads:
+    def _check_head(self, roots: Roots) -> None:
+        """Compare with the head what was read from the beginning; until it fits, nothing of it is believed."""
+        head = self._head.read(roots)
+        if self._listing.number < head.number:
+            # Others may have gone on between the two.
+            self._catch_up(roots)
+        if self._listing.number < head.number or (
+            head.digest and self._digests.get(head.number, head.digest) != head.digest
+        ):
             raise _older()
+        self._unproven = False
+
+    def _catch_up(self, roots: Roots) -> None:
+        """Read what is new."""
+        scan = self._storage.scan(_LOG, self._position)
         if scan.fresh:
+            self._unproven = scan.position.end > 0
+            if self._unproven and not scan.payloads:
+                raise _older()
             self._listing, self._frames, self._digest, self._digests = Listing(), 0, "", {}
         elif scan.payloads:
             self._listing = self._listing.copy()
@@ -98,7 +106,6 @@ class ManifestLog:
             self._frames += 1
             self._digest = self._digests[commit.number] = chained(self._digest, (payload,))
         self._position = scan.position
-        return whole
 
     def add(self, commit: Commit, roots: Roots) -> None:
         """Append a commit, or write the manifest anew where it has grown long."""

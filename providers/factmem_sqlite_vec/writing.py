@@ -69,7 +69,7 @@ class Batch:
         self._clock = clock
         self._bound = bound
         self._seq = self._first = last_seq(connection)
-        self.sums = NewSums()
+        self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = bound_embedder(connection)
         self._texts: list[tuple[int, str]] = []
         self._vectors: dict[int, bytes] = {}

@@ -12,7 +12,9 @@ AS_TYPED_AS_THEIR_HOST = "factmem.integrations."
 """What derives from a framework's class is typed as well as that is; mypy and pyright check it like all else."""
 
 
-@pytest.mark.parametrize("package", ["factmem", "factmem_file", "factmem_sqlite_vec"])
+@pytest.mark.parametrize(
+    "package", ["factmem", "factmem_encrypted", "factmem_encrypted_sqlite", "factmem_file", "factmem_sqlite_vec"]
+)
 def test_every_public_symbol_has_a_known_type(package: str, pyright: str, tmp_path: Path) -> None:
     """`pyright --verifytypes` finds no symbol whose type is unknown or only guessed."""
     command = [pyright, "--verifytypes", package, "--ignoreexternal", "--outputjson"]

@@ -173,8 +173,12 @@ class Attacks:
         self.counts[verdict] += 1
         return verdict
 
-    async def judge(self, changes: Mapping[Path, bytes | None], random: random.Random, *, paths: int = 2) -> Verdict:
+    async def judge(
+        self, changes: Mapping[Path, bytes | None], random: random.Random, *, paths: int | None = 2
+    ) -> Verdict:
         """Change some files (None removes one), read, save, put back; return what `verify` makes of it.
+
+        Reading goes by `verify` and by so many other paths; by each of them, if None.
 
         Whatever a path makes of it, no other facts are accepted, and nothing is changed by a refusal.
         """
@@ -185,7 +189,9 @@ class Attacks:
             else:
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(content)
-        verdicts = await judged(self.root, self.sound, ["verify", *random.sample(sorted(LOOKS), paths)])
+        verdicts = await judged(
+            self.root, self.sound, ["verify", *random.sample(sorted(LOOKS), len(LOOKS) if paths is None else paths)]
+        )
         verdicts["save"] = await judged_save(self.root, self.sound, random.randrange(len(PLACES)))
         files.put_back()
         accepted = [path for path, verdict in verdicts.items() if verdict is Verdict.ACCEPTED]

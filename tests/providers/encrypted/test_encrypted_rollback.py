@@ -135,14 +135,20 @@ async def test_what_is_not_detected_is_the_last_commit_alone(tmp_path: Path) -> 
     async with opened(root) as provider:
         assert [entry.seq for entry in await provider.entries(PLACES[0])] == [1, 2]
     Files(root, states[2]).put_back()
-    attacks = Attacks(root, await answers_of(root))
-    chance = random.Random(1)
-    assert await attacks.judge({manifest: states[0][manifest], head: states[0][head]}, chance) is Verdict.REFUSED
-    assert await attacks.judge({manifest: states[1][manifest]}, chance) is Verdict.REFUSED
-    assert await attacks.judge({manifest: states[1][manifest], head: None}, chance) is Verdict.REFUSED
+    attacks, chance = Attacks(root, await answers_of(root)), random.Random(1)
     cut = b"".join(map(framed, frames_of(states[2][manifest])[:-1]))
-    assert await attacks.judge({manifest: cut}, chance) is Verdict.REFUSED
-    assert await attacks.judge({manifest: b"".join(map(framed, frames_of(cut)[:1]))}, chance) is Verdict.REFUSED
+    changes: list[dict[Path, bytes | None]] = [
+        {manifest: states[0][manifest], head: states[0][head]},
+        {manifest: states[1][manifest]},
+        {manifest: states[1][manifest], head: None},
+        {manifest: states[1][manifest], head: b"torn"},
+        {manifest: cut},
+        {manifest: b"".join(map(framed, frames_of(cut)[:1]))},
+        {manifest: None, head: None},
+        {head: None},
+    ]
+    for change in changes:
+        assert await attacks.judge(change, chance, paths=None) is Verdict.REFUSED
 
 
 async def test_an_open_store_notices_too(tmp_path: Path) -> None:

@@ -212,6 +212,10 @@ def test_nothing_of_a_copy_that_went_its_own_way_is_believed(tmp_path: Path, big
         pairs = list(itertools.combinations(shared, 2))
         for one, other in pairs if big else chance.sample(pairs, 12):
             await attacks.judge({root / path: theirs[path] for path in (one, other)}, chance, paths=1)
+        name = (await listing_of(root)).logs[place_log(PLACES[2])].file
+        log = Path(name[:2], f"{name}.sealed")
+        pair: dict[Path, bytes | None] = {root / path: theirs[path] for path in (Path("store.manifest"), log)}
+        assert await attacks.judge(pair, chance, paths=None) is Verdict.REFUSED
         for mixed in _mixed(ours[Path("store.manifest")], theirs[Path("store.manifest")]):
             assert await attacks.judge({root / "store.manifest": mixed}, chance) is Verdict.REFUSED
 
