@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import apsw
+from factmem_sqlite_vec.failed_reads import telling_failed_reads
 from factmem_sqlite_vec.forms import connected, starts_in_clear
 
 from factmem.crypto import Root
@@ -110,11 +111,12 @@ def _opened(path: Path, flags: int, busy_timeout: float, root: Root) -> apsw.Con
     """Open a database with one key; None if that does not fit."""
     connection = connected(str(path), flags, busy_timeout, vfs=_sealing_layer())
     try:
-        for pragma in _PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-        connection.execute(f"PRAGMA key={_literal(root)}", can_cache=False).fetchall()
-        connection.execute("PRAGMA temp_store=MEMORY")
-        connection.execute("PRAGMA schema_version").fetchall()
+        with telling_failed_reads(connection):
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+            connection.execute(f"PRAGMA key={_literal(root)}", can_cache=False).fetchall()
+            connection.execute("PRAGMA temp_store=MEMORY")
+            connection.execute("PRAGMA schema_version").fetchall()
     except apsw.NotADBError:
         connection.close()
         return None

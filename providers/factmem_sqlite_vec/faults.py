@@ -10,7 +10,16 @@ import apsw
 
 from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderError, StoreUnavailableError
 
-__all__ = ["FlushError", "damaged", "distrusted", "foreign_rows", "is_failed_flush", "own_error", "own_errors"]
+__all__ = [
+    "FlushError",
+    "ReadError",
+    "damaged",
+    "distrusted",
+    "foreign_rows",
+    "is_failed_flush",
+    "own_error",
+    "own_errors",
+]
 
 # A statement of ours that SQLite finds wrong means that the schema or an index is not what we made.
 _DAMAGE: Final = (
@@ -52,6 +61,10 @@ _FAILED_FLUSHES: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_D
 
 class FlushError(OSError):
     """A flush to the disk failed: nobody knows any more what is on it, and asking again would lie."""
+
+
+class ReadError(OSError):
+    """The disk did not give what was asked for, which says nothing of what is on it."""
 
 
 def is_failed_flush(error: BaseException) -> bool:
@@ -99,6 +112,10 @@ def own_errors(name: str) -> Iterator[None]:
         raise own_error(error, name) from error
     except FlushError as error:
         raise distrusted(name) from error
+    except ReadError as error:
+        raise StoreUnavailableError(
+            f"{name} could not be read from its disk: look after the disk, then try again"
+        ) from error
     except OSError as error:
         raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error
     except UnicodeDecodeError as error:

@@ -19,7 +19,8 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
-from factmem_sqlite_vec.faults import FlushError, distrusted, foreign_rows, is_failed_flush, own_errors
+from factmem_sqlite_vec.failed_reads import telling_failed_reads
+from factmem_sqlite_vec.faults import FlushError, ReadError, distrusted, foreign_rows, is_failed_flush, own_errors
 from factmem_sqlite_vec.forms import Form, connected
 from factmem_sqlite_vec.schema import found_version, migrate
 
@@ -154,8 +155,11 @@ class Store:
     def _noticing_failed_flushes(self, work: Callable[[apsw.Connection], T]) -> T:
         try:
             writer = self._open_writer()
-            with foreign_rows(self.name):
+            with foreign_rows(self.name), telling_failed_reads(writer):
                 return work(writer)
+        except ReadError:
+            self._drop_writer()
+            raise
         except (apsw.IOError, FlushError) as error:
             if is_failed_flush(error):
                 self._distrusted = True
@@ -185,10 +189,15 @@ class Store:
         try:
             connection.execute("BEGIN")
             try:
-                with foreign_rows(self.name):
+                with foreign_rows(self.name), telling_failed_reads(connection):
                     return query(connection)
             finally:
                 connection.execute("ROLLBACK")
+        except (apsw.IOError, ReadError):
+            # It would take damage that it finds later for the same error.
+            connection.close()
+            connection = None
+            raise
         finally:
             self._give_back(connection)
 
@@ -217,16 +226,13 @@ class Store:
             connection = self._new_reader()
         finally:
             if connection is None:
-                self._one_back()
+                self._give_back(None)
         return connection
 
-    def _give_back(self, connection: apsw.Connection) -> None:
+    def _give_back(self, connection: apsw.Connection | None) -> None:
         with self._pool:
-            self._idle.append(connection)
-        self._one_back()
-
-    def _one_back(self) -> None:
-        with self._pool:
+            if connection is not None:
+                self._idle.append(connection)
             self._lent -= 1
             self._pool.notify_all()
 
@@ -234,7 +240,8 @@ class Store:
         """Open the file for reading; None if it is only just being made and still empty."""
         connection = self._form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
         try:
-            made = found_version(connection, self.name) > 0
+            with telling_failed_reads(connection):
+                made = found_version(connection, self.name) > 0
         except apsw.ReadOnlyError:
             connection.close()
             if not self._form.is_only_begun(self._path):
@@ -261,7 +268,8 @@ class Store:
             # Whoever opens for writing may already change the file: first look whose it is.
             probe = self._form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
             try:
-                found_version(probe, self.name)
+                with telling_failed_reads(probe):
+                    found_version(probe, self.name)
             except apsw.ReadOnlyError:
                 if not self._form.is_only_begun(self._path):
                     raise
@@ -272,10 +280,11 @@ class Store:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = self._form.connect(self._path, flags, self._busy_timeout)
         try:
-            for pragma in _WRITER_PRAGMAS:
-                connection.execute(f"PRAGMA {pragma}")
-            self._use_wal(connection)
-            migrate(connection, self.name)
+            with telling_failed_reads(connection):
+                for pragma in _WRITER_PRAGMAS:
+                    connection.execute(f"PRAGMA {pragma}")
+                self._use_wal(connection)
+                migrate(connection, self.name)
             # Whoever made the file may have died before it could.
             _sync_folder(self._path.parent)
         except BaseException as error:

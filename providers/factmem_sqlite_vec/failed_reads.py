@@ -1,0 +1,71 @@
+"""Pages that the disk did not give, told apart from pages that hold something else than was written.
+
+Where the operating system says EIO, SQLite says that the database is malformed: it takes the file system for
+damaged. Nobody should restore a backup because of a cable, so its files are asked for the error that they met last.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import apsw
+
+from factmem.errors import CorruptStoreError
+from factmem_sqlite_vec.faults import ReadError
+
+__all__ = ["telling_failed_reads"]
+
+_ERRORS_OF_DISKS: Final = frozenset({errno.EIO, errno.ENXIO, errno.ERANGE})
+"""Those that SQLite takes for damage, on POSIX alone."""
+
+_METHODS_BEFORE: Final = 9
+"""The methods of a file that stand before ``xFileControl`` in ``sqlite3_io_methods``."""
+
+
+class _Methods(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_int),
+        ("before", ctypes.c_void_p * _METHODS_BEFORE),
+        ("control", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)),
+    )
+
+
+class _File(ctypes.Structure):
+    _fields_ = (("methods", ctypes.POINTER(_Methods)),)
+
+
+@contextmanager
+def telling_failed_reads(connection: apsw.Connection) -> Iterator[None]:
+    """Tell damage that is found inside from a failure to read.
+
+    Raises:
+        ReadError: the disk did not give what was asked for. The connection is to be closed: it forgets no error.
+    """
+    try:
+        yield
+    except (apsw.CorruptError, CorruptStoreError) as error:
+        if os.name == "posix" and not _ERRORS_OF_DISKS.isdisjoint({_of_database(connection), _of_log(connection)}):
+            raise ReadError(errno.EIO, os.strerror(errno.EIO)) from error
+        raise
+
+
+def _of_database(connection: apsw.Connection) -> int:
+    """Return the error that reading the file met last, or 0."""
+    found = ctypes.c_int(0)
+    connection.file_control("main", apsw.SQLITE_FCNTL_LAST_ERRNO, ctypes.addressof(found))
+    return found.value
+
+
+def _of_log(connection: apsw.Connection) -> int:
+    """Return the error that reading the write-ahead log met last, or 0; only its file itself can be asked."""
+    file, found = ctypes.c_void_p(), ctypes.c_int(0)
+    connection.file_control("main", apsw.SQLITE_FCNTL_JOURNAL_POINTER, ctypes.addressof(file))
+    methods = ctypes.cast(file, ctypes.POINTER(_File)).contents.methods if file.value else None
+    if methods:
+        methods.contents.control(file, apsw.SQLITE_FCNTL_LAST_ERRNO, ctypes.addressof(found))
+    return found.value
