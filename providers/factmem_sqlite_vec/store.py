@@ -39,6 +39,10 @@ _WRITER_PRAGMAS: Final = (
 )
 
 
+_MOST_CHANGES_OF_KEY: Final = 10
+"""How often the key of a database may change while one transaction is to begin."""
+
+
 class Store:
     """Lends connections to a file, opened on first use and made by the first write.
 
@@ -131,15 +135,17 @@ class Store:
     def _with_its_key(self, action: Callable[[], T], drop: Callable[[], None]) -> T:
         """Open the file again if its first page does not open any more: another process changed its key.
 
-        Every transaction begins with that page, so nothing was done.
+        Every transaction begins with that page, so nothing was done. The key may have changed again before the
+        transaction began; a key that never fitted is found out by opening the file.
         """
-        try:
-            return action()
-        except apsw.NotADBError:
-            if not self._form.is_keyed:
-                raise
-            drop()
-            return action()
+        for _ in range(_MOST_CHANGES_OF_KEY):
+            try:
+                return action()
+            except apsw.NotADBError:
+                if not self._form.is_keyed:
+                    raise
+                drop()
+        return action()
 
     def _drop_idle(self) -> None:
         with self._pool:

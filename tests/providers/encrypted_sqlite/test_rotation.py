@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
+import apsw
 import pytest
+from factmem_sqlite_vec.store import Store
 
 from factmem.crypto import Keyring, RotatesKeys, SecretKey
 from factmem.errors import StoreUnavailableError, WrongKeyError
@@ -172,6 +175,29 @@ async def test_processes_with_both_keys_go_on_saving(tmp_path: Path, big: bool) 
     expected = {*range(11), *range(1000, 1000 + count), *range(5000, 5000 + count)}
     assert await numbers_in(path, Keyring(ring, "third")) == expected
     assert not await opens(path, KEY)
+
+
+async def test_a_key_may_change_again_while_a_save_opens_the_file_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The save has opened it with the second key, and waits to begin, when it gets the third one."""
+    ring = {"default": KEY, "second": SecretKey.generate(), "third": SecretKey.generate()}
+    async with opened(path, Keyring(ring, "default")) as saving, opened(path, Keyring(ring, "default")) as other:
+        await append(saving, [60])
+        await other.rotate(Keyring(ring, "second"))
+        real, times = Store._open_writer, [0]
+
+        def rotated_afterwards(store: Store) -> apsw.Connection:
+            writer = real(store)
+            if store is saving._live().store:
+                times[0] += 1
+                if times[0] == 2:
+                    anyio.from_thread.run(other.rotate, Keyring(ring, "third"))
+            return writer
+
+        monkeypatch.setattr(Store, "_open_writer", rotated_afterwards)
+        await append(saving, [61])
+    assert await numbers_in(path, Keyring(ring, "third")) == set(range(62))
 
 
 async def test_a_process_without_the_new_key_is_told_and_changes_nothing(path: Path) -> None:
