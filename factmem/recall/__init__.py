@@ -23,6 +23,7 @@ from factmem.recall.mirror import Mirror, log_source
 from factmem.recall.narrowing import selected
 from factmem.recall.scoring import RecallSettings, composite, decay
 from factmem.recall.searching import Query
+from factmem.recall.time_expressions import TimeSpan, times_in
 
 __all__ = [
     "CallableEmbedder",
@@ -40,6 +41,7 @@ __all__ = [
     "RecallSettings",
     "ScoreParts",
     "Standing",
+    "TimeSpan",
     "WordLlamaEmbedder",
     "analyse",
     "chosen",
@@ -54,4 +56,5 @@ __all__ = [
     "log_source",
     "ranked",
     "selected",
+    "times_in",
 ]

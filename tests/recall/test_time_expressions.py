@@ -1,0 +1,176 @@
+"""Times that a query names are read as spans against a clock, and nothing else is read as one."""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.recall.time_expressions import TimeSpan, times_in
+
+NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
+MONTHS = [name for name in calendar.month_name if name]
+MOMENTS = st.datetimes(dt.datetime(1971, 1, 1), dt.datetime(2090, 12, 31), timezones=st.just(dt.UTC))
+
+
+def day(text: str) -> dt.datetime:
+    """The beginning of a day, or another moment."""
+    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("query", "start", "end"),
+    [
+        ("What did Ana say about the budget last May?", "2026-05-01", "2026-06-01"),
+        ("Who called in December?", "2025-12-01", "2026-01-01"),
+        ("in may", "2026-05-01", "2026-06-01"),
+        ("the plan of March 2024", "2024-03-01", "2024-04-01"),
+        ("sept. 2024", "2024-09-01", "2024-10-01"),
+        ("What happened in 2021?", "2021-01-01", "2022-01-01"),
+        ("mid-2022", "2022-04-20T12:00", "2022-09-13T12:00"),
+        ("late 2021", "2021-08-08", "2022-01-01"),
+        ("Where was I at the beginning of last month?", "2026-10-01", "2026-10-13T09:36"),
+        ("this week", "2026-11-16", "2026-11-23"),
+        ("last weekend", "2026-11-14", "2026-11-16"),
+        ("the week before last", "2026-11-02", "2026-11-09"),
+        ("the year before last", "2024-01-01", "2025-01-01"),
+        ("last quarter", "2026-07-01", "2026-10-01"),
+        ("Q3 of 2025", "2025-07-01", "2025-10-01"),
+        ("last week of May", "2026-05-01", "2026-06-01"),
+        ("What did I eat yesterday morning?", "2026-11-20", "2026-11-21"),
+        ("the day before yesterday", "2026-11-19", "2026-11-20"),
+        ("today", "2026-11-21", "2026-11-22"),
+        ("last night", "2026-11-20T12:00", "2026-11-21T12:00"),
+        ("the other day", "2026-11-13", "2026-11-21"),
+        ("last Monday", "2026-11-16", "2026-11-17"),
+        ("on Saturday", "2026-11-21", "2026-11-22"),
+        ("last Saturday", "2026-11-14", "2026-11-15"),
+        ("three weeks ago", "2026-10-27", "2026-11-05"),
+        ("two days ago", "2026-11-18", "2026-11-21"),
+        ("a couple of days ago", "2026-11-18", "2026-11-21"),
+        ("an hour ago", "2026-11-21T14:00", "2026-11-21T15:00"),
+        ("half a year ago", "2026-02-20", "2026-08-23"),
+        ("in the last two weeks", "2026-11-08", "2026-11-22"),
+        ("over the past week", "2026-11-15", "2026-11-22"),
+        ("last summer", "2026-06-01", "2026-09-01"),
+        ("in the fall of 2020", "2020-09-01", "2020-12-01"),
+        ("last winter", "2025-12-01", "2026-03-01"),
+        ("on May 5", "2026-05-05", "2026-05-06"),
+        ("on the 24th of December", "2025-12-24", "2025-12-25"),
+        ("may 5th 2024", "2024-05-05", "2024-05-06"),
+        ("2024-05-05", "2024-05-05", "2024-05-06"),
+        ("2024-05", "2024-05-01", "2024-06-01"),
+        ("from 3 to 5 May", "2026-05-03", "2026-05-06"),
+        ("June 3-5, 2024", "2024-06-03", "2024-06-06"),
+        ("between March and May 2023", "2023-03-01", "2023-06-01"),
+        ("between November and January", "2025-11-01", "2026-02-01"),
+        ("between November and December 2023", "2023-11-01", "2024-01-01"),
+        ("from March 2020 until May 2021", "2020-03-01", "2021-06-01"),
+        ("between 2019 and 2021", "2019-01-01", "2022-01-01"),
+        ("from last week to yesterday", "2026-11-09", "2026-11-21"),
+        ("since 2024-05-03", "2024-05-03", "2026-11-22"),
+        ("after June", "2026-07-01", "2026-11-22"),
+    ],
+)
+def test_a_time_is_read_as_a_span(query: str, start: str, end: str) -> None:
+    assert times_in(query, NOW) == (TimeSpan(start=day(start), end=day(end)),)
+
+
+@pytest.mark.parametrize("turn", ["before", "until", "prior to", "earlier than", "up to"])
+def test_what_lies_before_a_time_has_no_beginning(turn: str) -> None:
+    assert times_in(f"Where did I live {turn} March 2024?", NOW) == (TimeSpan(start=None, end=day("2024-03-01")),)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("Where does Ana live?", "who may join us?", "this may be so", "and may I?", "I march on", "room 2021"),
+        *("it may 5 times fail", "the last may have been his", "the second summit", "call 555 1234", "31 of 40 people"),
+        *("next week", "two weeks from now", "a second thought", "the fall of the house", "thirty days"),
+    ],
+)
+def test_what_is_no_time_is_not_read_as_one(query: str) -> None:
+    assert times_in(query, NOW) == ()
+
+
+def test_several_times_come_in_their_order() -> None:
+    found = times_in("Did I weigh more in 2021 than in 2019, or than in 2021?", NOW)
+    assert [span.start for span in found] == [day("2021-01-01"), day("2019-01-01")]
+
+
+def test_a_day_that_no_calendar_has_is_read_as_its_month() -> None:
+    assert times_in("on 31 February 2024", NOW) == (TimeSpan(start=day("2024-02-01"), end=day("2024-03-01")),)
+
+
+def test_days_begin_in_the_time_zone_of_the_clock() -> None:
+    """It is Saturday in Auckland already, whatever day it is in Greenwich."""
+    now = dt.datetime(2026, 11, 21, 9, tzinfo=ZoneInfo("Pacific/Auckland"))
+    (span,) = times_in("yesterday", now)
+    assert (span.start, span.end) == (day("2026-11-19T11:00"), day("2026-11-20T11:00"))
+
+
+def test_a_moment_lies_in_a_span_from_its_beginning_to_before_its_end() -> None:
+    (span,) = times_in("in May 2024", NOW)
+    assert [span.holds(day(text)) for text in ("2024-04-30", "2024-05-01", "2024-05-31", "2024-06-01")] == [
+        *(False, True, True, False)
+    ]
+    assert TimeSpan(start=None, end=day("2024-05-01")).holds(day("0001-01-01"))
+
+
+@given(st.text() | st.from_regex(r"([a-z]+ |(last|in|since|between|and|May|ago|\d{1,4}|weeks?|Monday) )+"), MOMENTS)
+def test_whatever_is_asked_a_span_has_a_length(query: str, now: dt.datetime) -> None:
+    for span in times_in(query, now):
+        assert span.end.tzinfo is dt.UTC
+        assert span.start is None or span.start < span.end
+
+
+@given(st.sampled_from(["yesterday", "last May", "since 2019", "99 decades ago", "in 1900", "until last week"]))
+def test_where_the_calendar_ends_nothing_is_found_rather_than_broken(query: str) -> None:
+    for now in (dt.datetime.max.replace(tzinfo=dt.UTC), dt.datetime.min.replace(tzinfo=dt.UTC)):
+        assert all(span.start is None or span.start < span.end for span in times_in(query, now))
+
+
+@given(st.integers(1, 300), st.sampled_from(["day", "week", "month", "year"]), MOMENTS)
+def test_so_long_ago_is_in_the_span_and_now_is_not(number: int, unit: str, now: dt.datetime) -> None:
+    days = {"day": 1, "week": 7, "month": 30.44, "year": 365.25}[unit] * number
+    if now.year - days / 365 < 3:
+        return
+    (span,) = times_in(f"What was that {number} {unit}s ago?", now)
+    assert span.holds(now - dt.timedelta(days=days))
+    assert not span.holds(now + dt.timedelta(days=1))
+
+
+@given(st.sampled_from(MONTHS), MOMENTS)
+def test_a_month_without_a_year_is_the_last_that_had_begun(month: str, now: dt.datetime) -> None:
+    (span,) = times_in(f"Who came in {month}?", now)
+    assert span.start is not None
+    assert span.start <= now < span.start + dt.timedelta(days=366)
+    assert span.start.month == MONTHS.index(month) + 1
+
+
+@given(st.dates(dt.date(1900, 1, 1), dt.date(2099, 12, 31)), MOMENTS)
+def test_a_date_means_that_day_however_it_is_written(date: dt.date, now: dt.datetime) -> None:
+    month, start = MONTHS[date.month - 1], dt.datetime(date.year, date.month, date.day, tzinfo=dt.UTC)
+    span = TimeSpan(start=start, end=start + dt.timedelta(days=1))
+    for written in (f"{date}", f"{date.day} {month} {date.year}", f"{month[:3]} {date.day}, {date.year}"):
+        assert times_in(f"What did we do on {written}?", now) == (span,)
+        assert times_in(f"what DID we do on {written.upper()}", now) == (span,)
+
+
+@given(st.integers(1900, 2098), st.integers(1900, 2098), st.sampled_from(MONTHS), st.sampled_from(MONTHS))
+def test_two_times_that_are_ends_make_one(first: int, last: int, month: str, other: str) -> None:
+    if (first, MONTHS.index(month)) > (last, MONTHS.index(other)):
+        first, last, month, other = last, first, other, month
+    (span,) = times_in(f"What went on between {month} {first} and {other} {last}?", NOW)
+    assert (span.start, span.end - dt.timedelta(days=1)) == (
+        dt.datetime(first, MONTHS.index(month) + 1, 1, tzinfo=dt.UTC),
+        dt.datetime(last, *_last_day(last, MONTHS.index(other) + 1), tzinfo=dt.UTC),
+    )
+
+
+def _last_day(year: int, month: int) -> tuple[int, int]:
+    return month, calendar.monthrange(year, month)[1]
