@@ -13,6 +13,7 @@ import json
 import re
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,17 @@ def gold_turns(question: dict[str, Any], turns: set[str]) -> set[str]:
     """The turns named as evidence that exist; some ids in the data are misspelt or joined by semicolons."""
     named = re.findall(r"D(\d+):(\d+)", " ".join(question.get("evidence", [])))
     return {f"D{session}:{turn}" for session, turn in named} & turns
+
+
+def figures_of(
+    question: dict[str, Any], gold: set[str], prefix: str, sessions: Sequence[str], turns: Sequence[str]
+) -> dict[str, float]:
+    """What a ranking of sessions and one of turns get for a question; turns count in categories 1 to 4 only."""
+    gold_sessions = {f"{prefix}{turn[1:].split(':')[0]}" for turn in gold}
+    figures = {f"session R@{k}": fraction_found(sessions, gold_sessions, k) for k in (5, 10)}
+    if question["category"] in (1, 2, 3, 4):
+        figures |= {"turn R@10": fraction_found(turns, gold, 10), "turn nDCG@10": ndcg(turns, gold, 10)}
+    return figures
 
 
 async def measure(path: Path, store: str, embedder: Embedder) -> dict[str, Any]:
@@ -51,15 +63,11 @@ async def measure(path: Path, store: str, embedder: Embedder) -> dict[str, Any]:
                     before = time.perf_counter()
                     matches, sessions = await sessions_of(memory, question["question"])
                     asked += time.perf_counter() - before
-                    gold_sessions = {f"{prefix}{turn[1:].split(':')[0]}" for turn in gold}
-                    for k in (5, 10):
-                        found = fraction_found(sessions, gold_sessions, k)
-                        scores.add(f"session R@{k}", found)
-                        by_category.add(f"category {question['category']} session R@{k}", found)
-                    if question["category"] in (1, 2, 3, 4):
-                        ranked = [item.message_id or "" for match in matches for item in match.record.evidence[:1]]
-                        scores.add("turn R@10", fraction_found(ranked, gold, 10))
-                        scores.add("turn nDCG@10", ndcg(ranked, gold, 10))
+                    ranked = [item.message_id or "" for match in matches for item in match.record.evidence[:1]]
+                    for name, value in figures_of(question, gold, prefix, sessions, ranked).items():
+                        scores.add(name, value)
+                        if name.startswith("session"):
+                            by_category.add(f"category {question['category']} {name}", value)
     return {
         "benchmark": "LoCoMo",
         "embedder": (await embedder.identity()).name,

@@ -15,7 +15,7 @@ import io
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,22 @@ def haystack_of(question: dict[str, Any]) -> Iterator[Conversation]:
     return conversations_in(io.BytesIO(json.dumps([question]).encode()))
 
 
+def figures_of(gold: set[str], sessions: Sequence[str]) -> dict[str, float]:
+    """What a ranking of sessions gets for a question, by the definitions of the benchmark's own script."""
+    return {
+        "any@5": float(bool(gold & set(sessions[:5]))),
+        "all@5": float(gold <= set(sessions[:5])),
+        "any@10": float(bool(gold & set(sessions[:10]))),
+        "all@10": float(gold <= set(sessions[:10])),
+        "NDCG@10": ndcg_longmemeval(sessions, gold, 10),
+    }
+
+
+def is_abstention(question: dict[str, Any]) -> bool:
+    """Whether nothing in the haystack answers it; the benchmark's own script leaves these out."""
+    return str(question["question_id"]).endswith("_abs")
+
+
 async def measure(path: Path, store: str, embedder: Embedder, limit: int | None) -> dict[str, Any]:
     every, answerable, by_type = Scores(), Scores(), Scores()
     questions = list(questions_of(path))[:limit]
@@ -54,17 +70,9 @@ async def measure(path: Path, store: str, embedder: Embedder, limit: int | None)
                 before = time.perf_counter()
                 _, sessions = await sessions_of(memory, question["question"])
                 asked += time.perf_counter() - before
-        gold = set(question["answer_session_ids"])
-        figures = {
-            "any@5": float(bool(gold & set(sessions[:5]))),
-            "all@5": float(gold <= set(sessions[:5])),
-            "any@10": float(bool(gold & set(sessions[:10]))),
-            "all@10": float(gold <= set(sessions[:10])),
-            "NDCG@10": ndcg_longmemeval(sessions, gold, 10),
-        }
-        for name, value in figures.items():
+        for name, value in figures_of(set(question["answer_session_ids"]), sessions).items():
             every.add(name, value)
-            if not question["question_id"].endswith("_abs"):
+            if not is_abstention(question):
                 answerable.add(name, value)
             by_type.add(f"{question['question_type']} {name}", value)
     return {
