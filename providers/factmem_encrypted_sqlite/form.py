@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import apsw
 from factmem_sqlite_vec.failed_reads import telling_failed_reads
-from factmem_sqlite_vec.forms import connected, starts_in_clear
+from factmem_sqlite_vec.forms import BESIDE, connected, starts_in_clear
 
 from factmem.crypto import Root
 from factmem.errors import (
@@ -39,7 +40,8 @@ class SealedForm:
         keys: the keys of the database.
     """
 
-    is_keyed = True
+    is_keyed: bool = True
+    beside: Sequence[str] = (*BESIDE, ".keys", ".keys.tmp", ".keys.lock")
 
     def __init__(self, keys: KeyFile) -> None:
         self._keys = keys

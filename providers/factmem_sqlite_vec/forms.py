@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -10,10 +11,14 @@ import apsw
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
 from factmem_sqlite_vec.schema import check_header, is_only_begun
 
-__all__ = ["MAGIC", "ClearForm", "Form", "connected", "key_file_of", "starts_in_clear"]
+__all__ = ["BESIDE", "MAGIC", "ClearForm", "Form", "connected", "key_file_of", "starts_in_clear"]
 
 MAGIC: Final = b"SQLite format 3\x00"
 """What every database in clear begins with."""
+
+
+BESIDE: Final = ("-wal", "-shm", "-journal")
+"""What SQLite itself puts beside a database."""
 
 
 class Form(Protocol):
@@ -21,9 +26,11 @@ class Form(Protocol):
 
     Attributes:
         is_keyed: whether the key of a database may be changed while it is open.
+        beside: how the names of the files end that may lie beside a database, after its own name.
     """
 
     is_keyed: bool
+    beside: Sequence[str]
 
     def is_there(self, path: Path) -> bool:
         """Return whether there is a database of this form at a path: a missing or empty file is a new one.
@@ -64,7 +71,8 @@ class Form(Protocol):
 class ClearForm:
     """A database that everybody reads who can read its file."""
 
-    is_keyed = False
+    is_keyed: bool = False
+    beside: Sequence[str] = BESIDE
 
     def is_there(self, path: Path) -> bool:
         """See `Form.is_there`."""

@@ -230,8 +230,8 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
     async def files(self) -> Sequence[Path]:
         """See `factmem.abc.KeepsFiles.files`."""
-        beside = ("", "-wal", "-shm", "-journal")
-        paths = [self._path.with_name(self._path.name + ending) for ending in beside]
+        beside = self._live().store.form.beside
+        paths = [self._path, *(self._path.with_name(self._path.name + ending) for ending in beside)]
         return await anyio.to_thread.run_sync(lambda: [path for path in paths if path.exists()])
 
     async def aclose(self) -> None:

@@ -51,11 +51,14 @@ class Store:
         form: how it lies on the disk.
         read_only: never write, nor make the file.
         busy_timeout: how long to wait for another process's lock, in seconds.
+
+    Attributes:
+        form: how it lies on the disk.
     """
 
     def __init__(self, path: Path, form: Form, *, read_only: bool, busy_timeout: float) -> None:
         self._path = path
-        self._form = form
+        self.form: Form = form
         self._read_only = read_only
         self._busy_timeout = busy_timeout
         self._writing = threading.Lock()
@@ -128,7 +131,7 @@ class Store:
             with own_errors(self.name):
                 return action()
         except CorruptStoreError as error:
-            blamed = self._form.blamed(error, self._path)
+            blamed = self.form.blamed(error, self._path)
             self._damage = type(blamed)
             raise blamed from error.__cause__
 
@@ -142,7 +145,7 @@ class Store:
             try:
                 return action()
             except apsw.NotADBError:
-                if not self._form.is_keyed:
+                if not self.form.is_keyed:
                     raise
                 drop()
         return action()
@@ -188,7 +191,7 @@ class Store:
         connection.close()
 
     def _read(self, query: Callable[[apsw.Connection], T]) -> T:
-        there = self._writer is not None or self._form.is_there(self._path)
+        there = self._writer is not None or self.form.is_there(self._path)
         connection = self._borrow() if there else None
         if connection is None:
             return self._read_nothing(query)
@@ -244,13 +247,13 @@ class Store:
 
     def _new_reader(self) -> apsw.Connection | None:
         """Open the file for reading; None if it is only just being made and still empty."""
-        connection = self._form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+        connection = self.form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
         try:
             with telling_failed_reads(connection):
                 made = found_version(connection, self.name) > 0
         except apsw.ReadOnlyError:
             connection.close()
-            if not self._form.is_only_begun(self._path):
+            if not self.form.is_only_begun(self._path):
                 raise
             return None
         except BaseException:
@@ -269,22 +272,22 @@ class Store:
         return self._writer
 
     def _new_writer(self) -> apsw.Connection:
-        there = self._form.is_there(self._path)
+        there = self.form.is_there(self._path)
         if there:
             # Whoever opens for writing may already change the file: first look whose it is.
-            probe = self._form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+            probe = self.form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
             try:
                 with telling_failed_reads(probe):
                     found_version(probe, self.name)
             except apsw.ReadOnlyError:
-                if not self._form.is_only_begun(self._path):
+                if not self.form.is_only_begun(self._path):
                     raise
             finally:
                 probe.close()
         else:
-            self._form.begin(self._path)
+            self.form.begin(self._path)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = self._form.connect(self._path, flags, self._busy_timeout)
+        connection = self.form.connect(self._path, flags, self._busy_timeout)
         try:
             with telling_failed_reads(connection):
                 for pragma in _WRITER_PRAGMAS:

@@ -43,6 +43,19 @@ async def test_nothing_is_in_clear_while_open_nor_after(tmp_path: Path, promise:
     promise("plaintext search, encrypted-sqlite", f"{len(secrets(COUNT))} texts and vectors: 0 hits in all files")
 
 
+async def test_every_file_of_the_store_is_named_and_no_other(tmp_path: Path) -> None:
+    """Those of its keys as well, also one that a rotation left which was killed."""
+    path = tmp_path / "facts.db"
+    async with opened(path) as provider:
+        assert await provider.files() == []
+        await append(provider, range(2))
+        (tmp_path / "facts.db.keys.tmp").write_bytes(b"half a key file")
+        there = set(os.listdir(tmp_path))
+        assert {"facts.db", "facts.db-wal", "facts.db.keys", "facts.db.keys.tmp"} < there
+        (tmp_path / "facts.db.backup").write_bytes(b"somebody else's")
+        assert {file.name for file in await provider.files()} == there
+
+
 @pytest.mark.parametrize("work", ["saving", "rotating"])
 def test_nothing_is_in_clear_after_a_kill(tmp_path: Path, work: str) -> None:
     path = tmp_path / "facts.db"
