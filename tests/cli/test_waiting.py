@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,16 @@ def slow_at(first: int) -> Callable[[str, dict[str, Any]], Answer]:
     return respond
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let the processes that are begun hear of an interrupt, also where a shell began these tests to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif("sys.platform == 'win32'", reason="there are no such signals")
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_broken_off_is_finished_by_resuming(
     processes: CommandLine, talk: Talk, concepts: Path, end: signal.Signals
