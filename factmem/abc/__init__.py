@@ -38,6 +38,14 @@ from factmem.abc.detector import (
 )
 from factmem.abc.embedder import Embedder
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
+from factmem.abc.observer import (
+    MemoryObserver,
+    Operation,
+    OperationCompleted,
+    OperationEvent,
+    OperationFailed,
+    OperationStarted,
+)
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.storage import LogName, Position, Scan, Storage
@@ -76,8 +84,14 @@ __all__ = [
     "Known",
     "LanguageModel",
     "LogName",
+    "MemoryObserver",
     "Message",
     "Novelty",
+    "Operation",
+    "OperationCompleted",
+    "OperationEvent",
+    "OperationFailed",
+    "OperationStarted",
     "Outline",
     "Outlined",
     "Position",

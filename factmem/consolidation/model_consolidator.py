@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from factmem.abc import Known, LanguageModel, Novelty, Prompt, Verdicts, WorkedExample
 from factmem.hidden import escaped_words
+from factmem.llm import ask
 
 __all__ = ["InstructorConsolidator"]
 
@@ -119,7 +120,7 @@ class InstructorConsolidator:
         await to_thread.run_sync(import_module, _ANSWERS)
         from factmem.consolidation.verdict_answers import ConsolidationAnswer, verdicts_from
 
-        return verdicts_from(await self.model.ask(prompt, ConsolidationAnswer), numbers)
+        return verdicts_from(await ask(self.model, prompt, ConsolidationAnswer), numbers)
 
     def _question(self, novelty: Novelty) -> tuple[list[int], Prompt]:
         """Return the prompt, and which record of the novelty has which number in it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from factmem.abc import LanguageModel, Prompt
+from factmem.llm import ask as put
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -39,7 +40,7 @@ async def ask_all(
     async def ask(number: int, prompt: Prompt, answer: type[AnswerT]) -> None:
         async with limiter:
             try:
-                answers[number] = await model.ask(prompt, answer)
+                answers[number] = await put(model, prompt, answer)
             except Exception as error:  # it is raised below, without the group that the tasks would make of it
                 failures.append(error)
                 tasks.cancel_scope.cancel()

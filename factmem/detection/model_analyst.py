@@ -17,6 +17,7 @@ from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
 from factmem.errors import InvalidDataError
 from factmem.hidden import escaped_words
+from factmem.llm import ask
 
 __all__ = ["InstructorAnalyst"]
 
@@ -95,7 +96,7 @@ class InstructorAnalyst:
         in_use += _listed("categories_in_use", request.categories_in_use if request.categories else (), room)
         content = _document(clean[: self.model.max_chars - len(in_use)], in_use)
         prompt = Prompt(instructions=_ANALYSE, content=content, examples=(_analysed(request),))
-        return analysis_from(await self.model.ask(prompt, analysis_model(request)))
+        return analysis_from(await ask(self.model, prompt, analysis_model(request)))
 
     async def extract(self, text: str) -> list[str]:
         """See `Analyst.extract`. They come in the order of the text, each once."""

@@ -2,6 +2,7 @@
 
 - `InstructorModel`: any OpenAI-compatible endpoint, and every provider that ``instructor`` knows.
 - `language_model`: a model by its address, as the terminal takes it.
+- `ask`: how any model is asked, so that observers are told.
 
 What goes wrong on the way comes out as a `ModelError`, which holds no text of question or answer.
 """
@@ -9,6 +10,7 @@ What goes wrong on the way comes out as a `ModelError`, which holds no text of q
 from __future__ import annotations
 
 from factmem.llm.addresses import language_model
+from factmem.llm.asking import ask
 from factmem.llm.instructor_model import InstructorModel
 
-__all__ = ["InstructorModel", "language_model"]
+__all__ = ["InstructorModel", "ask", "language_model"]

@@ -26,6 +26,7 @@ from factmem.llm.faults import (
     wants_other_temperature,
 )
 from factmem.llm.reading import NoJSONError, json_in
+from factmem.observing import current_call
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -103,6 +104,12 @@ class Exchange(Generic[AnswerT]):
         self._heard = True
         self._said = text_of(response)
         self.ending = ending_of(response)
+        usage = getattr(response, "usage", None)
+        current_call().asked(
+            model=getattr(response, "model", None),
+            input_tokens=getattr(usage, "prompt_tokens", getattr(usage, "input_tokens", None)),
+            output_tokens=getattr(usage, "completion_tokens", getattr(usage, "output_tokens", None)),
+        )
 
     def read(self, said: str) -> AnswerT:
         """Return the answer in what was said, and keep it.

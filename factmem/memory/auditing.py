@@ -14,12 +14,14 @@ from factmem.abc import FeedsChanges
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.memory.audit_trail import AuditAction, AuditEntry, AuditPage, page_at, trail
 from factmem.memory.filtering import Filters
+from factmem.memory.observed import observed
 from factmem.memory.waiting import MemoryWaiting
 from factmem.records import Origin, Recorded, Tombstone
 
 __all__ = ["MemoryAuditing"]
 
 
+@observed()
 class MemoryAuditing(MemoryWaiting, abc.ABC):
     """Tells what happened to what the viewer may see."""
 

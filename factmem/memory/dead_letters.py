@@ -10,7 +10,9 @@ import attrs
 
 from factmem.errors import RecordNotFoundError
 from factmem.memory.journal import Unit
+from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
+from factmem.memory.viewing import Reading
 from factmem.records import FactRecord
 
 __all__ = ["DeadLetter", "DeadLetters"]
@@ -33,6 +35,7 @@ class DeadLetter:
     failed_at: dt.datetime
 
 
+@observed("dead_letters.")
 @attrs.frozen(kw_only=True)
 class DeadLetters:
     """Words that could not be read. See `Memory.dead_letters`."""
@@ -40,6 +43,7 @@ class DeadLetters:
     _letters: Callable[[], Awaitable[Sequence[tuple[DeadLetter, Unit]]]] = attrs.field(alias="letters")
     _retry: Callable[[Unit], Awaitable[Remembered]] = attrs.field(alias="retry")
     _dismiss: Callable[[Unit], Awaitable[None]] = attrs.field(alias="dismiss")
+    _reading: Reading = attrs.field(alias="reading")
 
     async def list(self) -> tuple[DeadLetter, ...]:
         """Return them, in the order handed over."""

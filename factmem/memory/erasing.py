@@ -18,6 +18,7 @@ from factmem.fold import fold, revisions, said_order, states_of
 from factmem.memory.expiry import ExpiryReceipt, outlived
 from factmem.memory.filtering import Filters, keywords_of
 from factmem.memory.journal import words_behind
+from factmem.memory.observed import observed
 from factmem.memory.traces import Traces, traces_of
 from factmem.memory.writing import MemoryWriter
 from factmem.recall import LogPart, RecallFilter
@@ -53,6 +54,7 @@ class PurgeResult:
         return len(self.records)
 
 
+@observed()
 class MemoryErasing(MemoryWriter, abc.ABC):
     """What takes memories out of the store. Each raises `ReadOnlyError` on a read-only memory."""
 

@@ -20,6 +20,7 @@ from factmem.abc import (
     Embedder,
     FeedsChanges,
     LanguageModel,
+    MemoryObserver,
     system_clock,
 )
 from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
@@ -33,12 +34,14 @@ from factmem.memory.exchange import doubted, export_log, import_log
 from factmem.memory.expiry import TtlPolicy
 from factmem.memory.handover import Background, MemoryEvent, Worker
 from factmem.memory.lifecycle import MemoryLifecycle
+from factmem.memory.observed import observed
 from factmem.memory.reading import MemoryReader, MomentReader
 from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.streams import MemoryStreaming
 from factmem.memory.viewing import Reading, View
 from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
+from factmem.observing import Observation
 from factmem.providers import open_provider
 from factmem.recall import Corpus, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
 from factmem.records import Assertion, AssertionState, Place, Recorded
@@ -52,6 +55,7 @@ _CONSOLIDATION: Final = ConsolidationPolicy()
 _BACKGROUND: Final = Background()
 
 
+@observed()
 class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
@@ -79,6 +83,9 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         keep_words: keep what the user said beside the facts that were found in it, instead of retracting it.
         background: how `remember_many` and its kin are read.
         on_event: is called with every `MemoryEvent` about words that are public or this viewer's own.
+        observers: are told of every operation of this memory and of its views; see `MemoryObserver`. They are the
+            program's: they hear how much was done for every viewer, and never what was said.
+        observed_content: give observers the arguments and results of this memory's methods as well.
         settings: what weighs in recall.
         read_only: refuse every write.
         future: what to do with timestamps from the future.
@@ -110,6 +117,8 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         keep_words: bool = False,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
+        observers: Iterable[MemoryObserver] = (),
+        observed_content: bool = False,
         settings: RecallSettings | None = None,
         read_only: bool = False,
         future: FuturePolicy = FuturePolicy.REFUSE,
@@ -125,12 +134,16 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             checked_name(viewer, what="a viewer")
         if actor is not None:
             checked_name(actor, what="an actor")
+        observing = tuple(observers)
         reading = Reading(
             tenant=organization,
             viewer=viewer,
             concepts={concept.keyword: concept for concept in concepts},
             settings=settings or RecallSettings(),
             clock=clock,
+            observation=Observation(observers=observing, tenant=organization, content=observed_content)
+            if observing
+            else None,
         )
         self._owned = isinstance(store, str)
         self._provider = open_provider(store) if isinstance(store, str) else store

@@ -16,6 +16,7 @@ from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, in_order
+from factmem.memory.observed import observed
 from factmem.memory.remembering import About, Handed, MemoryRemembering, Order
 from factmem.recall import LogPart
 from factmem.records import FactDetails, MetadataMerge, Recorded
@@ -41,6 +42,7 @@ class StoredSession:
     until: dt.datetime | None = None
 
 
+@observed()
 class MemoryGenerating(MemoryRemembering, abc.ABC):
     """Takes in what is to be understood, with everything that a memory bank can be told about it."""
 

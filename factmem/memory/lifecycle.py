@@ -19,6 +19,7 @@ from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.memory.expiry import TtlOperation, after, expires_at
 from factmem.memory.filtering import ids_of
+from factmem.memory.observed import observed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
 from factmem.memory.writing import MemoryWriter
@@ -51,6 +52,7 @@ class _Unset(enum.Enum):
 _UNSET: Final = _Unset.UNSET
 
 
+@observed()
 class MemoryLifecycle(MemoryWriter, abc.ABC):
     """What happens to memories after they were made. Each write raises `ReadOnlyError` on a read-only memory."""
 

@@ -12,7 +12,7 @@ import anyio
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Analysis, AnalysisRequest, Append, Candidate, DropReason, Statement, StateRequest
+from factmem.abc import Analysis, AnalysisRequest, Append, Candidate, DropReason, Operation, Statement, StateRequest
 from factmem.consolidation import Newcomer, Plan, changes, plan, without_duplicates
 from factmem.errors import (
     ConceptConflictError,
@@ -29,6 +29,7 @@ from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.expiry import TtlOperation, expires_at
 from factmem.memory.journal import Unit, detailed, in_order, rebuilt
 from factmem.memory.listing import ScopeInfo
+from factmem.memory.observed import operation
 from factmem.memory.outcomes import Remembered
 from factmem.memory.screening import screened
 from factmem.memory.settling import (
@@ -46,6 +47,7 @@ from factmem.memory.settling import (
     transaction,
 )
 from factmem.memory.writing import MemoryWriter
+from factmem.observing import nested
 from factmem.recall import LogPart, RecallFilter, hydrate, indexed_text
 from factmem.records import (
     Assertion,
@@ -82,6 +84,10 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         owner = units[0].given.owner
         if owner != self._reading.viewer:
             return await self.as_viewer(owner)._process(units)
+        return await self._read_all(units)
+
+    @operation(Operation.READ)
+    async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         found = await self._found(units)
         readable = [item for item in found if isinstance(item, Finding)]
         results: dict[str, Remembered | FactMemError] = {}
@@ -156,7 +162,9 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)))
         here = await self._visible(RecallFilter(scope=unit.place.scope, exact=True))
         request = attrs.evolve(unit.errand.request, in_use=self._in_use(unit, here))
-        detection = await self._writing.detector.detect(conversation, request)
+        with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
+            detection = await self._writing.detector.detect(conversation, request)
+            call.gave(len(detection.candidates))
         positions = {message_of(item.assertion.details): item.assertion.details for item in unit.words}
         context = {message_of(item.assertion.details) for item in unit.context}
         newcomers: list[tuple[Assertion, bool]] = []
@@ -211,16 +219,17 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         if in_use is None or not infer or analyst is None:
             return Analysis()
         text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
-        analysis = await analyst.analyse(
-            text,
-            AnalysisRequest(
-                scope="scope" in infer,
-                categories="categories" in infer,
-                importance="importance" in infer,
-                scopes_in_use=tuple(map(str, in_use.scopes)),
-                categories_in_use=in_use.categories,
-            ),
-        )
+        with nested(Operation.ANALYSE, records_in=1):
+            analysis = await analyst.analyse(
+                text,
+                AnalysisRequest(
+                    scope="scope" in infer,
+                    categories="categories" in infer,
+                    importance="importance" in infer,
+                    scopes_in_use=tuple(map(str, in_use.scopes)),
+                    categories_in_use=in_use.categories,
+                ),
+            )
         return attrs.evolve(
             analysis,
             scope=analysis.scope if "scope" in infer else None,
@@ -350,7 +359,9 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
             newcomers = await to_thread.run_sync(without_duplicates, newcomers, policy)
         consolidator = self._writing.consolidator if errand.consolidate else None
         log = await self._log_of(wanted)
-        planned = await plan(newcomers, known, consolidator, policy, log=log, leave_out=frozenset(words))
+        with nested(Operation.CONSOLIDATE, records_in=len(newcomers)) as call:
+            planned = await plan(newcomers, known, consolidator, policy, log=log, leave_out=frozenset(words))
+            call.gave(len(planned.statements))
         for error in planned.failures:
             _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
         return planned

@@ -10,12 +10,15 @@ import attrs
 from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept
 from factmem.memory.filtering import ids_of
+from factmem.memory.observed import observed
+from factmem.memory.viewing import Reading
 from factmem.records import AssertionState, Change, ChangeKind, FactRecord, Recorded
 from factmem.showing import shown_record
 
 __all__ = ["Quarantine", "as_kept_apart"]
 
 
+@observed("quarantine.")
 @attrs.frozen(kw_only=True)
 class Quarantine:
     """What is kept apart: neither loaded nor recalled nor counted, until it is let in. See `Memory.quarantine`.
@@ -28,7 +31,7 @@ class Quarantine:
     _change_states: Callable[[Sequence[Recorded], AssertionState, str | None], Awaitable[None]] = attrs.field(
         alias="change_states"
     )
-    _concepts: Mapping[str, Concept[Any, Any]] = attrs.field(alias="concepts")
+    _reading: Reading = attrs.field(alias="reading")
 
     async def list(self, *, rejected: bool = False) -> tuple[FactRecord[Any], ...]:
         """Return what is quarantined, in the order recorded, each with its evidence and origin.
@@ -54,7 +57,9 @@ class Quarantine:
         """
         chosen = await self._chosen(ids)
         await self._change_states(chosen, AssertionState.ACTIVE, reason)
-        return tuple(Change(kind=ChangeKind.CREATED, record=shown_record(entry, self._concepts)) for entry in chosen)
+        return tuple(
+            Change(kind=ChangeKind.CREATED, record=shown_record(entry, self._reading.concepts)) for entry in chosen
+        )
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Turn entries away. They stay where they were planted, unheard, and `accept` can still let them in.
@@ -82,7 +87,7 @@ class Quarantine:
         return [entries[id] for id in wanted]
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
-        return as_kept_apart(entry, state, self._concepts)
+        return as_kept_apart(entry, state, self._reading.concepts)
 
 
 def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:

@@ -27,6 +27,7 @@ from factmem.memory.filtering import (
     sorted_rows,
 )
 from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
+from factmem.memory.observed import observed
 from factmem.memory.profiles import PartialProfile, ProfileSchema
 from factmem.memory.viewing import Reading
 from factmem.providers import fact_of
@@ -56,6 +57,7 @@ ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
 
 
+@observed()
 class MemoryReader(abc.ABC):
     """Everything that can be asked of a memory without changing it.
 

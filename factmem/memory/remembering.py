@@ -17,6 +17,7 @@ from factmem.errors import CapabilityError, InvalidDataError, StateConflictError
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, errand_id, handed_over
+from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.waiting import MemoryWaiting, to_pending
 from factmem.records import (
@@ -91,6 +92,7 @@ class Handed:
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
+@observed()
 class MemoryRemembering(MemoryWaiting, abc.ABC):
     """Takes in what is said."""
 

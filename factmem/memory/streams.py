@@ -19,6 +19,7 @@ from factmem.memory.errands import STREAM, Errand, Trigger
 from factmem.memory.generating import MemoryGenerating, StoredSession
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, errand_id, in_order
+from factmem.memory.observed import observed
 from factmem.memory.remembering import About, Handed, Order
 from factmem.names import checked_name
 from factmem.recall import LogPart
@@ -50,6 +51,7 @@ def due_at(unit: Unit, trigger: Trigger, now: dt.datetime) -> dt.datetime:
     return min(times)
 
 
+@observed()
 class MemoryStreaming(MemoryGenerating, abc.ABC):
     """Takes in events one by one."""
 

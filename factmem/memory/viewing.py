@@ -9,6 +9,7 @@ import attrs
 
 from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
+from factmem.observing import Observation
 from factmem.recall import RecallSettings
 from factmem.records import Assertion
 from factmem.scopes import MemoryScope
@@ -65,6 +66,7 @@ class Reading:
         settings: what weighs in recall.
         clock: the present.
         view: the scopes that it is confined to, if it is.
+        observation: who is told of what it does; None if nobody is.
     """
 
     tenant: str | None
@@ -73,6 +75,7 @@ class Reading:
     settings: RecallSettings
     clock: Clock
     view: View | None = None
+    observation: Observation | None = None
 
     def sees(self, said: Assertion) -> bool:
         """Whether an assertion may be shown: it is public or the viewer's own, and lies in the view."""

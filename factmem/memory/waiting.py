@@ -28,12 +28,14 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
     @property
     def quarantine(self) -> Quarantine:
         """What came from an untrusted mouth, until somebody lets it in or turns it away."""
-        return Quarantine(entries=self._kept_apart, change_states=self._change_states, concepts=self._reading.concepts)
+        return Quarantine(entries=self._kept_apart, change_states=self._change_states, reading=self._reading)
 
     @property
     def dead_letters(self) -> DeadLetters:
         """Words that a model could not read; they are kept as they were said."""
-        return DeadLetters(letters=self._letters, retry=self._read_again, dismiss=self._let_stand)
+        return DeadLetters(
+            letters=self._letters, retry=self._read_again, dismiss=self._let_stand, reading=self._reading
+        )
 
     @property
     def _unit_reader(self) -> UnitReader:

@@ -20,6 +20,7 @@ from factmem.abc import (
     Detector,
     Embedder,
     KeepsHistory,
+    Operation,
     Receipt,
     Statement,
     StateRequest,
@@ -36,9 +37,11 @@ from factmem.errors import (
 from factmem.facts import Fact, MultipleFacts, SingleFact
 from factmem.fold import states_of
 from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
+from factmem.memory.observed import observed
 from factmem.memory.reading import MemoryReader
 from factmem.memory.screening import FlaggedPolicy, screened
 from factmem.memory.viewing import Reading
+from factmem.observing import nested
 from factmem.recall import LogPart, Mirror, RecallFilter, embedded, hydrate, indexed_text
 from factmem.records import (
     Assertion,
@@ -107,6 +110,7 @@ class Writing:
     actor: str | None = None
 
 
+@observed()
 class MemoryWriter(MemoryReader, abc.ABC):
     """Everything that changes what is known, erasing apart. Each raises `ReadOnlyError` on a read-only memory."""
 
@@ -239,7 +243,10 @@ class MemoryWriter(MemoryReader, abc.ABC):
     async def _commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Write to the store, in one transaction. Everything goes this way: screened, and with whoever writes it."""
         store = self._history()
-        return await store.append(await to_thread.run_sync(lambda: [self._signed(item) for item in statements]))
+        with nested(Operation.COMMIT, records_in=len(statements)) as call:
+            receipts = await store.append(await to_thread.run_sync(lambda: [self._signed(item) for item in statements]))
+            call.gave(len(receipts))
+            return receipts
 
     @property
     def _actor(self) -> str | None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from anyio import Lock, to_thread
 
-from factmem.abc import Embedder, EmbedderIdentity
+from factmem.abc import Embedder, EmbedderIdentity, Operation
 from factmem.errors import EmbedderError, InvalidDataError, MissingPackageError
+from factmem.observing import current_call, nested
 from factmem.values import check_text
 from factmem.vectors import unit_rows
 
@@ -246,6 +247,7 @@ class OpenAIEmbedder:
                 model=self._model, input=texts, dimensions=self._dimension, encoding_format="float"
             )
             rows = [list(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
+            current_call().asked(input_tokens=getattr(getattr(answer, "usage", None), "prompt_tokens", None))
         except openai.OpenAIError as error:
             raise EmbedderError(f"the embedding endpoint failed: {type(error).__name__}") from None
         except (AttributeError, TypeError) as error:
@@ -265,7 +267,15 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.
         EmbedderError: the embedder failed; whatever it raised is the cause.
         InvalidVectorError: it answered vectors that cannot be used.
     """
-    identity = await embedder.identity()
+    with nested(Operation.EMBED, records_in=len(texts)) as call:
+        identity = await embedder.identity()
+        call.asked(model=identity.name)
+        rows = await _embedded(embedder, identity, texts)
+        call.gave(len(rows))
+        return rows
+
+
+async def _embedded(embedder: Embedder, identity: EmbedderIdentity, texts: Sequence[str]) -> NDArray[np.float32]:
     try:
         answer = await embedder.embed(texts)
     except (EmbedderError, MissingPackageError):

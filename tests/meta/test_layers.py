@@ -28,7 +28,19 @@ MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
 INTERFACES = {"integrations", "tui", "mcp"}
 STARTERS = {"cli"}
 """The command line starts the other interfaces."""
-LAYERS = [VOCABULARY, {"abc"}, {"llm"}, MIDDLE, {"memory"}, {"agent"}, {"testing"}, INTERFACES, STARTERS, {"__main__"}]
+LAYERS = [
+    VOCABULARY,
+    {"abc"},
+    {"observing"},
+    {"llm"},
+    MIDDLE,
+    {"memory"},
+    {"agent"},
+    {"testing"},
+    INTERFACES,
+    STARTERS,
+    {"__main__"},
+]
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 
 

@@ -1,0 +1,139 @@
+"""Which methods observers are told of: every public one that waits, of the classes that are marked so."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sized
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar, cast
+
+from factmem.abc import Conversation, Message, Operation
+from factmem.errors import FactMemError
+from factmem.facts import MultipleFacts, SingleFact
+from factmem.memory.expiry import ExpiryReceipt
+from factmem.memory.viewing import Reading
+from factmem.observing import TellingCall
+from factmem.records import Change, FactRecord
+from factmem.scopes import MemoryScope
+
+__all__ = ["observed", "operation"]
+
+ClassT = TypeVar("ClassT", bound=type)
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
+
+_HANDED_IN: Final[Mapping[Operation, str]] = {
+    Operation.SAVE: "fact",
+    Operation.REMEMBER: "what",
+    Operation.REMEMBER_MANY: "what",
+    Operation.GENERATE: "source",
+    Operation.INGEST_EVENTS: "events",
+    Operation.UNDO: "changes",
+    Operation.GET: "record_id",
+    Operation.UPDATE: "record_id",
+    Operation.READ: "units",
+}
+"""The argument that is counted, of operations that do not take any number of ids."""
+
+
+class _Reads(Protocol):
+    _reading: Reading
+
+
+def observed(group: str = "") -> Callable[[ClassT], ClassT]:
+    """Have observers told of every public method of a class that waits, those apart that it inherits.
+
+    Args:
+        group: what comes before the methods' names in those of their operations.
+
+    Raises:
+        ValueError: `Operation` lacks the name of one of them.
+    """
+
+    def mark(cls: ClassT) -> ClassT:
+        for name, method in list(vars(cls).items()):
+            if not name.startswith("_") and inspect.iscoroutinefunction(method):
+                setattr(cls, name, operation(Operation(group + name.rstrip("_")))(method))
+        return cls
+
+    return mark
+
+
+def operation(which: Operation) -> Callable[[MethodT], MethodT]:
+    """Have observers told of one method that waits, of a class that has a `Reading`.
+
+    Args:
+        which: what to call it.
+    """
+
+    def mark(method: MethodT) -> MethodT:
+        signature = inspect.signature(method)
+        names = list(signature.parameters)
+        counted = _HANDED_IN.get(which)
+        many = any(item.kind is item.VAR_POSITIONAL for item in signature.parameters.values())
+
+        @functools.wraps(method)
+        async def told(self: _Reads, *args: Any, **kwargs: Any) -> Any:
+            observation = self._reading.observation
+            if observation is None:
+                return await method(self, *args, **kwargs)
+            given = {**dict(zip(names[1:], args, strict=False)), **kwargs}
+            call = TellingCall(
+                observation,
+                which,
+                scope=_path(self._reading, given.get("scope")),
+                records_in=len(args) if many else _number_of(given.get(counted)) if counted else None,
+                arguments=_arguments(signature, self, args, kwargs) if observation.content else None,
+            )
+            with call:
+                result = await method(self, *args, **kwargs)
+                call.gave(_number_of(result), result)
+                return result
+
+        setattr(told, "operation", which)  # noqa: B010 - for who looks which methods are told of
+        return cast("MethodT", told)
+
+    return mark
+
+
+def _path(reading: Reading, scope: object) -> str | None:
+    """The path that an operation is about, as people write it; whatever else was given is the operation's to refuse."""
+    if isinstance(scope, str):
+        try:
+            scope = MemoryScope.parse(scope)
+        except FactMemError:
+            return None
+    if scope is None and reading.view is not None:
+        scope = reading.view.only
+    return str(scope) if isinstance(scope, MemoryScope) else None
+
+
+def _arguments(
+    signature: inspect.Signature, self: object, args: Collection[Any], kwargs: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    try:
+        bound = signature.bind(self, *args, **kwargs).arguments
+    except TypeError:  # the method will say so itself
+        return {}
+    return {name: value for number, (name, value) in enumerate(bound.items()) if number}
+
+
+def _number_of(thing: object) -> int | None:
+    """How many things there are in what was handed in or given back, where that can be told."""
+    match thing:
+        case bool() | Path() | None:
+            return None
+        case int():
+            return thing
+        case SingleFact() | MultipleFacts():
+            return len(thing.values)
+        case Conversation():
+            return len(thing.messages)
+        case str() | FactRecord() | Change() | Message():
+            return 1
+        case ExpiryReceipt():
+            return thing.expired + thing.superseded
+        case Sized():
+            return len(thing)
+    parts = (getattr(thing, name, None) for name in ("records", "entries", "erased", "ids"))
+    return next((number for part in parts if (number := _number_of(part)) is not None), None)

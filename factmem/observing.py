@@ -1,0 +1,192 @@
+"""Telling observers of operations. Where nobody observes, nothing is made, measured or told."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+import attrs
+
+from factmem.abc import (
+    MemoryObserver,
+    Operation,
+    OperationCompleted,
+    OperationEvent,
+    OperationFailed,
+    OperationStarted,
+)
+
+__all__ = ["Call", "Observation", "TellingCall", "current_call", "nested"]
+
+_log = logging.getLogger("factmem")
+
+
+@attrs.frozen(kw_only=True)
+class Observation:
+    """Who is told of a memory's operations, and what.
+
+    Attributes:
+        observers: are told, in this order.
+        tenant: the memory's organization.
+        content: whether they are given arguments and results.
+    """
+
+    observers: tuple[MemoryObserver, ...]
+    tenant: str | None
+    content: bool = False
+    _failed: set[int] = attrs.field(factory=set, init=False, eq=False, repr=False)
+
+    def tell(self, event: OperationEvent) -> None:
+        """Tell every observer, whatever one of them raises."""
+        for number, observer in enumerate(self.observers):
+            try:
+                observer(event)
+            except Exception as error:
+                if number not in self._failed:
+                    self._failed.add(number)
+                    _log.warning("an observer of the memory failed, and goes on being told: %s", type(error).__name__)
+
+
+class Call:
+    """An operation that nobody is told of."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None
+
+    def gave(self, records: int | None, result: object = None) -> None:
+        """Note what came of it.
+
+        Args:
+            records: how many.
+            result: what.
+        """
+
+    def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:
+        """Note what a model says of a request; tokens add up. What is no text or number is nothing known.
+
+        Args:
+            model: its name.
+            input_tokens: how many were sent to it.
+            output_tokens: how many it answered.
+        """
+
+
+_UNHEARD: Final = Call()
+_current: ContextVar[TellingCall | None] = ContextVar("factmem_operation", default=None)
+
+
+class TellingCall(Call):
+    """An operation that observers are told of: of its start and its end.
+
+    Args:
+        observation: who is told.
+        operation: which.
+        scope: the path that it is about.
+        records_in: how many things were handed in.
+        arguments: what it is called with.
+    """
+
+    __slots__ = ("_arguments", "_asked", "_began", "_given", "_records_out", "_result", "_token", "observation")
+
+    def __init__(
+        self,
+        observation: Observation,
+        operation: Operation,
+        *,
+        scope: str | None = None,
+        records_in: int | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        parent = _current.get()
+        self.observation: Observation = observation
+        self._given: dict[str, Any] = {
+            "operation": operation,
+            "id": secrets.token_hex(8),
+            "parent_id": None if parent is None else parent.id,
+            "tenant": observation.tenant,
+            "scope": scope,
+            "records_in": records_in,
+        }
+        self._arguments = arguments if observation.content else None
+        self._asked: dict[str, Any] = {}
+        self._records_out: int | None = None
+        self._result: object = None
+        self._token: Token[TellingCall | None] | None = None
+        self._began: float = 0.0
+
+    @property
+    def id(self) -> str:
+        """Of this run of the operation."""
+        return str(self._given["id"])
+
+    @property
+    def scope(self) -> str | None:
+        """The path that it is about."""
+        scope: str | None = self._given["scope"]
+        return scope
+
+    def __enter__(self) -> Self:
+        self._token = _current.set(self)
+        self.observation.tell(OperationStarted(**self._given, arguments=self._arguments))
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        told = {**self._given, **self._asked, "duration": time.perf_counter() - self._began}
+        if self._token is not None:
+            _current.reset(self._token)
+        if error is not None:
+            self.observation.tell(OperationFailed(**told, error=_name_of(error)))
+            return
+        self.observation.tell(OperationCompleted(**told, records_out=self._records_out, result=self._result))
+
+    def gave(self, records: int | None, result: object = None) -> None:
+        """See `Call.gave`."""
+        self._records_out = records
+        if self.observation.content:  # else a task that is begun within, and lives long, would hold on to it
+            self._result = result
+
+    def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:
+        """See `Call.asked`."""
+        if isinstance(model, str):
+            self._asked["model"] = model
+        for name, tokens in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
+            if isinstance(tokens, int):
+                self._asked[name] = self._asked.get(name, 0) + tokens
+
+
+def nested(operation: Operation, *, records_in: int | None = None) -> Call:
+    """Return an operation within the one under way, to be entered; one that nobody hears of if none is.
+
+    Args:
+        operation: which.
+        records_in: how many things are handed in.
+    """
+    current = _current.get()
+    if current is None:
+        return _UNHEARD
+    return TellingCall(current.observation, operation, scope=current.scope, records_in=records_in)
+
+
+def current_call() -> Call:
+    """Return the innermost operation under way in the running task."""
+    return _current.get() or _UNHEARD
+
+
+def _name_of(error: BaseException) -> str:
+    return "Cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else type(error).__name__
