@@ -48,6 +48,14 @@ from factmem.abc.observer import (
 )
 from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
+from factmem.abc.question_analyst import (
+    Complexity,
+    Gap,
+    QuestionAnalysis,
+    QuestionAnalyst,
+    QuestionRequest,
+    SubQuestion,
+)
 from factmem.abc.storage import LogName, Position, Scan, Storage
 
 __all__ = [
@@ -65,6 +73,7 @@ __all__ = [
     "Append",
     "Candidate",
     "Clock",
+    "Complexity",
     "Consolidator",
     "Conversation",
     "Detection",
@@ -77,6 +86,7 @@ __all__ = [
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
+    "Gap",
     "KeepsFiles",
     "KeepsHistory",
     "KeepsOutlines",
@@ -96,12 +106,16 @@ __all__ = [
     "Outlined",
     "Position",
     "Prompt",
+    "QuestionAnalysis",
+    "QuestionAnalyst",
+    "QuestionRequest",
     "Receipt",
     "Scan",
     "SearchesVectors",
     "StateRequest",
     "Statement",
     "Storage",
+    "SubQuestion",
     "Topic",
     "Verdict",
     "Verdicts",

@@ -25,6 +25,7 @@ from factmem.llm.faults import (
     wants_other_mode,
     wants_other_temperature,
 )
+from factmem.llm.metering import meter
 from factmem.llm.reading import NoJSONError, json_in
 from factmem.observing import current_call
 
@@ -104,6 +105,7 @@ class Exchange(Generic[AnswerT]):
         self._heard = True
         self._said = text_of(response)
         self.ending = ending_of(response)
+        meter(response=response)
         usage = getattr(response, "usage", None)
         current_call().asked(
             model=getattr(response, "model", None),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
@@ -11,7 +10,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import Embedder
-from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, Moment, never_let_in, revisions
 from factmem.memory.filtering import (
@@ -19,9 +18,7 @@ from factmem.memory.filtering import (
     RecordOrder,
     RecordPage,
     check_concept,
-    check_query,
     check_range,
-    filter_of,
     ids_of,
     page_of,
     sorted_rows,
@@ -29,21 +26,17 @@ from factmem.memory.filtering import (
 from factmem.memory.listing import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.memory.observed import observed
 from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.recalling import MemoryRecalling
 from factmem.memory.viewing import Reading
 from factmem.providers import fact_of
 from factmem.recall import (
     Corpus,
     LogPart,
     Mirror,
-    Query,
     RecallFilter,
-    RecallMatch,
-    RecallSettings,
     Standing,
     chosen,
-    embed_query,
     hydrate,
-    ranked,
     selected,
 )
 from factmem.records import FactRecord, LogEntry, Recorded
@@ -58,29 +51,12 @@ T = TypeVar("T")
 
 
 @observed()
-class MemoryReader(abc.ABC):
+class MemoryReader(MemoryRecalling, abc.ABC):
     """Everything that can be asked of a memory without changing it.
 
     Wherever a scope is taken, a path such as ``"/product/alpha"`` does as well, and its subtree is
     included unless ``exact=True``.
     """
-
-    def __init__(self, reading: Reading, mirror: Mirror, embedder: Embedder) -> None:
-        self._reading = reading
-        self._mirror = mirror
-        self._embedder = embedder
-
-    @abc.abstractmethod
-    async def _corpus(self) -> Corpus:
-        """Return what is current at this reader's moment."""
-
-    def _at_once(self) -> Corpus | None:
-        """Return the same if nothing has to be waited for. This may block: for worker threads only."""
-        return None
-
-    @abc.abstractmethod
-    def _moment(self) -> Moment:
-        """Return this reader's moment."""
 
     async def load(
         self,
@@ -164,56 +140,6 @@ class MemoryReader(abc.ABC):
         for row in chosen(await self._visible(wanted) if declared else ()):
             found.setdefault(row.recorded.assertion.keyword, []).append(row)
         return {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
-
-    async def recall(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        lexical: bool = True,
-        semantic: bool = True,
-        strongest: bool = False,
-        settings: RecallSettings | None = None,
-        **filters: Unpack[Filters],
-    ) -> list[RecallMatch]:
-        """Return the best records for a query: the true top of all that fit, best first.
-
-        Args:
-            query: what to look for, in words.
-            limit: how many results at the most.
-            lexical: whether words count.
-            semantic: whether meaning counts.
-            strongest: of typed facts that several places have of one concept, only what `load` would choose.
-            settings: weights other than this memory's.
-            filters: only what passes these; see `Filters`. They apply before ranking.
-
-        Raises:
-            InvalidDataError: the query is blank or holds lone surrogates, the limit is no positive number,
-                or both kinds of evidence are switched off.
-            EmbedderError: the embedder failed.
-            EmbedderMismatchError: the store's vectors come from another embedder.
-        """
-        check_query(query, limit)
-        if not (lexical or semantic):
-            raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
-        wanted = self._confined(attrs.evolve(self._wanted(filters), strongest=strongest))
-        weights = settings or self._reading.settings
-        moment = self._moment()
-        asked = Query(
-            terms=self._mirror.terms(query) if lexical else (),
-            vector=await embed_query(self._embedder, query) if semantic else None,
-            viewer=self._reading.viewer,
-            now=(moment.as_of or moment.known_at or moment.now).timestamp(),
-            settings=weights if lexical else attrs.evolve(weights, lexical_weight=0.0),
-        )
-        rank = functools.partial(ranked, query=asked, wanted=wanted, limit=limit, concepts=self._reading.concepts)
-
-        def at_once() -> list[RecallMatch] | None:
-            corpus = self._at_once()
-            return None if corpus is None else rank(corpus)
-
-        found = await to_thread.run_sync(at_once)
-        return await to_thread.run_sync(rank, await self._corpus()) if found is None else found
 
     async def get(self, record_id: str) -> FactRecord[Any]:
         """Return the current record with an id.
@@ -350,9 +276,6 @@ class MemoryReader(abc.ABC):
         wanted = RecallFilter(subjects=subjects)
         return await self._of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows))
 
-    def _wanted(self, filters: Filters) -> RecallFilter:
-        return filter_of(filters, self._reading.anchored(filters.get("scope")))
-
     async def _current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
         """Return current records by their ids, each once, in the order of the ids."""
         ids = ids_of(record_ids)
@@ -361,9 +284,6 @@ class MemoryReader(abc.ABC):
         if found.keys() != ids.keys():
             raise RecordNotFoundError("no record that is current and visible has this id")
         return [hydrate(found[id], self._reading.concepts) for id in ids]
-
-    def _confined(self, wanted: RecallFilter) -> RecallFilter:
-        return wanted if self._reading.view is None else attrs.evolve(wanted, within=self._reading.view.reaches)
 
     async def _visible(self, wanted: RecallFilter) -> list[Current]:
         return await self._of_visible(wanted, _in_full)
