@@ -172,7 +172,7 @@ class KeepsVectors(Protocol):
 
         Args:
             identity: the embedder in use.
-            replace: drop the vectors of another embedder, so that everything is embedded again.
+            replace: drop all vectors, whichever embedder they come from, so that everything is embedded again.
 
         Raises:
             EmbedderMismatchError: the store's vectors come from another one, and ``replace`` is False.

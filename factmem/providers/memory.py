@@ -112,7 +112,7 @@ class InMemoryProvider(LedgerProvider):
                 f"this store's vectors come from {self._embedder}, not from {identity}: "
                 "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
             )
-        if self._embedder != identity:
+        if replace or self._embedder != identity:
             self._vectors.clear()
         self._embedder = identity
 

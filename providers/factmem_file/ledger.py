@@ -192,7 +192,7 @@ class Ledger:
 
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
         """See `factmem.abc.KeepsVectors.use_embedder`."""
-        if self.embedder() != identity:
+        if replace or self.embedder() != identity:
             with self._storage.lock(self._lock_timeout), self._guard:
                 self._sidecars.bind(identity, replace=replace)
 

@@ -57,9 +57,9 @@ class Sidecars:
     def bind(self, identity: EmbedderIdentity, *, replace: bool) -> None:
         """See `factmem.abc.KeepsVectors.use_embedder`."""
         bound = self.embedder()
-        if bound == identity:
+        if bound == identity and not replace:
             return
-        if bound is not None and not replace:
+        if bound not in (None, identity) and not replace:
             raise EmbedderMismatchError(
                 f"this store's vectors come from {bound}, not from {identity}: "
                 "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"

@@ -56,7 +56,7 @@ def delete_assertions(
         _take_from_sums(connection, batch, seq, sums_of_track(connection, track))
         connection.execute("DELETE FROM state_changes WHERE assertion = ?", (seq,))
         if batch.embedder is not None:
-            connection.execute("DELETE FROM vectors WHERE rowid = ?", (seq,))
+            batch.drop_vector(seq, tenant or "")
         connection.execute("DELETE FROM assertions WHERE seq = ?", (seq,))
         number = batch.next_seq()
         batch.sums.add(row_sum(id, number), tenant or "")

@@ -25,7 +25,7 @@ from factmem.abc import (
     StateRequest,
     system_clock,
 )
-from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ProviderClosedError
+from factmem.errors import CapabilityError, CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError
 from factmem.names import checked_path
 from factmem.providers import GroupCommit, LedgerProvider, raised_again
 from factmem.records import LogEntry, Place, Recorded
@@ -35,6 +35,7 @@ from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.forms import ClearForm, Form
 from factmem_sqlite_vec.rows import NewRow, prepared
 from factmem_sqlite_vec.store import Store
+from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
     async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
         """See `factmem.abc.KeepsVectors.use_embedder`."""
         _check_dimension(identity)
-        if await self.embedder() != identity:
+        if replace or await self.embedder() != identity:
             await self._write(partial(_bind, identity=identity, replace=replace))
         self._bound = identity
 
@@ -157,8 +158,24 @@ class SqliteVecMemoryProvider(LedgerProvider):
         await self._write(partial(_put_vectors, vectors=vectors))
 
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
-        """See `factmem.abc.KeepsVectors.vectors`."""
-        return await self._read(partial(reading.vectors, tenant=tenant, since=since))
+        """See `factmem.abc.KeepsVectors.vectors`.
+
+        Raises:
+            CorruptStoreError: one of them is not what was written. The facts are not affected.
+        """
+        live = self._live()
+
+        def read() -> tuple[Sequence[int], NDArray[np.float32]]:
+            seqs, rows, expected = live.store.read(partial(reading.vectors_with_sum, tenant=tenant, since=since))
+            # Not among what makes the whole store one that is not written to: vectors can be made again.
+            if expected is not None and expected != sum_of_vectors(seqs, rows):
+                raise CorruptStoreError(
+                    f"the embeddings in {live.store.name} are damaged, its facts are not: make them again with "
+                    "Memory.reembed() or `factmem reembed`, or restore it from a backup"
+                )
+            return seqs, rows
+
+        return await anyio.to_thread.run_sync(read, limiter=live.readers)
 
     async def use_outlines(self, version: int) -> None:
         """See `factmem.abc.KeepsOutlines.use_outlines`."""
@@ -321,8 +338,9 @@ def _again(error: BaseException) -> BaseException:
 def _bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
     if batch.embedder not in (None, identity) and not replace:
         raise mismatch(batch.embedder, identity)
-    if batch.embedder != identity:
+    if replace or batch.embedder != identity:
         connection.execute("DROP TABLE IF EXISTS vectors")
+        connection.execute("DELETE FROM sums WHERE place = ?", (OF_VECTORS,))
         # No partition keys: each value of one would take a chunk of its own.
         connection.execute(
             f"CREATE VIRTUAL TABLE vectors USING vec0("
@@ -333,14 +351,7 @@ def _bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdenti
 
 
 def _put_vectors(connection: apsw.Connection, batch: Batch, *, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-    checked = {seq: batch.checked_vector(unit_vector(vector)) for seq, vector in vectors.items()}
-    known = {
-        seq: vector
-        for seq, vector in checked.items()
-        if connection.execute("SELECT 1 FROM assertions WHERE seq = ?", (seq,)).fetchall()
-    }
-    connection.executemany("DELETE FROM vectors WHERE rowid = ?", [(seq,) for seq in known])
-    batch.store_vectors(known)
+    batch.replace_vectors({seq: batch.checked_vector(unit_vector(vector)) for seq, vector in vectors.items()})
 
 
 def _check_dimension(identity: EmbedderIdentity) -> None:

@@ -12,13 +12,13 @@ from factmem.abc import EmbedderIdentity
 from factmem.records import LogEntry, Place, Tombstone
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, place_digest, read_assertion, read_state, select
-from factmem_sqlite_vec.sums import check_place, check_tenant, last_seq
+from factmem_sqlite_vec.sums import check_place, check_tenant, last_seq, sum_of_vectors_kept
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["bound_embedder", "changes", "entries", "matching", "nearest", "newest_seq", "vectors"]
+__all__ = ["bound_embedder", "changes", "entries", "matching", "nearest", "newest_seq", "vectors", "vectors_with_sum"]
 
 _MOST_NEIGHBOURS: Final = 4096
 """The largest k that sqlite-vec takes."""
@@ -87,8 +87,20 @@ def _in_order(log: list[LogEntry]) -> list[LogEntry]:
     return sorted(log, key=lambda entry: entry.seq)
 
 
+def vectors_with_sum(
+    connection: apsw.Connection, tenant: str | None, since: int
+) -> tuple[list[int], NDArray[np.float32], int | None]:
+    """See `KeepsVectors.vectors`.
+
+    Returns:
+        The numbers, the vectors, and what their sum must be, if that is known: a part has none.
+    """
+    expected = sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
+    return *vectors(connection, tenant, since), expected
+
+
 def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tuple[list[int], NDArray[np.float32]]:
-    """See `KeepsVectors.vectors`."""
+    """See `KeepsVectors.vectors`; they are not looked at."""
     import numpy as np
 
     identity = bound_embedder(connection)

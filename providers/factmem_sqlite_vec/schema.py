@@ -8,14 +8,15 @@ fingerprint), because a commit writes every page of an index that it touches.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
 from factmem_sqlite_vec.rows import select
-from factmem_sqlite_vec.sums import row_sum
+from factmem_sqlite_vec.sums import OF_VECTORS, row_sum, sum_of_vectors
 
 __all__ = ["APPLICATION_ID", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
 
@@ -108,8 +109,25 @@ INSERT INTO sums SELECT X'', tenant, sum(checksum) FROM rows_to_sum GROUP BY 2;
 DROP VIEW rows_to_sum;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_FIRST, _ACTORS, _SUMS)
-"""The statements that lead from each version of the format to the next; never edit one that was released."""
+
+def _vector_sum(*row: Any) -> int:
+    seq, vector = row
+    return sum_of_vectors([seq], [vector])
+
+
+def _sum_vectors(connection: apsw.Connection) -> None:
+    """Sum the vectors that there are; a store without an embedder has no table of them."""
+    if select(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'vectors'"):
+        connection.create_scalar_function("vector_sum", _vector_sum, deterministic=True)
+        connection.execute(
+            "INSERT INTO sums SELECT ?, a.tenant, sum(vector_sum(a.seq, v.embedding))"
+            " FROM assertions a CROSS JOIN vectors v ON v.rowid = a.seq GROUP BY a.tenant",
+            (OF_VECTORS,),
+        )
+
+
+MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (_FIRST, _ACTORS, _SUMS, _sum_vectors)
+"""What leads from each version of the format to the next; never edit one that was released."""
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
@@ -187,8 +205,11 @@ def migrate(connection: apsw.Connection, name: str) -> None:
     connection.create_scalar_function("row_sum", row_sum, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statements in MIGRATIONS[found_version(connection, name) :]:
-            connection.execute(statements)
+        for step in MIGRATIONS[found_version(connection, name) :]:
+            if isinstance(step, str):
+                connection.execute(step)
+            else:
+                step(connection)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={len(MIGRATIONS)}")
         connection.execute("COMMIT")
     except BaseException:

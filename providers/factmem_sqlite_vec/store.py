@@ -202,8 +202,8 @@ class Store:
                     return query(connection)
             finally:
                 connection.execute("ROLLBACK")
-        except (apsw.IOError, ReadError):
-            # It would take damage that it finds later for the same error.
+        except (apsw.IOError, apsw.NotADBError, ReadError):
+            # It would take damage that it finds later for the same error, or has a key that is no more.
             connection.close()
             connection = None
             raise

@@ -3,6 +3,8 @@
 SQLite notices some damage and not all of it: an index that lost a row hides what was said, and a date of a change of
 state may be another one. So whoever reads all there is of a place or of a tenant adds up the checksums, too. The sums
 lie where any program can keep them, unlike checksums of pages, which a copy made by SQLite's own tools would break.
+
+The vectors of a tenant have a sum, too: nothing else tells a number that was changed from one that was computed.
 """
 
 from __future__ import annotations
@@ -10,21 +12,43 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 import apsw
 
 from factmem.errors import CorruptStoreError
 from factmem_sqlite_vec.rows import Row, select
 
-__all__ = ["NewSums", "check_place", "check_tenant", "last_seq", "row_sum"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-_OF_TENANTS = b""
+__all__ = [
+    "OF_VECTORS",
+    "NewSums",
+    "check_place",
+    "check_tenant",
+    "last_seq",
+    "row_sum",
+    "sum_of_vectors",
+    "sum_of_vectors_kept",
+]
+
+OF_VECTORS: Final = b"vectors"
+"""Stands for the place in the sums of the vectors of tenants; digests of places are longer."""
+
+_OF_TENANTS: Final = b""
 """Stands for the place in the sums of tenants; no place has an empty digest."""
 
 
 def row_sum(*columns: object) -> int:
     """Return the checksum of a row that has none of its own."""
     return zlib.crc32(repr(columns).encode(errors="replace"))
+
+
+def sum_of_vectors(seqs: Iterable[int], rows: Iterable[bytes] | NDArray[np.float32]) -> int:
+    """Return the sum of the checksums of vectors, each with the number of its assertion."""
+    return sum(map(zlib.crc32, rows, seqs))
 
 
 class NewSums:
@@ -47,6 +71,14 @@ class NewSums:
         self._added.append((_OF_TENANTS, tenant, checksum))
         if track is not None:
             self._added.append((*track, checksum))
+
+    def add_vector(self, seq: int, vector: bytes, tenant: str) -> None:
+        """Add a vector of an assertion."""
+        self._added.append((OF_VECTORS, tenant, sum_of_vectors([seq], [vector])))
+
+    def take_vector(self, seq: int, vector: bytes, tenant: str) -> None:
+        """Take a vector away that is deleted."""
+        self._added.append((OF_VECTORS, tenant, -sum_of_vectors([seq], [vector])))
 
     def forget(self, length: int) -> None:
         """Forget what was added since there were so many."""
@@ -107,18 +139,25 @@ def _sum_of(said: Iterable[Row], changed: Iterable[Row]) -> int:
 
 
 def _check(connection: apsw.Connection, place: bytes, keyword: str | None, found: int) -> None:
-    where, wanted = ("", (place,)) if keyword is None else (" AND keyword = ?", (place, keyword))
-    if _is_older(connection):
-        return
-    ((expected,),) = select(connection, f"SELECT coalesce(sum(sum), 0) FROM sums WHERE place = ?{where}", wanted)
-    if expected != found:
+    if not _is_older(connection, 3) and _kept(connection, place, keyword) != found:
         raise CorruptStoreError("not all of what was kept is there as it was written: restore the store from a backup")
 
 
-def _is_older(connection: apsw.Connection) -> bool:
-    """Whether a store was opened for reading that no factmem has written to since it keeps sums."""
-    ((version,),) = select(connection, "SELECT user_version FROM pragma_user_version")
-    return int(version) < 3
+def sum_of_vectors_kept(connection: apsw.Connection, tenant: str) -> int | None:
+    """Return what `sum_of_vectors` must give for all vectors of a tenant; None where an older store keeps no sum."""
+    return None if _is_older(connection, 4) else _kept(connection, OF_VECTORS, tenant)
+
+
+def _kept(connection: apsw.Connection, place: bytes, keyword: str | None) -> int:
+    where, wanted = ("", (place,)) if keyword is None else (" AND keyword = ?", (place, keyword))
+    ((kept,),) = select(connection, f"SELECT coalesce(sum(sum), 0) FROM sums WHERE place = ?{where}", wanted)
+    return int(kept)
+
+
+def _is_older(connection: apsw.Connection, version: int) -> bool:
+    """Whether a store was opened for reading that no factmem has written to since it keeps such sums."""
+    ((found,),) = select(connection, "SELECT user_version FROM pragma_user_version")
+    return int(found) < version
 
 
 def last_seq(connection: apsw.Connection) -> int:

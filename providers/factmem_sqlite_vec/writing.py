@@ -72,7 +72,7 @@ class Batch:
         self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = bound_embedder(connection)
         self._texts: list[tuple[int, str]] = []
-        self._vectors: dict[int, bytes] = {}
+        self._vectors: dict[int, tuple[str, bytes]] = {}
         self._outlined = outlines_version(connection)
         self._outlines: dict[int, Row] = {}
 
@@ -109,18 +109,35 @@ class Batch:
         execute = self._connection.executemany
         if self._texts:
             execute("INSERT INTO texts(rowid, text) VALUES (?, ?)", self._texts)
-        self.store_vectors(self._vectors)
+        self._store_vectors(self._vectors)
         self.sums.write(self._connection)
         if self._outlines:
             insert_outlines(self._connection, self._outlines.values())
         if self._seq != self._first:
             self._connection.execute("UPDATE meta SET value = ? WHERE key IN ('seq', 'seq again')", (self._seq,))
 
-    def store_vectors(self, vectors: Mapping[int, bytes]) -> None:
-        """Write vectors of assertions that have none."""
-        if vectors:
-            rows = sorted(vectors.items())
-            self._connection.executemany("INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", rows)
+    def replace_vectors(self, vectors: Mapping[int, bytes]) -> None:
+        """Write vectors in place of those before; numbers of assertions that are not there are passed over."""
+        known: dict[int, tuple[str, bytes]] = {}
+        for seq, vector in vectors.items():
+            for (tenant,) in select(self._connection, "SELECT tenant FROM assertions WHERE seq = ?", (seq,)):
+                self.drop_vector(seq, tenant)
+                known[seq] = (tenant, vector)
+        self._store_vectors(known)
+
+    def drop_vector(self, seq: int, tenant: str) -> None:
+        """Delete the vector of an assertion, if it has one."""
+        for (vector,) in select(self._connection, "SELECT embedding FROM vectors WHERE rowid = ?", (seq,)):
+            self.sums.take_vector(seq, vector, tenant)
+            self._connection.execute("DELETE FROM vectors WHERE rowid = ?", (seq,))
+
+    def _store_vectors(self, vectors: Mapping[int, tuple[str, bytes]]) -> None:
+        rows = sorted(vectors.items())
+        for seq, (tenant, vector) in rows:
+            self.sums.add_vector(seq, vector, tenant)
+        self._connection.executemany(
+            "INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", [(seq, vector) for seq, (_, vector) in rows]
+        )
 
     def checked_vector(self, vector: NDArray[np.float32]) -> bytes:
         """Return a vector of length 1 as it is stored.
@@ -158,7 +175,7 @@ class Batch:
             admit(self._connection, track, said)
         recorded = self._insert(row, track, joined=counts)
         if vector is not None:
-            self._vectors[recorded.seq] = vector
+            self._vectors[recorded.seq] = (said.place.scope.tenant or "", vector)
         return Receipt(recorded=recorded, new=True)
 
     def _known(self, track: Track, row: NewRow) -> Recorded | None:

@@ -207,6 +207,7 @@ def test_documents_without_an_actor_and_flags_still_read() -> None:
 async def test_an_sqlite_store_from_before_there_were_actors_is_read_and_brought_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
     older = apsw.Connection(str(path))
+    assert isinstance(MIGRATIONS[0], str)
     older.execute(MIGRATIONS[0])
     older.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=1")
     older.close()

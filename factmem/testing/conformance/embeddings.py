@@ -155,6 +155,8 @@ class VectorSpecs(ProviderCase):
         assert len(await history.entries(Place(USER, PLANNER))) == 1
         await vectors.put_vectors({seq: _vector(0, 1, 0)})
         np.testing.assert_allclose((await vectors.vectors(None))[1], [[0, 1, 0]], atol=1e-6)
+        await vectors.use_embedder(_TWO, replace=True)
+        assert list((await vectors.vectors(None))[0]) == [], "the same one may be wanted to begin anew"
 
     async def test_vectors_are_there_when_it_is_opened_again(
         self, provider: AgentMemoryProvider, history: KeepsHistory, vectors: KeepsVectors, tmp_path: Path

@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 import apsw
+import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import StateRequest
+from factmem.abc import Append, EmbedderIdentity, StateRequest
 from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
-from factmem.records import AssertionState, Place, Recorded
+from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single
 
 HEADER_FLIPS = [0, 15, 16, 18, 21, 60, 68]
@@ -154,3 +155,77 @@ async def test_what_is_missing_or_was_changed_is_noticed(tmp_path: Path, damage:
             await provider.version()
             await provider.entries(Place(USER, PLANNER))
             await provider.changes(None)
+
+
+EMBEDDER = EmbedderIdentity(name="four", dimension=4)
+
+
+async def _with_vectors(path: Path) -> None:
+    async with SqliteVecMemoryProvider(path) as provider:
+        await provider.use_embedder(EMBEDDER)
+        for number, tenant in enumerate([None, None, "acme"]):
+            scope = PLANNER if tenant is None else PLANNER.within(tenant)
+            (said,) = assertions_of(single(CITY, f"city {number}", number), Place(USER, scope))
+            await provider.append([Append(assertion=said, vector=np.eye(4, dtype=np.float32)[number])])
+
+
+def _damage(path: Path, statement: str) -> None:
+    vandal = apsw.Connection(str(path))
+    vandal.execute(statement)
+    vandal.close()
+
+
+async def _vectors(provider: SqliteVecMemoryProvider, tenant: str | None = None) -> dict[int, bytes]:
+    seqs, rows = await provider.vectors(tenant)
+    return {seq: row.tobytes() for seq, row in zip(seqs, rows, strict=True)}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE vectors_vector_chunks00 SET vectors = CAST(x'01' || substr(vectors, 2) AS BLOB)",
+        "UPDATE vectors_vector_chunks00 SET vectors = CAST(zeroblob(64) || substr(vectors, 65) AS BLOB)",
+        "UPDATE vectors_rowids SET chunk_offset = 1 - chunk_offset WHERE rowid < 3",
+        "DELETE FROM vectors_rowids WHERE rowid = 2",
+        "UPDATE sums SET sum = sum + 1 WHERE place = CAST('vectors' AS BLOB)",
+    ],
+)
+async def test_a_vector_that_was_changed_is_noticed_and_can_be_made_again(tmp_path: Path, damage: str) -> None:
+    """Nothing but its sum tells: any number is a number. What was said is not affected, and goes on."""
+    path = tmp_path / "facts.db"
+    await _with_vectors(path)
+    _damage(path, damage)
+    async with SqliteVecMemoryProvider(path) as provider:
+        with pytest.raises(CorruptStoreError, match="factmem reembed"):
+            await provider.vectors(None)
+        await provider.save(single(CITY, "Basel", 99), USER, PLANNER)
+        await provider.use_embedder(EMBEDDER, replace=True)
+        await provider.put_vectors({1: np.ones(4, dtype=np.float32)})
+        assert await _vectors(provider) == {1: np.full(4, 0.5, dtype=np.float32).tobytes()}
+
+
+async def test_vectors_that_come_and_go_leave_the_sum_right(tmp_path: Path) -> None:
+    path = tmp_path / "facts.db"
+    await _with_vectors(path)
+    async with SqliteVecMemoryProvider(path) as provider:
+        await provider.put_vectors({2: np.ones(4, dtype=np.float32), 3: np.ones(4, dtype=np.float32)})
+        log = [entry for entry in await provider.changes(None) if isinstance(entry, Recorded)]
+        await provider.erase([log[0].record_id], tenant=None)
+        assert (await _vectors(provider)).keys() <= {2}
+        assert (await _vectors(provider, "acme")).keys() == {3}
+
+
+async def test_a_store_from_before_vectors_had_sums_is_read_and_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "facts.db"
+    await _with_vectors(path)
+    _damage(path, "DELETE FROM sums WHERE place = CAST('vectors' AS BLOB); PRAGMA user_version=3")
+    async with SqliteVecMemoryProvider(path, read_only=True) as provider:
+        assert (await _vectors(provider)).keys() == {1, 2}
+    async with SqliteVecMemoryProvider(path) as provider:
+        await provider.save(single(CITY, "Basel", 99), USER, PLANNER)
+        assert (await _vectors(provider)).keys() == {1, 2}
+        assert (await _vectors(provider, "acme")).keys() == {3}
+    _damage(path, "UPDATE sums SET sum = sum + 1 WHERE place = CAST('vectors' AS BLOB)")
+    async with SqliteVecMemoryProvider(path) as provider:
+        with pytest.raises(CorruptStoreError):
+            await provider.vectors("acme")
