@@ -23,7 +23,9 @@ from factmem_encrypted_sqlite.key_file import KeyFile
 __all__ = ["SealedForm", "rekey"]
 
 _PAGE_BYTES: Final = 4096
-_TRIES: Final = 3
+_TRIES: Final = 2
+"""How often keys that stay as they are must not fit, before they are said not to."""
+
 _PRAGMAS: Final = (
     # SQLCipher's format 4, whole: every byte of a page counts towards its HMAC, and other tools can read it.
     "cipher='sqlcipher'",
@@ -88,9 +90,12 @@ class SealedForm:
         Raises:
             TamperedStoreError: no key of the store opens the database.
         """
-        for _ in range(_TRIES):
+        tries, tried = 0, None
+        while tries < _TRIES:
             roots = self._keys.roots()
-            for root in reversed(roots.of_epochs):
+            tries, tried = tries + 1 if roots is tried else 1, roots
+            # The older one first: once it has gone, the newer one fits for as long as the keys beside are these.
+            for root in roots.of_epochs:
                 connection = _opened(path, flags, busy_timeout, root)
                 if connection is not None:
                     return connection

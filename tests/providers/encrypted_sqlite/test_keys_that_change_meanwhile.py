@@ -1,0 +1,162 @@
+"""Whoever has all the keys never notices that another process changes them, wherever both happen to be."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import apsw
+import pytest
+from anyio import to_thread
+from factmem_encrypted_sqlite import form
+
+from factmem.crypto import Keyring, SecretKey
+from factmem.errors import TamperedStoreError
+from tests.providers.encrypted_sqlite.processes import STAGES
+from tests.providers.encrypted_sqlite.worlds import KEY, append, numbers_in, opened
+
+CHANGES = 6
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class Stops:
+    """Halts a rotation whenever one of its stages is done, until it is told to go on."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Semaphore(0)
+        self._go_on = threading.Semaphore(0)
+
+    @contextmanager
+    def at_every_stage(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
+        """Let rotations halt; on the way out all go on."""
+        for name in {name for name, _ in STAGES.values()}:
+            module, _, function = name.rpartition(".")
+            patch.setattr(name, self._halting(getattr(importlib.import_module(module), function)))
+        try:
+            yield
+        finally:
+            self._go_on.release(len(STAGES))
+
+    def _halting(self, real: Callable[..., Any]) -> Callable[..., None]:
+        def halting(*arguments: Any, **options: Any) -> None:
+            real(*arguments, **options)
+            self._reached.release()
+            assert self._go_on.acquire(timeout=60)
+
+        return halting
+
+    async def halted(self) -> None:
+        """Wait until it halts."""
+        assert await to_thread.run_sync(partial(self._reached.acquire, timeout=60))
+
+    def go_on(self) -> None:
+        """Let it go on to the next stage."""
+        self._go_on.release()
+
+
+async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_save(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever had it open before, whoever has used it at every stage, and whoever opens it just then."""
+    ring = {"default": KEY, "second": SecretKey.generate(), "third": SecretKey.generate()}
+    keys, stops, saved = Keyring(ring, "default"), Stops(), 60
+    async with opened(path, keys) as rotating, opened(path, keys) as always, anyio.create_task_group() as tasks:
+        waiting = [opened(path, keys) for _ in range(2 * len(STAGES))]
+        for provider in waiting:
+            await provider.version()
+            await append(provider, [saved])
+            saved += 1
+        with stops.at_every_stage(monkeypatch):
+            for name in ("second", "third"):
+                tasks.start_soon(rotating.rotate, Keyring(ring, name))
+                for stage in STAGES:
+                    await stops.halted()
+                    async with waiting.pop() as late, opened(path, keys) as new:
+                        for provider in (late, always, new):
+                            assert (await provider.version(), stage) == (saved, stage)
+                            await append(provider, [saved])
+                            saved += 1
+                    stops.go_on()
+    assert await numbers_in(path, Keyring(ring, "third")) == set(range(saved))
+
+
+async def test_the_key_may_change_between_any_two_tries_to_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as it likes: each try comes too late for the key that it tries."""
+    ring = {"default": KEY, **{str(number): SecretKey.generate() for number in range(CHANGES)}}
+    left, real = [str(number) for number in range(CHANGES)], form._opened
+    async with opened(path, Keyring(ring, "default")) as rotating:
+
+        def too_late(*arguments: Any) -> apsw.Connection | None:
+            with monkeypatch.context() as patch:
+                patch.setattr(form, "_opened", real)
+                if left:
+                    anyio.from_thread.run(rotating.rotate, Keyring(ring, left.pop(0)))
+            return real(*arguments)
+
+        async with opened(path, Keyring(ring, "default")) as late:
+            monkeypatch.setattr(form, "_opened", too_late)
+            assert len(await late.changes(None)) > 0
+            assert left == []
+    assert await numbers_in(path, Keyring(ring, str(CHANGES - 1))) == set(range(60))
+
+
+async def test_a_rotation_that_goes_on_between_two_tries_to_open_is_no_tampering(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages are sealed anew once the old key was found to fit, and again once the new one was not."""
+    ring, stops = {"default": KEY, "second": SecretKey.generate()}, Stops()
+    keys, tries, real = Keyring(ring, "default"), [0], form._opened
+    async with opened(path, keys) as rotating, opened(path, keys) as late, anyio.create_task_group() as tasks:
+        await rotating.version()
+        with stops.at_every_stage(monkeypatch):
+            tasks.start_soon(rotating.rotate, Keyring(ring, "second"))
+            await stops.halted()
+
+            def goes_on(*arguments: Any) -> apsw.Connection | None:
+                connection = real(*arguments)
+                tries[0] += 1
+                if tries[0] == 1:
+                    with monkeypatch.context() as patch:
+                        patch.setattr(form, "_opened", real)
+                        stops.go_on()
+                        anyio.from_thread.run(stops.halted)
+                return connection
+
+            monkeypatch.setattr(form, "_opened", goes_on)
+            await append(late, [60])
+            assert len(await late.changes(None)) > 0
+    assert await numbers_in(path, Keyring(ring, "second")) == set(range(61))
+
+
+async def test_a_first_page_that_was_changed_is_told_at_once_also_while_there_are_two_keys(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody tries again and again, whether it was open before or not."""
+    ring, tries, real = {"default": KEY, "second": SecretKey.generate()}, [0], form._opened
+    keys = Keyring(ring, "default")
+
+    def counting(*arguments: Any) -> apsw.Connection | None:
+        tries[0] += 1
+        return real(*arguments)
+
+    async with opened(path, keys) as provider:
+        live = provider._live()
+        await to_thread.run_sync(provider._begin_rotation, live.store, Keyring(ring, "second"))
+    with path.open("r+b") as file:
+        file.seek(2000)
+        file.write(bytes(64))
+    monkeypatch.setattr(form, "_opened", counting)
+    async with opened(path, keys) as provider:
+        with pytest.raises(TamperedStoreError):
+            await provider.changes(None)
+        assert 2 <= tries[0] <= 2 * form._TRIES
+        with pytest.raises(TamperedStoreError):
+            await append(provider, [60])
