@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from factmem.recall.analysis import analyse, indexed_text
+from factmem.recall.asking import Query
 from factmem.recall.choosing import chosen
 from factmem.recall.columns import Columns
 from factmem.recall.corpus import Corpus
@@ -22,7 +23,6 @@ from factmem.recall.log_parts import LogPart
 from factmem.recall.mirror import Mirror, log_source
 from factmem.recall.narrowing import selected
 from factmem.recall.scoring import RecallSettings, composite, decay
-from factmem.recall.searching import Query
 from factmem.recall.time_expressions import TimeSpan, times_in
 
 __all__ = [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from factmem.recall.naming import ConceptNames
 from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_about, read_head, read_labels
 from factmem.scopes import MemoryScope
 
@@ -182,6 +183,7 @@ class Columns:
         self.cited: Numbered = Numbered()
         self.conversations: Numbered = Numbered([""])
         self.metadata: dict[int, str] = {}
+        self.concept_names: ConceptNames = ConceptNames()
         self._columns = _Growing(_TYPES)
         self._of_heads = _Growing(_HEAD_TYPES)
         self._terms = _Growing({"terms": np.uint64})

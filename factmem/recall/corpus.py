@@ -18,6 +18,7 @@ import numpy as np
 from factmem.fold import Current, Moment
 from factmem.recall.columns import Columns
 from factmem.recall.folding import Standing, joined, said_the_same
+from factmem.recall.related_words import Term
 from factmem.recall.segments import Hits, Segment
 from factmem.recall.vectors import VectorsView
 from factmem.records import Recorded
@@ -108,11 +109,14 @@ class Seen:
 
 @attrs.frozen(eq=False)
 class TermStatistics:
-    """How many of the records, exchanges and conversations that a viewer sees hold a term."""
+    """How many of the records, exchanges and conversations that a viewer sees hold a term.
 
-    own: int
-    exchange: int
-    session: int
+    One that holds related words only counts as the part of an occurrence that they are, up to 1.
+    """
+
+    own: float
+    exchange: float
+    session: float
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -147,19 +151,19 @@ class Corpus:
             known = self._seen[viewer] = self._seen_by(viewer)
         return known
 
-    def term(self, term: int, viewer: str | None) -> TermStatistics:
+    def term(self, term: Term, viewer: str | None) -> TermStatistics:
         """Return how many documents that a viewer sees hold a term."""
-        known = self._known.get((viewer, term))
+        known = self._known.get((viewer, term.number))
         if known is None:
             if len(self._known) >= _KNOWN_TERMS:
                 self._known.clear()
-            known = self._known[viewer, term] = self._count(term, self.seen(viewer))
+            known = self._known[viewer, term.number] = self._count(term, viewer)
         return known
 
-    def hits(self, part: int, term: int, viewer: str | None) -> Hits:
-        """Return which rows of a part hold a term, of those that a viewer sees."""
+    def hits(self, part: int, term: Term, viewer: str | None) -> Hits:
+        """Return which rows of a part hold a term or a related one, of those that a viewer sees."""
         mask = self.seen(viewer).masks[part]
-        own = self.parts[part].segment.posting(term)
+        own = self.parts[part].segment.occurrences(term)
         if mask is None or not len(own.rows):
             return own
         kept = mask[own.rows]
@@ -183,16 +187,13 @@ class Corpus:
         vectors = self.vectors.take(np.maximum(slots, 0))
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
 
-    def _count(self, term: int, seen: Seen) -> TermStatistics:
-        own = exchange = session = 0
-        for part, mask in zip(self.parts, seen.masks, strict=True):
-            hits = part.segment.posting(term)
-            if mask is not None:
-                kept = mask[hits.rows]
-                hits = Hits(hits.rows[kept], hits.counts[kept])
-            own += len(hits.rows)
-            exchange += len(part.segment.exchanges(hits).rows)
-            session += len(part.segment.sessions(hits).rows)
+    def _count(self, term: Term, viewer: str | None) -> TermStatistics:
+        own = exchange = session = 0.0
+        for number, part in enumerate(self.parts):
+            hits = self.hits(number, term, viewer)
+            own += _documents(hits)
+            exchange += _documents(part.segment.exchanges(hits))
+            session += _documents(part.segment.sessions(hits))
         return TermStatistics(own, exchange, session)
 
     def _seen_by(self, viewer: str | None) -> Seen:
@@ -236,6 +237,10 @@ def grown(columns: Columns, parts: Sequence[Part], new: Standing) -> tuple[Part,
     if size:
         left.append(Part.of(Segment.build(columns, joined(merged))))
     return tuple(left)
+
+
+def _documents(hits: Hits) -> float:
+    return float(np.minimum(hits.counts, 1).sum(dtype=np.float64))
 
 
 def _mostly_gone(part: Part) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -11,12 +11,14 @@ import numpy as np
 from factmem.abc import Embedder
 from factmem.facts import Concept
 from factmem.fold import Current
+from factmem.recall.asking import Query
 from factmem.recall.corpus import Corpus
 from factmem.recall.embedders import embedded
 from factmem.recall.filters import RecallFilter
 from factmem.recall.folding import Standing
 from factmem.recall.narrowing import kept_by_part, without
-from factmem.recall.searching import Found, Query, search
+from factmem.recall.searching import search
+from factmem.recall.second_pass import Found
 from factmem.records import FactRecord
 from factmem.showing import shown_record
 
@@ -34,6 +36,8 @@ class ScoreParts:
         similarity: of the query and the record; see `factmem.recall.scoring`.
         lexical: the evidence of words.
         semantic: the evidence of meaning.
+        named: how much of what it is about the query names: who speaks or whom it is about, and its concept.
+        dated: how close it lies to the times that the query names; 0 where it names none.
         cosine: the raw cosine of the two embeddings, negative ones as 0; alone good for thresholds.
         recency: 1 for now, halved each half-life.
         importance: the record's own.
@@ -42,6 +46,8 @@ class ScoreParts:
     similarity: float
     lexical: float
     semantic: float
+    named: float
+    dated: float
     cosine: float
     recency: float
     importance: float
@@ -55,13 +61,17 @@ class RecallMatch:
         record: the record.
         score: the composite, from 0 to 1.
         parts: what the score is made of.
-        reasons: why it was found, in words: ``lexical``, ``semantic``, ``recent``, ``important``.
+        reasons: why it was found, in words: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``,
+            ``important``.
     """
 
     record: FactRecord[Any]
     score: float
     parts: ScoreParts
     reasons: tuple[str, ...]
+
+
+_PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts))
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
@@ -128,13 +138,14 @@ def _cut(found: Found, order: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
 
 
 def _match(record: FactRecord[Any], found: Found, row: int) -> RecallMatch:
-    names = ("similarity", "lexical", "semantic", "cosine", "recency", "importance")
-    parts = ScoreParts(**{name: float(getattr(found, name)[row]) for name in names})
+    parts = ScoreParts(**{name: float(getattr(found, name)[row]) for name in _PARTS})
     reasons = [
         name
         for name, holds in (
             ("lexical", parts.lexical > 0),
             ("semantic", parts.cosine >= 0.3),
+            ("named", parts.named > 0),
+            ("dated", parts.dated == 1),
             ("recent", parts.recency > 0.5),
             ("important", parts.importance > 0.5),
         )

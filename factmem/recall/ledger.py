@@ -14,9 +14,9 @@ from factmem.recall.columns import Columns, Rows
 from factmem.recall.corpus import Corpus, grown
 from factmem.recall.documents import Held, Library, rows_in_outline
 from factmem.recall.folding import Changes, Standing, affected, counting, joined, standing
+from factmem.recall.laying_out import conversation_keys
 from factmem.recall.log_parts import LogPart, rows_of
 from factmem.recall.outlines import NEVER, STATES, drop_known_words, microseconds, outline_of
-from factmem.recall.segments import conversation_keys
 from factmem.recall.vectors import Vectors
 from factmem.records import LogEntry, Recorded, StateChange, Tombstone
 from factmem.scopes import MemoryScope

@@ -27,6 +27,7 @@ from factmem.recall.embedders import embedded
 from factmem.recall.ledger import Ledger
 from factmem.recall.log_parts import LogPart
 from factmem.recall.outlines import OUTLINE_VERSION, outline_of, term_numbers
+from factmem.recall.related_words import Term, term_of
 from factmem.records import LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 
@@ -177,9 +178,9 @@ class Mirror:
         """Return the embedding of an assertion that was read already, or None."""
         return self._ledger.vector(assertion_id)
 
-    def terms(self, text: str) -> list[int]:
-        """Return the numbers of a query's distinct terms."""
-        return term_numbers(dict.fromkeys(analyse(text)))
+    def terms(self, text: str) -> list[Term]:
+        """Return a query's distinct terms, with those related to them."""
+        return list(map(term_of, term_numbers(dict.fromkeys(analyse(text)))))
 
     async def _pull(self) -> None:
         while (pulled := await self._source.pull()) is not None:

@@ -3,17 +3,27 @@ r"""How well a record answers a query: pure functions, on numbers or on arrays o
 ``composite = w_s · similarity + w_r · 0.5^(age / half-life) + w_i · importance``, the weights normalised.
 
 The similarity is *pointwise*: a function of the query, the record, its own conversation and the
-statistics of the viewer's tenant, never of the other results. It fuses lexical and semantic evidence::
+statistics of the viewer's tenant, never of the other results. It fuses the evidence of words, of meaning
+and of names::
 
-    lexical  = u · (1 + c) / (u + c),  u = (u_own + u_exchange + u_session) / 3
-    u_level  = BM25_level / Σ idf_level · (k1 + 1)         what of the attainable score was attained
-    semantic = (cos + γ · best cos in the conversation) / (1 + γ),  negative cosines count as 0
-    similarity = w · lexical + (1 - w) · semantic
+    lexical    = u · (1 + c) / (u + c),  u = (½ · u_own + 1½ · u_exchange + u_session) / 3
+    u_level    = BM25_level / Σ idf_level · (k1 + 1)       what of the attainable score was attained
+    semantic   = (cos + γ · best + ε · near + σ · mean) / (1 + γ + ε + σ),  negative cosines count as 0
+    named      = (lead + 2 · concept) / 3
+    similarity = (1 - ν) · (w · lexical + (1 - w) · semantic) + ν · named       ν is 0 without words
 
 The three levels are the record's own text, the exchange it stands in (with the statement before and
-the one after) and its whole conversation; each has document frequencies and lengths of its own. A
-record that stands in no conversation is an exchange and a conversation by itself. BM25 is that of
-Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``.
+the one after) and its whole conversation; each has document frequencies and lengths of its own. ``best``
+and ``mean`` are of the cosines in the conversation, ``near`` is the mean of those in the exchange. A
+record that stands in no conversation is an exchange and a conversation by itself. ``lead`` is whether the
+query holds the word that a record's text begins with (who speaks, or whom a fact is about), ``concept``
+whether it holds all words of the fact's concept. A query that names times adds, where it does::
+
+    similarity' = (1 - τ) · similarity + τ · dated         1 within such a time, less beside it: see `closeness`
+
+BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``.
+A related word (`factmem.recall.related_words`) counts as a part of an occurrence; such a part of a document
+counts in the document frequency as well.
 """
 
 from __future__ import annotations
@@ -23,28 +33,39 @@ import math
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
+import numpy as np
 
 from factmem.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 Floats = TypeVar("Floats", float, "NDArray[np.float64]")
 
 __all__ = [
+    "BEST_COSINE",
     "B_CONTEXT",
     "B_OWN",
-    "CONTEXT_COSINE",
+    "DATED",
     "K1",
+    "LEVELS",
+    "MEAN_COSINE",
+    "NAMED",
+    "NEAR_COSINE",
     "SATURATION",
     "RecallSettings",
+    "closeness",
     "composite",
     "decay",
     "idf",
+    "in_time",
     "lexical",
+    "named",
     "semantic",
     "similarity",
+    "with_names",
 ]
 
 K1: Final = 1.2
@@ -59,8 +80,27 @@ B_CONTEXT: Final = 0.25
 SATURATION: Final = 0.5
 """``c``: the share of the attainable lexical score that counts as three quarters of it."""
 
-CONTEXT_COSINE: Final = 0.5
+LEVELS: Final = (0.5, 1.5, 1.0)
+"""How much the shares of a record's own text, of its exchange and of its conversation weigh."""
+
+BEST_COSINE: Final = 1.0
 """``γ``: what the best cosine in the same conversation adds."""
+
+NEAR_COSINE: Final = 1.0
+"""``ε``: what the mean cosine of the exchange adds."""
+
+MEAN_COSINE: Final = 0.3
+"""``σ``: what the mean cosine of the conversation adds."""
+
+NAMED: Final = 0.15
+"""``ν``: what it weighs that a query names what a record is about."""
+
+DATED: Final = 0.1
+"""``τ``: what it weighs that a record is of a time that the query names."""
+
+
+_DAY: Final = 86_400.0
+_MONTH: Final = 30 * _DAY
 
 
 def _weight(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -104,7 +144,7 @@ class RecallSettings:
         return self.similarity_weight / total, self.recency_weight / total, self.importance_weight / total
 
 
-def idf(df: int, count: int) -> float:
+def idf(df: float, count: int) -> float:
     """Return a term's weight, from how many of ``count`` documents hold it."""
     return math.log(1 + (count - df + 0.5) / (df + 0.5))
 
@@ -116,18 +156,50 @@ def decay(age: dt.timedelta, half_life_days: float) -> float:
 
 def lexical(own: Floats, exchange: Floats, session: Floats) -> Floats:
     """Return the lexical evidence, 0 to 1, from the attained shares of the three levels."""
-    share = (own + exchange + session) / 3
+    of_own, of_exchange, of_session = LEVELS
+    share = (of_own * own + of_exchange * exchange + of_session * session) / sum(LEVELS)
     return share * (1 + SATURATION) / (share + SATURATION)
 
 
-def semantic(cosine: Floats, best_in_session: Floats) -> Floats:
-    """Return the semantic evidence, 0 to 1, from two cosines that are not negative."""
-    return (cosine + CONTEXT_COSINE * best_in_session) / (1 + CONTEXT_COSINE)
+def semantic(cosine: Floats, best: Floats, near: Floats, mean: Floats) -> Floats:
+    """Return the semantic evidence, 0 to 1, from four cosines that are not negative."""
+    total = 1 + BEST_COSINE + NEAR_COSINE + MEAN_COSINE
+    return (cosine + BEST_COSINE * best + NEAR_COSINE * near + MEAN_COSINE * mean) / total
+
+
+def named(lead: Floats, concept: Floats) -> Floats:
+    """Return how much of what a record is about the query names, 0 to 1, from 0 or 1 for each."""
+    return (lead + 2 * concept) / 3
 
 
 def similarity(lexical: Floats, semantic: Floats, lexical_weight: float) -> Floats:
-    """Return the similarity, 0 to 1."""
+    """Return the similarity, 0 to 1, of a query that names nothing."""
     return lexical_weight * lexical + (1 - lexical_weight) * semantic
+
+
+def with_names(similarity: Floats, named: Floats) -> Floats:
+    """Return the similarity, 0 to 1, of a query that has words."""
+    return (1 - NAMED) * similarity + NAMED * named
+
+
+def in_time(similarity: Floats, dated: Floats) -> Floats:
+    """Return the similarity, 0 to 1, of a query that names times."""
+    return (1 - DATED) * similarity + DATED * dated
+
+
+def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
+    """Return how close something said lies to the closest of some times, 1 within it, 0 half as far away as it is long.
+
+    Args:
+        said_at: when, in seconds since 1970.
+        times: from when until when; what has no beginning counts as a month long, and nothing as shorter than a day.
+    """
+    closest = np.zeros(len(said_at))
+    for start, end in times:
+        reach = max(end - start if start > -math.inf else _MONTH, _DAY) / 2
+        away = np.maximum(np.maximum(start - said_at, said_at - end), 0)
+        np.maximum(closest, 1 - away / reach, out=closest)
+    return closest
 
 
 def composite(similarity: Floats, recency: Floats, importance: Floats, settings: RecallSettings) -> Floats:

@@ -16,6 +16,8 @@ import numpy as np
 
 from factmem.recall.columns import Columns, spread
 from factmem.recall.folding import Standing
+from factmem.recall.laying_out import lay_out, leading_terms, post, with_neighbours
+from factmem.recall.related_words import Term
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,10 +25,13 @@ if TYPE_CHECKING:
 _DAY: Final = 86_400.0
 _LONG_AGO: Final = 1000.0
 
-_MANY: Final = 250_000
-"""So many terms are sorted in shares."""
+_KEPT: Final = 8
+"""Of so many terms the rows are kept for the next time."""
 
-__all__ = ["Hits", "Lengths", "Segment", "conversation_keys"]
+_DENSE: Final = 16
+"""Where one row in so many holds a term, or more, its occurrences are counted row by row."""
+
+__all__ = ["Hits", "Lengths", "Segment"]
 
 
 @attrs.frozen(eq=False)
@@ -64,6 +69,7 @@ class Segment:
         heads: the head's number.
         said_at: when it was said, in seconds since 1970.
         importance: from 0 to 1.
+        leads: the first of its terms; 0 for none.
         alone: how many records stand in no conversation; they come first.
         keys: what identifies the conversations, one each, ascending.
         starts: the first row of each conversation, and the end.
@@ -78,6 +84,7 @@ class Segment:
     heads: NDArray[np.int32]
     said_at: NDArray[np.float64]
     importance: NDArray[np.float64]
+    leads: NDArray[np.uint64]
     alone: int
     keys: NDArray[np.uint64]
     starts: NDArray[np.intp]
@@ -87,16 +94,17 @@ class Segment:
     _where: NDArray[np.int32] = attrs.field(alias="where")
     _often: NDArray[np.integer[Any]] = attrs.field(alias="often")
     _decays: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
+    _occurrences: dict[int, Hits] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def build(cls, columns: Columns, standing: Standing) -> Segment:
         """Lay out records; of a conversation, all that is current."""
-        order, alone, keys, starts = _layout(columns, standing.rows)
+        order, alone, keys, starts = lay_out(columns, standing.rows)
         rows = standing.rows[order]
         own = columns["terms_count"][rows]
-        exchange = _with_neighbours(own, alone, starts) if len(keys) else own
+        exchange = with_neighbours(own, alone, starts) if len(keys) else own
         session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1])]) if len(keys) else own
-        terms, postings, where, often = _posted(columns, rows)
+        terms, postings, where, often = post(columns, rows)
         return cls(
             rows=rows.astype(np.int32),
             firsts=standing.firsts[order].astype(np.int32),
@@ -106,6 +114,7 @@ class Segment:
             heads=columns["head"][rows],
             said_at=columns["said_at"][rows] / 1e6,
             importance=columns["importance"][rows],
+            leads=leading_terms(columns, rows),
             alone=alone,
             keys=keys,
             starts=starts,
@@ -155,13 +164,34 @@ class Segment:
         """The first row of each conversation, single records being conversations too."""
         return np.concatenate([np.arange(self.alone), self.starts[:-1]])
 
-    def posting(self, term: int) -> Hits:
-        """Return the rows that hold a term."""
-        at = int(np.searchsorted(self._terms, np.uint64(term)))
-        if at == len(self._terms) or int(self._terms[at]) != term:
-            return Hits(self._where[:0].astype(np.intp), self._often[:0].astype(np.float32))
-        part = slice(self._postings[at], self._postings[at + 1])
-        return Hits(self._where[part].astype(np.intp), self._often[part].astype(np.float32))
+    def occurrences(self, term: Term) -> Hits:
+        """Return the rows that hold a term or a related one, and how much of it each holds."""
+        known = self._occurrences.get(term.number)
+        if known is None:
+            if len(self._occurrences) >= _KEPT:
+                self._occurrences.clear()
+            known = self._occurrences[term.number] = self._count(term)
+        return known
+
+    def _count(self, term: Term) -> Hits:
+        at = np.minimum(np.searchsorted(self._terms, term.numbers), max(len(self._terms) - 1, 0))
+        held = self._terms[at] == term.numbers if len(self._terms) else np.zeros(len(at), np.bool_)
+        starts, ends = self._postings[at[held]], self._postings[at[held] + 1]
+        places = spread(starts, ends)
+        rows = self._where[places].astype(np.intp)
+        counts = self._often[places] * np.repeat(term.weights[held], ends - starts)
+        if len(starts) < 2:
+            return Hits(rows, counts)
+        if len(rows) * _DENSE < len(self):
+            return _summed(rows, counts)
+        dense = np.bincount(rows, counts, len(self))
+        rows = np.flatnonzero(dense)
+        return Hits(rows, dense[rows].astype(np.float32))
+
+    def led_by(self, term: Term, own: Hits) -> NDArray[np.intp]:
+        """Return the rows whose text begins with a term, of those that hold it or a related one."""
+        led: NDArray[np.intp] = own.rows[self.leads[own.rows] == np.uint64(term.number)]
+        return led
 
     def exchanges(self, own: Hits) -> Hits:
         """Return the rows that hold a term in their own text or that of a neighbour, from those that hold it."""
@@ -227,6 +257,18 @@ class Segment:
             return dots[first : first + len(self)].copy()
         return dots[self.slots]
 
+    def near(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the mean of each value and its neighbours', of the rows that stand in conversations."""
+        follows, mean = self._follows[1:-1], values.copy()
+        mean[1:] += values[:-1] * follows
+        mean[:-1] += values[1:] * follows
+        mean *= self._shares_of_neighbours
+        return mean
+
+    @functools.cached_property
+    def _shares_of_neighbours(self) -> NDArray[np.float32]:
+        return (1 / (1 + self._follows[:-1].astype(np.float32) + self._follows[1:])).astype(np.float32)
+
     def beside(self, own: Hits, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return how often a term occurs in the neighbours of rows that stand in conversations."""
         dense = np.zeros(len(rows))
@@ -267,109 +309,8 @@ class Segment:
         return follows
 
 
-def conversation_keys(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """Return what identifies the conversation of each row: its id, place and owner; 0 for none.
-
-    Words never cross a wall: what lies at another place or is somebody's own lends nothing.
-    """
-    conversation = columns["conversation"][rows].astype(np.uint64)
-    place = columns.of_rows("place", rows).astype(np.uint64)
-    return np.where(conversation > 0, (conversation << np.uint64(32)) | place, np.uint64(0))
-
-
-def _layout(
-    columns: Columns, rows: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], int, NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the order of rows, how many stand alone, the conversations' keys and their first rows."""
-    keys = conversation_keys(columns, rows)
-    inside = np.flatnonzero(keys)
-    outside = np.flatnonzero(keys == 0)
-    outside = outside[np.argsort(rows[outside])]
-    within = rows[inside]
-    inside = inside[
-        np.lexsort((columns["seq"][within], columns["start"][within], columns["position"][within], keys[inside]))
-    ]
-    ordered = keys[inside]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else inside
-    alone = len(outside)
-    return (
-        np.concatenate([outside, inside]),
-        alone,
-        ordered[starts],
-        np.append(starts + alone, len(rows)),
-    )
-
-
-def _with_neighbours(own: NDArray[np.int32], alone: int, starts: NDArray[np.intp]) -> NDArray[np.int32]:
-    total = own.copy()
-    follows = np.ones(len(own), np.bool_)
-    follows[: alone + 1] = False
-    follows[starts[:-1]] = False
-    behind = np.flatnonzero(follows)
-    total[behind] += own[behind - 1]
-    total[behind - 1] += own[behind]
-    return total
-
-
-def _posted(
-    columns: Columns, rows: NDArray[np.intp]
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.integer[Any]]]:
-    """Return the distinct terms, where the posting of each begins, and the rows and counts of all postings."""
-    counts = columns["terms_count"][rows]
-    held = _of_rows(columns.terms, columns["terms_start"][rows], counts)
-    where = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-    # By a part of the terms at a time: what sorting takes of memory besides stays small.
-    shares = 16 if len(held) > _MANY else 1
-    share = (held >> np.uint64(60)).astype(np.uint8) if shares > 1 else None
-    parts = [_sorted(held, where, None if share is None else share == number) for number in range(shares)]
-    terms = np.concatenate([part[0] for part in parts])
-    sizes = np.concatenate([part[1] for part in parts])
-    found = np.concatenate([part[2] for part in parts])
-    often = np.concatenate([part[3] for part in parts])
-    narrow = np.uint8 if not len(often) or often.max() < 256 else np.int32
-    return terms, np.append(0, np.cumsum(sizes)), found, often.astype(narrow)
-
-
-def _of_rows(terms: NDArray[np.uint64], starts: NDArray[np.int64], counts: NDArray[np.int32]) -> NDArray[np.uint64]:
-    ends = starts + counts
-    if len(starts) and (starts[1:] == ends[:-1]).all():
-        return terms[starts[0] : ends[-1]]
-    return terms[spread(starts, ends)]
-
-
-def _sorted(
-    held: NDArray[np.uint64], where: NDArray[np.int32], taken: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Return distinct terms, how many rows each has, and rows and counts of all, of those that are taken."""
-    if taken is not None:
-        held, where = held[taken], where[taken]
-    order = _by_term(held, where)
-    held, where = held[order], where[order]
-    new = np.append(True, (held[1:] != held[:-1]) | (where[1:] != where[:-1]))[: len(held)]
-    firsts = np.flatnonzero(new)
-    often = np.diff(np.append(firsts, len(held))).astype(np.int32)
-    held, where = held[firsts], where[firsts]
-    begins = np.flatnonzero(np.append(True, held[1:] != held[:-1])[: len(held)])
-    return held[begins], np.diff(np.append(begins, len(held))), where, often
-
-
 def _decayed(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.float32]:
     return np.exp2(np.maximum(age, 0) / (-_DAY * half_life_days)).astype(np.float32)
-
-
-def _by_term(terms: NDArray[np.uint64], rows: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Return the order by term, then by row; the rows are ascending."""
-    bits = np.uint64(max(int(rows[-1]), 1).bit_length() if len(rows) else 1)
-    # One key for both is sorted much faster; that it has no room for all of a term's bits shows afterwards.
-    keys = terms >> bits
-    keys <<= bits
-    keys |= rows.astype(np.uint64)
-    order = np.argsort(keys)
-    del keys
-    ordered = terms[order]
-    if ((ordered[1:] != ordered[:-1]) & (ordered[1:] >> bits == ordered[:-1] >> bits)).any():
-        order = np.argsort(terms, kind="stable")
-    return order
 
 
 def _summed(keys: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:

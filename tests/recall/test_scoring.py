@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError
 from factmem.recall import RecallSettings, composite, decay
-from factmem.recall.scoring import idf, lexical, semantic, similarity
+from factmem.recall.scoring import closeness, idf, in_time, lexical, named, semantic, similarity, with_names
 
 DAY = dt.timedelta(days=1)
 shares = st.floats(0, 1)
@@ -55,15 +56,22 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
         RecallSettings(**wrong)
 
 
-@given(shares, shares, shares, shares, shares, shares)
-def test_every_part_stays_between_0_and_1(a: float, b: float, c: float, d: float, e: float, w: float) -> None:
-    words, meaning = lexical(a, b, c), semantic(d, e)
-    assert 0 <= words <= 1 + 1e-12
-    assert 0 <= meaning <= 1 + 1e-12
-    assert 0 <= similarity(words, meaning, w) <= 1 + 1e-12
+@given(st.lists(shares, min_size=10, max_size=10))
+def test_every_part_stays_between_0_and_1(of: list[float]) -> None:
+    words, meaning, names = lexical(of[0], of[1], of[2]), semantic(of[3], of[4], of[5], of[6]), named(round(of[7]), round(of[8]))
+    alike = similarity(words, meaning, of[9])
+    for part in (words, meaning, names, alike, with_names(alike, names), in_time(alike, of[7])):
+        assert 0 <= part <= 1 + 1e-12
 
 
-@given(st.integers(0, 1000), st.integers(0, 1000))
-def test_a_rarer_term_never_weighs_less(df: int, other: int) -> None:
+def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:
+    times = [(1_000_000.0, 2_000_000.0), (-math.inf, 0.0)]
+    said = np.array([1_000_000.0, 1_999_999.0, 2_250_000.0, 2_500_000.0, 9e9, -9e9])
+    assert closeness(said, times) == pytest.approx([1, 1, 0.5, 0, 0, 1])
+    assert closeness(said, []) == pytest.approx([0] * 6)
+
+
+@given(st.floats(0, 1000), st.floats(0, 1000))
+def test_a_rarer_term_never_weighs_less(df: float, other: float) -> None:
     rare, common = sorted((df, other))
     assert idf(rare, 1000) >= idf(common, 1000) > 0

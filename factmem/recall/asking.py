@@ -1,0 +1,124 @@
+"""A query as one corpus understands it: its words weighed, its names found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from factmem.recall.corpus import Corpus
+from factmem.recall.related_words import Term
+from factmem.recall.scoring import B_CONTEXT, B_OWN, K1, RecallSettings, idf
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Asked", "Query", "WeighedTerm", "asked_of", "length_norm"]
+
+_B = (B_OWN, B_CONTEXT, B_CONTEXT)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Query:
+    """What is looked for, and how it is weighed.
+
+    Attributes:
+        terms: the distinct terms.
+        vector: the embedding of length 1, or None to go by words alone.
+        times: the stretches of time that it names, in seconds since 1970; the first number of one that has no
+            beginning is minus infinity.
+        viewer: who asks.
+        now: what ages are counted from, in seconds since 1970.
+        settings: what weighs.
+    """
+
+    terms: Sequence[Term]
+    vector: NDArray[np.float32] | None
+    times: Sequence[tuple[float, float]] = ()
+    viewer: str | None
+    now: float
+    settings: RecallSettings
+
+    @property
+    def lexical_weight(self) -> float:
+        """How much words weigh; without a vector, all."""
+        return self.settings.lexical_weight if self.vector is not None else 1.0
+
+
+@attrs.frozen(eq=False)
+class WeighedTerm:
+    """A term with its weight at each level, as a share of the attainable score."""
+
+    term: Term
+    shares: tuple[float, float, float]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Asked:
+    """What is asked of one corpus.
+
+    Attributes:
+        query: the query.
+        terms: those that the viewer's documents hold.
+        concepts: of each head, whether its concept is named; None if none is.
+        dots: the inner products of all vectors with the query's, or None where they are not needed.
+    """
+
+    query: Query
+    terms: Sequence[WeighedTerm]
+    concepts: NDArray[np.bool_] | None
+    dots: NDArray[np.float32] | None
+
+    @property
+    def names(self) -> bool:
+        """Whether names count: where words do."""
+        return bool(self.query.terms) and self.query.lexical_weight > 0
+
+
+def asked_of(corpus: Corpus, query: Query, *, everything: bool) -> Asked:
+    """Return what a query asks of a corpus.
+
+    Args:
+        corpus: of which.
+        query: what is looked for.
+        everything: whether the inner products of all vectors are needed.
+    """
+    return Asked(
+        query=query,
+        terms=_weighed(corpus, query) if query.lexical_weight else (),
+        concepts=_named(corpus, query) if query.lexical_weight else None,
+        dots=corpus.vectors.dots(query.vector) if everything and query.vector is not None else None,
+    )
+
+
+def length_norm(level: int, averages: tuple[float, float, float]) -> tuple[float, float]:
+    """Return BM25's ``k1 · (1 - b + b · length / average)`` as a constant and a factor of the length."""
+    return K1 * (1 - _B[level]), K1 * _B[level] / (averages[level] or 1.0)
+
+
+def _weighed(corpus: Corpus, query: Query) -> list[WeighedTerm]:
+    """The terms that the viewer's documents hold; the others count in what could be attained."""
+    counts = corpus.seen(query.viewer).counts
+    attainable = [1e-9, 1e-9, 1e-9]
+    weights = []
+    for term in query.terms:
+        known = corpus.term(term, query.viewer)
+        of_levels = [
+            idf(df, count) * (K1 + 1)
+            for df, count in zip((known.own, known.exchange, known.session), counts, strict=True)
+        ]
+        attainable = [total + weight for total, weight in zip(attainable, of_levels, strict=True)]
+        if known.own:
+            weights.append((term, of_levels))
+    return [
+        WeighedTerm(term, tuple(weight / total for weight, total in zip(of_levels, attainable, strict=True)))  # type: ignore[arg-type]
+        for term, of_levels in weights
+    ]
+
+
+def _named(corpus: Corpus, query: Query) -> NDArray[np.bool_] | None:
+    columns = corpus.columns
+    keywords = columns.concept_names.named(columns.keywords.texts, [term.number for term in query.terms])
+    return np.isin(columns.of_heads("keyword"), keywords) if keywords else None

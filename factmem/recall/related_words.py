@@ -1,0 +1,74 @@
+"""Which words mean much the same: a table of stems that ships with factmem, the same for every store.
+
+A query that asks for a *vehicle* also finds what was said of a *car*, at a lower weight. The table holds the
+digests of the 15,000 most frequent English stems and, of each, at most twenty others whose vectors lie near; it is
+made by ``.ci/make_related_words.py``. Weights are multiples of 1/256, so that sums of them are exact.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Term", "term_of"]
+
+_STEP: Final = np.float32(1 / 256)
+
+
+@attrs.frozen(eq=False)
+class Term:
+    """A term of a query, with those that stand for it where it is missing.
+
+    Attributes:
+        number: its own; see `factmem.recall.outlines.term_numbers`.
+        numbers: its own and the related ones, of shape (some,).
+        weights: how much an occurrence of each counts; 1 for the term itself.
+    """
+
+    number: int
+    numbers: NDArray[np.uint64]
+    weights: NDArray[np.float32]
+
+
+def term_of(number: int) -> Term:
+    """Return a term with its relations."""
+    table = _table()
+    own = np.array([number], np.uint64)
+    at = int(np.searchsorted(table.terms, own[0]))
+    if at == len(table.terms) or table.terms[at] != own[0]:
+        return Term(number, own, np.ones(1, np.float32))
+    part = slice(table.starts[at], table.starts[at + 1])
+    return Term(
+        number,
+        np.append(own, table.terms[table.related[part]]),
+        np.append(np.float32(1), table.weights[part] * _STEP),
+    )
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Table:
+    """The stems, ascending, and where the relations of each begin."""
+
+    terms: NDArray[np.uint64]
+    starts: NDArray[np.intp]
+    related: NDArray[np.uint16]
+    weights: NDArray[np.uint8]
+
+
+@functools.cache
+def _table() -> _Table:
+    file = resources.files("factmem.recall").joinpath("related_words.npz")
+    with file.open("rb") as opened, np.load(opened, allow_pickle=False) as kept:
+        return _Table(
+            terms=kept["terms"],
+            starts=np.append(0, np.cumsum(kept["counts"], dtype=np.intp)),
+            related=kept["related"],
+            weights=kept["weights"],
+        )
