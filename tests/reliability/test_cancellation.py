@@ -33,18 +33,30 @@ class Collections:
     """How long, in ms, full garbage collections took."""
 
     def __init__(self) -> None:
-        self._started = 0.0
-        self.total = 0.0
+        self._started: float | None = None
+        self._total = 0.0
         self.longest = 0.0
 
     def __call__(self, phase: str, info: Mapping[str, int]) -> None:
         """Hear of one; this is what `gc.callbacks` holds."""
+        if info["generation"] != FULL:
+            return
         if phase == "start":
             self._started = time.perf_counter()
-        elif info["generation"] == FULL:
-            took = (time.perf_counter() - self._started) * 1000
-            self.total += took
+        else:
+            took = self._running
+            self._started, self._total = None, self._total + took
             self.longest = max(self.longest, took)
+
+    @property
+    def total(self) -> float:
+        """All of them, with the one that another thread may still be at."""
+        return self._total + self._running
+
+    @property
+    def _running(self) -> float:
+        started = self._started
+        return 0.0 if started is None else (time.perf_counter() - started) * 1000
 
 
 class Waits:
@@ -63,7 +75,9 @@ class Waits:
             self.longest = max(self.longest, waited)
 
     def __str__(self) -> str:
-        full = f", for {self.collections.longest:.1f} ms in a full garbage collection" if self.collections.total else ""
+        full = (
+            f", for {self.collections.longest:.1f} ms in a full garbage collection" if self.collections.longest else ""
+        )
         return f"the loop stood still for {self.longest:.1f} ms at most{full}"
 
 

@@ -192,7 +192,7 @@ async def test_a_device_that_takes_nothing_is_no_store(store: DurableStore, path
 @pytest.fixture
 async def memory() -> AsyncIterator[Memory]:
     """A memory of one fact."""
-    async with Memory("memory") as opened:
+    async with Memory("memory:") as opened:
         await opened.save(CITY.fact(["Bern"], timestamp=NOON), subject=USER, scope=PLANNER)
         yield opened
 
