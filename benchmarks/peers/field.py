@@ -1,0 +1,58 @@
+"""Who is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Final
+
+import attrs
+from peers.environments import REQUIREMENTS
+
+__all__ = ["FACTMEM", "FIELD", "LIMITS", "Contestant"]
+
+
+@attrs.frozen
+class Contestant:
+    """Somebody to measure.
+
+    Attributes:
+        title: what the tables call it.
+        adapter: the module of ``adapters`` that drives it.
+        requirements: the file of ``requirements`` that installs it; None for what this environment has.
+        package: what this environment has of it.
+        measures: ``speed``, ``quality`` or both.
+    """
+
+    title: str
+    adapter: str
+    requirements: str | None = attrs.field(default=None, kw_only=True)
+    package: str = attrs.field(default="numpy", kw_only=True)
+    measures: tuple[str, ...] = attrs.field(default=("quality", "speed"), kw_only=True)
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """What is installed for it."""
+        if self.requirements is None:
+            return (f"{self.package}=={version(self.package)}",)
+        return tuple((REQUIREMENTS / f"{self.requirements}.txt").read_text(encoding="utf-8").split())
+
+
+FACTMEM: Final = "factmem"
+
+LIMITS: Final = ("scan", "embedder")
+"""What bounds everybody: they keep nothing."""
+
+FIELD: Final[Mapping[str, Contestant]] = {
+    FACTMEM: Contestant("factmem", "factmem_memory", package="factmem"),
+    "scan": Contestant("bare numpy scan", "scan"),
+    "embedder": Contestant("the embedder alone", "embedder", package="wordllama", measures=("speed",)),
+    "chroma": Contestant("Chroma", "chroma", requirements="chroma"),
+    "crewai": Contestant("CrewAI memory", "crewai_memory", requirements="crewai"),
+    "lancedb": Contestant("LanceDB", "lance", requirements="lancedb"),
+    "langgraph-inmemory": Contestant("LangGraph InMemoryStore", "langgraph_inmemory", requirements="langgraph"),
+    "langgraph-sqlite": Contestant("LangGraph SqliteStore", "langgraph_sqlite", requirements="langgraph"),
+    "mem0": Contestant("mem0", "mem0_open", requirements="mem0"),
+    "mempalace": Contestant("MemPalace", "mempalace_drawers", requirements="mempalace"),
+    "txtai": Contestant("txtai", "txtai_index", requirements="txtai"),
+}

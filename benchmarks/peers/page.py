@@ -1,0 +1,133 @@
+"""Results as a file, as a table in the terminal, and as the tables of the README."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["QUALITY", "markdown", "rows_of_quality", "rows_of_speed", "show", "written"]
+
+QUALITY = {
+    "LoCoMo session R@5": "LoCoMo: session R@5",
+    "LoCoMo session R@10": "R@10",
+    "LoCoMo turn R@10": "turn R@10",
+    "LoCoMo turn nDCG@10": "nDCG@10",
+    "LongMemEval any@5": "LongMemEval-S: any@5",
+    "LongMemEval all@5": "all@5",
+    "LongMemEval NDCG@10": "NDCG@10",
+}
+"""Figures of retrieval, and the heads of their columns."""
+
+Results = Mapping[str, Any]
+Rows = Sequence[Sequence[str]]
+
+
+def written(results: Results) -> str:
+    """Results as JSON, to be kept."""
+    return json.dumps(results, indent=1, ensure_ascii=False) + "\n"
+
+
+def show(results: Results) -> None:
+    """Print both tables, and what is unavailable."""
+    console = Console(soft_wrap=True, width=None if (plain := Console()).is_terminal else max(plain.width, 170))
+    for title, rows in (("speed", rows_of_speed(results)), ("retrieval", rows_of_quality(results))):
+        table = Table(*rows[0], title=title)
+        for row in rows[1:]:
+            table.add_row(*row)
+        console.print(table)
+    for line in unavailable(results):
+        console.print(line, markup=False)
+
+
+def markdown(results: Results) -> str:
+    """Both tables, and what is unavailable, as the README has them."""
+    parts = [_table(rows_of_speed(results)), _table(rows_of_quality(results))]
+    missing = [f"- {line}" for line in unavailable(results)]
+    return "\n\n".join([*parts, *(["\n".join(missing)] if missing else [])]) + "\n"
+
+
+def rows_of_speed(results: Results) -> Rows:
+    """A head, and a row for each way in which each peer can be searched, at the biggest size."""
+    *smaller, size = results["about"]["sizes"]
+    head = [
+        "",
+        "recall by",
+        *(f"p50 ms, {count:,}" for count in smaller),
+        f"p50 ms, {size:,}",
+        "p95",
+        "factmem is faster",
+        "saves/s",
+        "in batches",
+        "open s",
+        "disk MB",
+        "peak MB",
+        "exact",
+    ]
+    return [head, *_speed_rows(results, list(map(str, smaller)), str(size))]
+
+
+def rows_of_quality(results: Results) -> Rows:
+    """A head, and a row for each way in which each peer can be searched."""
+    rows = [
+        [peer["title"], way, *(f"{figures[name]:.3f}" if name in figures else "–" for name in QUALITY)]
+        for peer in results["peers"].values()
+        for way, figures in peer.get("quality", {}).items()
+        if way != "unavailable"
+    ]
+    return [["", "recall by", *QUALITY.values()], *rows]
+
+
+def unavailable(results: Results) -> list[str]:
+    """Who or what could not be measured, and why."""
+    lines = []
+    for peer in results["peers"].values():
+        parts = {"": peer, " retrieval": peer.get("quality", {})}
+        parts |= {f" speed at {int(size):,} facts": found for size, found in peer.get("speed", {}).items()}
+        lines += [
+            f"{peer['title']}{part} is unavailable: {found['unavailable']}"
+            for part, found in parts.items()
+            if "unavailable" in found
+        ]
+    return lines
+
+
+def _speed_rows(results: Results, smaller: Sequence[str], size: str) -> Iterator[list[str]]:
+    for peer in results["peers"].values():
+        speed = peer.get("speed", {})
+        found = speed.get(size, {})
+        ways = [name.removesuffix(" p50_ms") for name in found if name.endswith(" p50_ms")]
+        for number, way in enumerate(ways):
+            ratio = found.get("factmem_is_faster", {}).get(f"{way} p50_ms")
+            rest = [
+                found.get("saves_per_second"),
+                found.get("batched_saves_per_second"),
+                found.get("open_to_first_answer_s"),
+                found["disk_mb"] or None,
+                max(found["reader_peak_mb"], found["writer_peak_mb"]),
+            ]
+            yield [
+                peer["title"] if number == 0 else "",
+                way,
+                *(_number(speed.get(count, {}).get(f"{way} p50_ms")) for count in smaller),
+                _number(found[f"{way} p50_ms"]),
+                _number(found[f"{way} p95_ms"]),
+                "–" if ratio is None or way == "embedding" else f"{_number(ratio)}×",
+                *(_number(value) if number == 0 else "" for value in rest),
+                _number(found["exactness"]) if way == "semantic" else "",
+            ]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value >= 100 else f"{float(f'{value:.2g}'):g}"
+
+
+def _table(rows: Rows) -> str:
+    head, *body = rows
+    lines = [head, ["---", "---", *["---:"] * (len(head) - 2)], *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,57 @@
+"""How much of what answers a question a peer finds."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from peers.cases import Case
+from peers.session import Worker
+from peers.vectors import vectors_of
+from retrieval_metrics import Scores
+
+__all__ = ["ASKED_FOR", "quality_of"]
+
+ASKED_FOR = 500
+"""How many items a search gives: about all that a conversation of LoCoMo or a haystack of LongMemEval has."""
+
+
+def quality_of(worker: Worker, cases: Iterable[Case], folder: Path, tick: Callable[[], None]) -> dict[str, Any]:
+    """Ask every question of every case, each case with a store of its own.
+
+    Args:
+        worker: a peer.
+        cases: what to ask.
+        folder: a folder to work in; it is emptied.
+        tick: is called after each case.
+
+    Returns:
+        For each way of searching, the mean of each figure.
+
+    Raises:
+        PeerFailedError: it cannot keep or find something.
+    """
+    scores: dict[str, Scores] = {}
+    with worker:
+        for number, case in enumerate(cases):
+            shutil.rmtree(folder, ignore_errors=True)
+            store = folder / f"store{number}"  # not the same path again: some keep what is behind one in memory
+            questions = [question.text for question in case.questions]
+            vectors = vectors_of(itertools.chain((item.text for item in case.items), questions))
+            opened = worker.open(store, vectors)
+            worker.add(case.items, opened["batch"])
+            if opened["durable"]:
+                worker.close()
+                worker.open(store, vectors)
+            for way in opened["ways"]:
+                found, _ = worker.search(questions, ASKED_FOR, way)
+                for question, ranking in zip(case.questions, found, strict=True):
+                    for name, value in question.judge(ranking).items():
+                        scores.setdefault(way, Scores()).add(name, value)
+            worker.close()
+            tick()
+    shutil.rmtree(folder, ignore_errors=True)
+    return {way: found.means() for way, found in scores.items()}

@@ -1,0 +1,53 @@
+"""factmem and its peers, side by side: the same data, the same vectors, in turns.
+
+    python benchmarks/peers/run.py [--only crewai mem0] [--small] [--json FILE]
+
+Each peer runs in an environment of its own, which is made when it is first needed and kept with the
+finished figures in a cache folder (``FACTMEM_PEERS``, or ``factmem-peers`` below the user's cache): a run
+that was stopped goes on where it was, unless ``--again`` says otherwise. Speed is measured on made-up
+facts, with vectors that are handed over, so that nobody's embedder counts; retrieval on the files of LoCoMo
+and LongMemEval that lie in ``--data``. What cannot be installed or run is reported with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1])]  # the folder of the package, before anything of it is imported
+
+from peers.driving import Plan, drive  # noqa: E402
+from peers.field import FACTMEM, FIELD  # noqa: E402
+from peers.page import show, written  # noqa: E402
+
+DATA = Path(__file__).parents[3].parent / "shared" / "data"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=[name for name in FIELD if name != FACTMEM], metavar="PEER")
+    parser.add_argument("--small", action="store_true", help="small numbers, to see that it works")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder with locomo*.json, longmemeval*.jsonl.gz")
+    parser.add_argument("--questions", type=int, help="only the first so many questions of each file")
+    parser.add_argument("--again", action="store_true", help="measure also what is finished")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
+    given = parser.parse_args()
+    plan = Plan(
+        peers=tuple(given.only or (name for name in FIELD if name != FACTMEM)),
+        sizes=(200,) if given.small else tuple(given.sizes),
+        rounds=1 if given.small else given.rounds,
+        questions=3 if given.small else given.questions,
+        files=tuple(sorted([*given.data.glob("locomo*.json"), *given.data.glob("longmemeval*.jsonl*")])),
+        again=given.again,
+    )
+    results = drive(plan)
+    if given.json:
+        given.json.write_text(written(results), encoding="utf-8")
+    show(results)
+
+
+if __name__ == "__main__":
+    main()
