@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import AgentMemoryProvider, Embedder, LanguageModel
+from factmem.abc import AgentMemoryProvider, Embedder, LanguageModel, MemoryObserver
 from factmem.agent.policies import Hooks, Loading, Saving
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
@@ -60,6 +60,7 @@ class AgentMemoryConfig:
         loading: what the agent is told.
         saving: what is learnt from it.
         hooks: what the program is asked and told meanwhile.
+        observers: are told of every operation of the memory that is made for this; see `Memory`.
 
     Raises:
         InvalidDataError: saving goes to a scope that the agent takes no part in.
@@ -80,6 +81,7 @@ class AgentMemoryConfig:
     loading: Loading = attrs.field(factory=Loading)
     saving: Saving = attrs.field(factory=Saving)
     hooks: Hooks = attrs.field(factory=Hooks)
+    observers: tuple[MemoryObserver, ...] = attrs.field(default=(), converter=tuple)
 
     def __attrs_post_init__(self) -> None:
         if not self.scopes:
@@ -143,4 +145,5 @@ class AgentMemoryConfig:
             scopes=self.scopes,
             embedder=self.embedder,
             model=language_model(self.model) if isinstance(self.model, str) else self.model,
+            observers=self.observers,
         )

@@ -1,0 +1,82 @@
+"""What observers cost: recall with none, with one that does nothing, and with OpenTelemetry.
+
+    python benchmarks/observers.py [--facts 10000] [--queries 300] [--json]
+
+The same store, the same queries, one memory for each; they take turns, query by query, so that whatever else the
+machine does hits all of them alike. The figures are medians in ms, and ratios to the memory that nobody observes.
+OpenTelemetry is measured as it is in a program without an SDK, and with one that drops what it is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+from opentelemetry.sdk.trace import TracerProvider
+
+from factmem import STATEMENT, Memory, MemoryObserver, MultipleFacts, OperationEvent
+from factmem.integrations.opentelemetry import OpenTelemetryObserver
+
+THINGS = ("tea", "lamps", "chairs", "bread", "cables", "flags", "paint", "glass")
+
+
+def nothing(event: OperationEvent, /) -> None:
+    """Hear of it."""
+
+
+def observers() -> Mapping[str, tuple[MemoryObserver, ...]]:
+    """Who observes, by what it is called."""
+    return {
+        "nobody": (),
+        "one observer": (nothing,),
+        "OpenTelemetry, no SDK": (OpenTelemetryObserver(),),
+        "OpenTelemetry, SDK": (OpenTelemetryObserver(tracer_provider=TracerProvider()),),
+    }
+
+
+async def measured(facts: int, queries: int) -> dict[str, float]:
+    """Return the medians of recall in ms, by who observes."""
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"sqlite-vec:{Path(folder) / 'facts.db'}"
+        async with Memory(address) as memory:
+            for start in range(0, facts, 1000):
+                numbers = range(start, min(start + 1000, facts))
+                said = tuple(f"Note {n}: lot {n * 7} of {THINGS[n % 8]} goes to hall {n % 13}." for n in numbers)
+                await memory.save(MultipleFacts(STATEMENT, said))
+        memories = {name: Memory(address, observers=told) for name, told in observers().items()}
+        times: dict[str, list[float]] = {name: [] for name in memories}
+        for number in range(-10, queries):
+            query = f"where does the {THINGS[number % 8]} of lot {number * 7} go?"
+            for name, memory in memories.items():
+                began = time.perf_counter()
+                await memory.recall(query)
+                if number >= 0:
+                    times[name].append((time.perf_counter() - began) * 1000)
+        for memory in memories.values():
+            await memory.aclose()
+    return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--facts", type=int, default=10_000)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = anyio.run(measured, options.facts, options.queries)
+    rows = {name: {"recall_ms": round(ms, 3), "ratio": round(ms / found["nobody"], 3)} for name, ms in found.items()}
+    if options.json:
+        print(json.dumps({"facts": options.facts, "queries": options.queries, **rows}))
+        return
+    for name, row in rows.items():
+        print(f"{name:24} {row['recall_ms']:8.3f} ms {row['ratio']:6.3f}x")
+
+
+if __name__ == "__main__":
+    main()

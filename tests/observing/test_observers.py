@@ -1,0 +1,216 @@
+"""What observers are told, in which order, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from factmem import (
+    BlockingMemory,
+    InMemoryProvider,
+    Memory,
+    MemoryScope,
+    RecordOrder,
+    SingleFact,
+)
+from factmem.abc import EmbedderIdentity, Operation, OperationCompleted, OperationEvent, OperationStarted
+from factmem.errors import RecordNotFoundError
+from factmem.llm import InstructorModel
+from factmem.observing import current_call
+from factmem.testing import HashEmbedder, ScriptedModel
+from factmem.testing.chat_answers import chat_answer
+from factmem.testing.openai_server import LoopbackOpenAIServer
+from tests.memory.telling import CITY, SEATS, USER, opened, over_the_wire, talk, well
+from tests.observing.watching import Watcher
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    """Nothing was told yet."""
+    return Watcher()
+
+
+def watched(watcher: Watcher, **options: Any) -> Memory:
+    """A memory that is observed."""
+    return opened(InMemoryProvider(), observers=[watcher], **options)
+
+
+async def test_what_happens_within_an_operation_names_it_as_its_parent(watcher: Watcher) -> None:
+    """Embedding and writing are parts of a save, and so on down the tree."""
+    async with watched(watcher) as memory:
+        await memory.save(SingleFact(SEATS, 5))
+    (saved,) = watcher.started(Operation.SAVE)
+    assert watcher.within(saved) == [Operation.EMBED, Operation.COMMIT]
+    order = [type(event).__name__.removeprefix("Operation") for event in watcher.events[:6]]
+    assert order == ["Started", "Started", "Completed", "Started", "Completed", "Completed"]
+
+
+async def test_operations_that_run_side_by_side_keep_their_own_parts(watcher: Watcher) -> None:
+    """The tree follows the tasks, not the clock."""
+    async with watched(watcher) as memory, anyio.create_task_group() as tasks:
+        for value in range(5):
+            tasks.start_soon(memory.save, SingleFact(SEATS, value))
+    saves = watcher.started(Operation.SAVE)
+    assert len({save.id for save in saves}) == 5
+    assert all(watcher.within(save) == [Operation.EMBED, Operation.COMMIT] for save in saves)
+
+
+async def test_events_tell_where_and_how_much(watcher: Watcher) -> None:
+    """The organization, the scope as people write it, and counts on both sides."""
+    provider = InMemoryProvider()
+    async with opened(provider, observers=[watcher], organization="acme") as memory:
+        await memory.save(SingleFact(SEATS, 5), scope="/product/alpha")
+        await memory.scope("/product/alpha").list_records(order_by=RecordOrder.SAID)
+        await memory.info(MemoryScope.product("alpha"))
+        await memory.list_scopes()
+    (saved,) = watcher.completed(Operation.SAVE)
+    assert (saved.tenant, saved.scope, saved.records_in, saved.records_out) == ("acme", "/product/alpha", 1, 1)
+    (listed,) = watcher.completed(Operation.LIST_RECORDS)
+    assert (listed.scope, listed.records_in, listed.records_out) == ("/product/alpha", None, 1)
+    asked, everywhere = watcher.completed(Operation.INFO)
+    assert (asked.scope, asked.records_out, everywhere.scope) == ("/product/alpha", 1, None)
+
+
+async def test_a_view_and_another_moment_are_observed_as_well(watcher: Watcher) -> None:
+    """Whatever the memory hands out tells the same observers."""
+    async with watched(watcher) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5))
+        await memory.as_of(record.timestamp).load(SEATS)
+        await memory.slice(["/product/alpha", "/product/beta"]).load(SEATS)
+        await memory.as_viewer("bob").load(SEATS)
+        await memory.acting_as("bot").load(SEATS)
+    assert [event.records_out for event in watcher.completed(Operation.LOAD)] == [1, None, 1, 1]
+
+
+async def test_a_failure_tells_the_error_s_type_and_no_word_of_it(watcher: Watcher) -> None:
+    """What it says might be somebody's own."""
+    async with watched(watcher) as memory:
+        with pytest.raises(RecordNotFoundError):
+            await memory.get("nobody knows")
+    (failed,) = watcher.failed(Operation.GET)
+    assert failed.error == "RecordNotFoundError"
+    assert "nobody knows" not in repr(watcher.events)
+
+
+async def test_what_is_cancelled_has_failed(watcher: Watcher) -> None:
+    """On every event loop by the same name."""
+
+    class Slow(HashEmbedder):
+        async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+            raise AssertionError
+
+    async with watched(watcher, embedder=Slow()) as memory:
+        with anyio.CancelScope() as scope:
+            await memory.recall("seats")
+    assert [event.error for event in watcher.failed(Operation.RECALL)] == ["Cancelled"]
+    assert [event.error for event in watcher.failed(Operation.EMBED)] == ["Cancelled"]
+
+
+async def test_an_observer_that_raises_is_logged_once_and_breaks_nothing(
+    watcher: Watcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor does it keep the others from being told."""
+
+    def broken(event: OperationEvent, /) -> None:
+        raise RuntimeError("the words of a fact")
+
+    with caplog.at_level(logging.WARNING, logger="factmem"):
+        async with opened(InMemoryProvider(), observers=[broken, watcher]) as memory:
+            await memory.save(SingleFact(SEATS, 5))
+            assert (await memory.load(SEATS)) is not None
+    assert len(caplog.records) == 1
+    assert "RuntimeError" in caplog.text
+    assert "the words of a fact" not in caplog.text
+    assert watcher.completed(Operation.LOAD)
+
+
+async def test_nothing_that_was_said_is_told(watcher: Watcher) -> None:
+    """Neither words nor queries nor ids of people, in whatever way an event is looked at."""
+    async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
+        await memory.remember(talk("I live in Samarkand", "I have a parrot"), subject=USER.individual("ana"))
+        await memory.recall("Samarkand")
+        await memory.forget(*[record.id for record in await memory.list_records()])
+    told = repr([attrs.asdict(event) for event in watcher.events])
+    assert [word for word in ("Samarkand", "parrot", "ana'") if word in told] == []
+
+
+async def test_content_is_told_where_a_memory_was_opened_so(watcher: Watcher) -> None:
+    """The arguments at the start, the result at the end, of the memory's own methods."""
+    async with watched(watcher, observed_content=True) as memory:
+        await memory.save(SingleFact(CITY, "Lima"))
+        found = await memory.recall("Lima", limit=3)
+    (began,), (ended,) = watcher.started(Operation.RECALL), watcher.completed(Operation.RECALL)
+    assert began.arguments == {"query": "Lima", "limit": 3}
+    assert ended.result is found
+    assert "Lima" not in repr(watcher.events)
+
+
+async def test_what_is_read_in_the_background_names_what_handed_it_over(watcher: Watcher) -> None:
+    """Though that is over by then; what a model is asked for it lies below."""
+    async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
+        handover = await memory.remember_many([talk("I live in Lima"), "There is a bar."], subject=USER)
+        await handover.wait()
+    (handed,) = watcher.completed(Operation.REMEMBER_MANY)
+    assert (handed.records_in, handed.records_out) == (2, 2)
+    (read,) = watcher.completed(Operation.READ)
+    assert read.parent_id == handed.id
+    within = watcher.within(read)
+    assert {Operation.DETECT, Operation.ANALYSE, Operation.CONSOLIDATE, Operation.COMMIT} <= set(within)
+    (detected,) = watcher.completed(Operation.DETECT)
+    assert watcher.within(detected) == [Operation.ASK]
+    assert (detected.records_in, detected.records_out) == (1, 1)
+
+
+async def test_a_question_tells_its_model_and_tokens(watcher: Watcher) -> None:
+    """As the endpoint tells them, all tries of one question together."""
+    with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
+        model = InstructorModel("tiny", base_url=server.base_url)
+        async with opened(InMemoryProvider(), model, observers=[watcher]) as memory:
+            await memory.remember(talk("I live in Lima"), subject=USER)
+    asked = watcher.completed(Operation.ASK)
+    assert asked
+    assert all(isinstance(event.input_tokens, int) and event.output_tokens for event in asked)
+    assert all(event.model for event in asked)
+
+
+async def test_an_embedding_tells_its_embedder(watcher: Watcher) -> None:
+    """And how many texts became vectors."""
+    embedder = HashEmbedder()
+    async with watched(watcher, embedder=embedder) as memory:
+        await memory.recall("Lima")
+    (made,) = watcher.completed(Operation.EMBED)
+    assert (made.model, made.records_in, made.records_out) == ((await embedder.identity()).name, 1, 1)
+
+
+async def test_where_nobody_observes_nothing_is_under_way() -> None:
+    """What could be told is not even put together."""
+    seen: list[object] = []
+
+    class Looking(HashEmbedder):
+        async def identity(self) -> EmbedderIdentity:
+            seen.append(current_call())
+            return await super().identity()
+
+    async with opened(InMemoryProvider(), embedder=Looking()) as memory:
+        await memory.recall("Lima")
+    assert len(set(map(id, seen))) == 1
+    assert type(seen[0]).__name__ == "Call"
+
+
+def test_the_blocking_twin_is_observed(watcher: Watcher) -> None:
+    """From the thread of its event loop."""
+    with BlockingMemory(watched(watcher)) as memory:
+        memory.save(SingleFact(SEATS, 5))
+    assert [type(event) for event in watcher.events[:1]] == [OperationStarted]
+    assert isinstance(watcher.events[-1], OperationCompleted)
+    assert watcher.events[-1].operation is Operation.CLOSE

@@ -1,0 +1,245 @@
+"""OpenTelemetry: spans that form the tree of what happened, metrics, and no content unless it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, Metric
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode, format_span_id
+
+from factmem import BlockingMemory, InMemoryProvider, Memory, SingleFact
+from factmem.errors import RecordNotFoundError
+from factmem.integrations.opentelemetry import OpenTelemetryObserver
+from factmem.llm import InstructorModel
+from factmem.testing import HashEmbedder, ScriptedModel
+from factmem.testing.chat_answers import chat_answer
+from factmem.testing.openai_server import LoopbackOpenAIServer
+from tests.memory.telling import CITY, SEATS, USER, opened, over_the_wire, talk, well
+
+
+class Telemetry:
+    """An SDK that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.tracing = TracerProvider()
+        self.tracing.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.reader = InMemoryMetricReader()
+        self.metering = MeterProvider([self.reader])
+
+    def observer(self, **options: bool) -> OpenTelemetryObserver:
+        """An observer that tells this."""
+        return OpenTelemetryObserver(tracer_provider=self.tracing, meter_provider=self.metering, **options)
+
+    def spans(self, name: str) -> list[ReadableSpan]:
+        """The spans that have ended, by `gen_ai.operation.name`, in the order begun."""
+        ended = [span for span in self.exporter.get_finished_spans() if _of(span)["gen_ai.operation.name"] == name]
+        return sorted(ended, key=lambda span: span.start_time or 0)
+
+    def parent(self, span: ReadableSpan) -> str | None:
+        """The name of a span's parent."""
+        if span.parent is None:
+            return None
+        spans = {item.context.span_id: item for item in self.exporter.get_finished_spans() if item.context}
+        return spans[span.parent.span_id].name
+
+    def points(self, metric: str) -> list[HistogramDataPoint]:
+        """The points of one histogram."""
+        data = self.reader.get_metrics_data()
+        assert data is not None
+        metrics: list[Metric] = [
+            item for resource in data.resource_metrics for scope in resource.scope_metrics for item in scope.metrics
+        ]
+        return [
+            point
+            for item in metrics
+            if item.name == metric
+            for point in item.data.data_points
+            if isinstance(point, HistogramDataPoint)
+        ]
+
+
+def _of(span: ReadableSpan) -> Mapping[str, Any]:
+    return span.attributes or {}
+
+
+@pytest.fixture
+def telemetry(monkeypatch: pytest.MonkeyPatch) -> Telemetry:
+    """Nothing was told yet."""
+    monkeypatch.delenv("OTEL_SDK_DISABLED", raising=False)
+    return Telemetry()
+
+
+def watched(telemetry: Telemetry, **options: Any) -> Memory:
+    """A memory that is told of."""
+    return opened(InMemoryProvider(), observers=[telemetry.observer()], **options)
+
+
+async def test_operations_go_by_the_names_of_the_conventions(telemetry: Telemetry) -> None:
+    """With their counts; what has no name there goes by its own."""
+    async with watched(telemetry, organization="acme") as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5), scope="/product/alpha")
+        await memory.recall("seats")
+        await memory.update(record.id, value=6)
+        await memory.tree()
+        await memory.forget(record.id)
+    (saved,) = telemetry.spans("upsert_memory")
+    assert saved.kind is SpanKind.INTERNAL
+    assert dict(_of(saved)) == {
+        "gen_ai.operation.name": "upsert_memory",
+        "gen_ai.provider.name": "factmem",
+        "gen_ai.memory.store.id": "acme",
+        "gen_ai.memory.record.count": 1,
+        "factmem.operation": "save",
+        "factmem.scope": "/product/alpha",
+        "factmem.count.in": 1,
+    }
+    assert [_of(span)["factmem.operation"] for span in telemetry.spans("search_memory")] == ["recall", "get"]
+    assert [span.name for name in ("update_memory", "delete_memory", "tree") for span in telemetry.spans(name)] == [
+        "update_memory",
+        "delete_memory",
+        "tree",
+    ]
+
+
+async def test_spans_nest_as_operations_do(telemetry: Telemetry) -> None:
+    """Across awaits, side by side, and below whatever span is current in the program."""
+    tracer = telemetry.tracing.get_tracer("program")
+
+    async def turn(value: int) -> None:
+        with tracer.start_as_current_span(f"turn {value}", attributes={"gen_ai.operation.name": "turn"}):
+            await memory.save(SingleFact(SEATS, value))
+
+    async with watched(telemetry) as memory, anyio.create_task_group() as tasks:
+        for value in range(3):
+            tasks.start_soon(turn, value)
+    saves = telemetry.spans("upsert_memory")
+    assert sorted(telemetry.parent(save) or "" for save in saves) == ["turn 0", "turn 1", "turn 2"]
+    below = {
+        format_span_id(span.parent.span_id)
+        for name in ("embeddings", "commit")
+        for span in telemetry.spans(name)
+        if span.parent
+    }
+    assert below == {format_span_id(save.context.span_id) for save in saves if save.context}
+
+
+async def test_a_span_is_current_within_worker_threads_too(telemetry: Telemetry) -> None:
+    """So that what is instrumented below finds its place."""
+    tracer = telemetry.tracing.get_tracer("driver")
+
+    def query() -> None:
+        tracer.start_span("SELECT", attributes={"gen_ai.operation.name": "select"}).end()
+
+    class Embedding(HashEmbedder):
+        async def embed(self, texts: Any) -> Any:
+            await to_thread.run_sync(query)
+            return await super().embed(texts)
+
+    async with watched(telemetry, embedder=Embedding()) as memory:
+        await memory.recall("seats")
+    (selected,) = telemetry.spans("select")
+    assert (telemetry.parent(selected) or "").startswith("embeddings ")
+
+
+def test_spans_of_the_blocking_twin_lie_below_the_caller_s(telemetry: Telemetry) -> None:
+    """Though its event loop runs in another thread."""
+    tracer = telemetry.tracing.get_tracer("program")
+    with BlockingMemory(watched(telemetry)) as memory:
+        with tracer.start_as_current_span("turn", attributes={"gen_ai.operation.name": "turn"}):
+            memory.save(SingleFact(SEATS, 5))
+        memory.load(SEATS)
+    (saved,), (loaded,) = telemetry.spans("upsert_memory"), telemetry.spans("search_memory")
+    assert (telemetry.parent(saved), telemetry.parent(loaded)) == ("turn", None)
+
+
+async def test_what_is_read_in_the_background_lies_below_what_handed_it_over(telemetry: Telemetry) -> None:
+    """In one trace, down to the questions of the model."""
+    async with opened(InMemoryProvider(), ScriptedModel(well), observers=[telemetry.observer()]) as memory:
+        await (await memory.remember_many([talk("I live in Lima")], subject=USER)).wait()
+    (handed,) = telemetry.spans("upsert_memory")
+    asked = telemetry.spans("chat")
+    assert asked
+    assert {span.context.trace_id for span in asked if span.context} == {
+        handed.context.trace_id if handed.context else 0
+    }
+    assert telemetry.parent(telemetry.spans("read")[0]) == "upsert_memory"
+    assert telemetry.parent(asked[0]) == "detect"
+
+
+async def test_a_question_tells_its_model_and_tokens(telemetry: Telemetry) -> None:
+    """On its span and in the histogram."""
+    with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
+        model = InstructorModel("tiny", base_url=server.base_url)
+        async with opened(InMemoryProvider(), model, observers=[telemetry.observer()]) as memory:
+            await memory.remember(talk("I live in Lima"), subject=USER)
+    asked = telemetry.spans("chat")[0]
+    name = _of(asked)["gen_ai.request.model"]
+    assert (asked.name, asked.kind) == (f"chat {name}", SpanKind.CLIENT)
+    assert _of(asked)["gen_ai.usage.input_tokens"] > 0
+    kinds = {(point.attributes or {})["gen_ai.token.type"] for point in telemetry.points("gen_ai.client.token.usage")}
+    assert kinds == {"input", "output"}
+
+
+async def test_models_can_be_left_to_who_instruments_their_clients(telemetry: Telemetry) -> None:
+    """Or their tokens would be counted twice."""
+    async with opened(InMemoryProvider(), observers=[telemetry.observer(models=False)]) as memory:
+        await memory.recall("seats")
+    assert telemetry.spans("embeddings") == []
+    assert len(telemetry.spans("search_memory")) == 1
+
+
+async def test_a_failure_is_an_error_by_its_type(telemetry: Telemetry) -> None:
+    """The span and the duration say which, and nothing else."""
+    async with watched(telemetry) as memory:
+        with pytest.raises(RecordNotFoundError):
+            await memory.get("nobody knows")
+    (span,) = telemetry.spans("search_memory")
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, None)
+    assert _of(span)["error.type"] == "RecordNotFoundError"
+    assert not span.events
+    points = telemetry.points("gen_ai.client.operation.duration")
+    assert [(point.attributes or {}).get("error.type") for point in points if point.attributes] == [
+        "RecordNotFoundError",
+        None,
+    ]
+
+
+async def test_durations_are_measured_by_operation(telemetry: Telemetry) -> None:
+    """In seconds, one point for each kind of work."""
+    async with watched(telemetry) as memory:
+        for _ in range(3):
+            await memory.load(SEATS)
+    points = telemetry.points("gen_ai.client.operation.duration")
+    (loads,) = [point for point in points if (point.attributes or {}).get("factmem.operation") == "load"]
+    assert loads.count == 3
+    assert 0 < loads.sum < 60
+
+
+@pytest.mark.parametrize("content", [False, True])
+async def test_content_is_told_only_where_it_is_asked_for(telemetry: Telemetry, content: bool) -> None:
+    """The query, and the records with their scores, as the conventions write them."""
+    async with watched(telemetry, observed_content=content) as memory:
+        (record,) = await memory.save(SingleFact(CITY, "Samarkand"))
+        (match,) = await memory.recall("Samarkand")
+        await memory.load(CITY)
+        await memory.list_page()
+        await memory.retract(record.id)
+    told = repr([dict(_of(span)) for span in telemetry.exporter.get_finished_spans()])
+    assert ("Samarkand" in told) is content
+    if content:
+        recalled = _of(telemetry.spans("search_memory")[0])
+        assert recalled["gen_ai.memory.query.text"] == "Samarkand"
+        (found,) = json.loads(recalled["gen_ai.memory.records"])
+        assert (found["id"], found["content"], found["score"]) == (record.id, "Samarkand", match.score)
+        every = [span for name in ("search_memory", "upsert_memory", "delete_memory") for span in telemetry.spans(name)]
+        assert [json.loads(_of(span)["gen_ai.memory.records"])[0]["content"] for span in every] == ["Samarkand"] * 5

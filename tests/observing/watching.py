@@ -1,0 +1,42 @@
+"""What the tests of observers share: one that keeps what it is told, and what can be read from that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+
+__all__ = ["Watcher"]
+
+
+class Watcher:
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[OperationEvent] = []
+
+    def __call__(self, event: OperationEvent, /) -> None:
+        self.events.append(event)
+
+    def started(self, operation: Operation) -> list[OperationStarted]:
+        """The beginnings of one operation."""
+        return [event for event in self._of(operation) if isinstance(event, OperationStarted)]
+
+    def completed(self, operation: Operation) -> list[OperationCompleted]:
+        """What one operation came to."""
+        return [event for event in self._of(operation) if isinstance(event, OperationCompleted)]
+
+    def failed(self, operation: Operation) -> list[OperationFailed]:
+        """How one operation failed."""
+        return [event for event in self._of(operation) if isinstance(event, OperationFailed)]
+
+    def within(self, parent: OperationEvent) -> list[Operation]:
+        """The operations that happened within one run of another, in the order begun."""
+        return [
+            event.operation
+            for event in self.events
+            if isinstance(event, OperationStarted) and event.parent_id == parent.id
+        ]
+
+    def _of(self, operation: Operation) -> Iterator[OperationEvent]:
+        return (event for event in self.events if event.operation is operation)
