@@ -2,8 +2,9 @@
 
     python benchmarks/recall.py [--sizes 10000 100000] [--big] [--queries 60] [--json]
 
-Each size is a store of generated statements, half of them in conversations of 20, over 100 scopes, with
-clustered vectors of 256 dimensions; the embedder knows them by heart, so that embedding costs nothing.
+Each size is a store of generated statements, words spread as those of a language, half of them in conversations
+of 20, over 100 scopes, with clustered vectors of 256 dimensions; the embedder knows them by heart, so that
+embedding costs nothing.
 *The scan* is ``M @ q`` and ``argpartition`` over the same float32 matrix, and knows neither words nor
 time. The scan, recall by meaning alone, recall by both, and recall in one scope of a hundred take turns,
 query by query; told are the medians and their ratios to the scan. Then: how long a new process takes from
@@ -83,14 +84,32 @@ def near(centres: NDArray[np.float32], count: int, random_numbers: np.random.Gen
     return unit(rows)
 
 
+COMMON = (
+    "people year day work home family child friend school food house city car trip travel music book money job "
+    "company doctor health water dog cat garden party birthday movie game team phone computer photo picture story "
+    "letter plan meeting project class teacher student language love wedding holiday summer winter morning night "
+    "weekend dinner lunch breakfast coffee tea bread fruit kitchen store price market bank insurance hospital "
+    "medicine pain sleep dream walk run swim bike train flight airport hotel beach mountain river forest weather "
+    "rain snow sun colour paint art museum song guitar piano dance sport football race film camera clothes shoes "
+    "dress hair eye heart hand baby mother father sister brother daughter son parent husband wife neighbour "
+    "street road building office room door window table chair bed light fire power machine tool paper pen idea "
+    "question answer problem reason change decision interest hobby skill career business customer product service "
+    "order delivery gift ticket address news internet website email message call voice video science history "
+    "nature animal bird horse fish plant flower tree "
+)
+"""The most frequent words are real ones, which have relations."""
+
+
 class Words:
-    """Sentences of made-up words, as unevenly spread as those of a language."""
+    """Sentences of words, as unevenly spread as those that are no function words; the rarer ones are made up."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         letters = "abcdefghijklmnoprstuvz"
         self._words = ["".join(self._random.choices(letters, k=self._random.randint(3, 9))) for _ in range(30_000)]
-        self._weights = [1 / (rank + 3) for rank in range(len(self._words))]
+        common = COMMON.split()
+        self._words[: len(common)] = common
+        self._weights = [1 / (rank + 30) for rank in range(len(self._words))]
 
     def sentence(self, length: int) -> str:
         return " ".join(self._random.choices(self._words, self._weights, k=length))

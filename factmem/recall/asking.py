@@ -15,6 +15,8 @@ from factmem.recall.scoring import B_CONTEXT, B_OWN, K1, RecallSettings, idf
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from factmem.recall.segments import Hits
+
 __all__ = ["Asked", "Query", "WeighedTerm", "asked_of", "length_norm"]
 
 _B = (B_OWN, B_CONTEXT, B_CONTEXT)
@@ -49,10 +51,17 @@ class Query:
 
 @attrs.frozen(eq=False)
 class WeighedTerm:
-    """A term with its weight at each level, as a share of the attainable score."""
+    """A term, and what it is worth.
+
+    Attributes:
+        term: the term.
+        shares: its weight at each level, as a share of the attainable score.
+        levels: where it occurs; see `factmem.recall.corpus.Occurrences`.
+    """
 
     term: Term
-    shares: tuple[float, float, float]
+    shares: tuple[float, ...]
+    levels: Sequence[tuple[Hits, Hits, Hits]]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -101,20 +110,15 @@ def length_norm(level: int, averages: tuple[float, float, float]) -> tuple[float
 def _weighed(corpus: Corpus, query: Query) -> list[WeighedTerm]:
     """The terms that the viewer's documents hold; the others count in what could be attained."""
     counts = corpus.seen(query.viewer).counts
-    attainable = [1e-9, 1e-9, 1e-9]
-    weights = []
-    for term in query.terms:
-        known = corpus.term(term, query.viewer)
-        of_levels = [
-            idf(df, count) * (K1 + 1)
-            for df, count in zip((known.own, known.exchange, known.session), counts, strict=True)
-        ]
-        attainable = [total + weight for total, weight in zip(attainable, of_levels, strict=True)]
-        if known.own:
-            weights.append((term, of_levels))
+    found = [corpus.term(term, query.viewer) for term in query.terms]
+    weights = [
+        tuple(idf(df, count) * (K1 + 1) for df, count in zip(known.documents, counts, strict=True)) for known in found
+    ]
+    attainable = [sum(of_level) + 1e-9 for of_level in zip(*weights, strict=True)]
     return [
-        WeighedTerm(term, tuple(weight / total for weight, total in zip(of_levels, attainable, strict=True)))  # type: ignore[arg-type]
-        for term, of_levels in weights
+        WeighedTerm(term, tuple(part / total for part, total in zip(of, attainable, strict=True)), known.levels)
+        for term, known, of in zip(query.terms, found, weights, strict=True)
+        if known.documents[0]
     ]
 
 

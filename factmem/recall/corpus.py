@@ -26,7 +26,7 @@ from factmem.records import Recorded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Corpus", "Documents", "Part", "Seen", "TermStatistics", "grown"]
+__all__ = ["Corpus", "Documents", "Occurrences", "Part", "Seen", "grown"]
 
 _GROWTH: Final = 24
 """A segment is merged with one that is not so many times as large."""
@@ -108,15 +108,17 @@ class Seen:
 
 
 @attrs.frozen(eq=False)
-class TermStatistics:
-    """How many of the records, exchanges and conversations that a viewer sees hold a term.
+class Occurrences:
+    """Where a term occurs.
 
-    One that holds related words only counts as the part of an occurrence that they are, up to 1.
+    Attributes:
+        levels: of each part, the records, the exchanges and the conversations that hold it.
+        documents: how many of each do. One that holds related words only counts as the part of an
+            occurrence that they are.
     """
 
-    own: float
-    exchange: float
-    session: float
+    levels: Sequence[tuple[Hits, Hits, Hits]]
+    documents: tuple[float, ...]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -139,7 +141,7 @@ class Corpus:
     vectors: VectorsView
     documents: Documents
     _seen: dict[str | None, Seen] = attrs.field(factory=dict, init=False)
-    _known: dict[tuple[str | None, int], TermStatistics] = attrs.field(factory=dict, init=False)
+    _known: dict[tuple[str | None, int], tuple[float, ...]] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -151,23 +153,20 @@ class Corpus:
             known = self._seen[viewer] = self._seen_by(viewer)
         return known
 
-    def term(self, term: Term, viewer: str | None) -> TermStatistics:
-        """Return how many documents that a viewer sees hold a term."""
+    def term(self, term: Term, viewer: str | None) -> Occurrences:
+        """Return where a term occurs in what a viewer sees, and in how many documents."""
+        levels = tuple(
+            part.segment.levels(_seen_of(part.segment.occurrences(term), mask))
+            for part, mask in zip(self.parts, self.seen(viewer).masks, strict=True)
+        )
         known = self._known.get((viewer, term.number))
         if known is None:
             if len(self._known) >= _KNOWN_TERMS:
                 self._known.clear()
-            known = self._known[viewer, term.number] = self._count(term, viewer)
-        return known
-
-    def hits(self, part: int, term: Term, viewer: str | None) -> Hits:
-        """Return which rows of a part hold a term or a related one, of those that a viewer sees."""
-        mask = self.seen(viewer).masks[part]
-        own = self.parts[part].segment.occurrences(term)
-        if mask is None or not len(own.rows):
-            return own
-        kept = mask[own.rows]
-        return Hits(own.rows[kept], own.counts[kept])
+            known = self._known[viewer, term.number] = tuple(
+                sum(_documents(of_part[level]) for of_part in levels) for level in range(3)
+            )
+        return Occurrences(levels, known)
 
     def currents(self, standing: Standing) -> list[Current | None]:
         """Return records in full; None for what was erased meanwhile. This may block: for worker threads only.
@@ -186,15 +185,6 @@ class Corpus:
         slots = self.columns["slot"][standing.rows]
         vectors = self.vectors.take(np.maximum(slots, 0))
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
-
-    def _count(self, term: Term, viewer: str | None) -> TermStatistics:
-        own = exchange = session = 0.0
-        for number, part in enumerate(self.parts):
-            hits = self.hits(number, term, viewer)
-            own += _documents(hits)
-            exchange += _documents(part.segment.exchanges(hits))
-            session += _documents(part.segment.sessions(hits))
-        return TermStatistics(own, exchange, session)
 
     def _seen_by(self, viewer: str | None) -> Seen:
         owner = None if viewer is None else self.columns.owners.find(viewer)
@@ -237,6 +227,13 @@ def grown(columns: Columns, parts: Sequence[Part], new: Standing) -> tuple[Part,
     if size:
         left.append(Part.of(Segment.build(columns, joined(merged))))
     return tuple(left)
+
+
+def _seen_of(hits: Hits, mask: NDArray[np.bool_] | None) -> Hits:
+    if mask is None or not len(hits.rows):
+        return hits
+    kept = mask[hits.rows]
+    return Hits(hits.rows[kept], hits.counts[kept])
 
 
 def _documents(hits: Hits) -> float:

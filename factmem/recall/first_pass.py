@@ -67,7 +67,7 @@ def approximate(corpus: Corpus, number: int, asked: Asked) -> NDArray[np.float32
 def _add_names(scores: NDArray[np.float32], corpus: Corpus, number: int, asked: Asked, weight: float) -> None:
     segment = corpus.parts[number].segment
     for weighed in asked.terms:
-        scores[segment.led_by(weighed.term, segment.occurrences(weighed.term))] += np.float32(weight)
+        scores[segment.led_by(weighed.term, weighed.levels[number][0])] += np.float32(weight)
     if asked.concepts is not None:
         scores[asked.concepts[segment.heads]] += np.float32(2 * weight)
 
@@ -93,14 +93,14 @@ def _meaning(segment: Segment, dots: NDArray[np.float32], weight: float) -> NDAr
 
 def _shares(corpus: Corpus, number: int, asked: Asked) -> NDArray[np.float32]:
     """The share of the attainable BM25 that each row attains, on the weighed average of the three levels."""
-    segment, viewer = corpus.parts[number].segment, asked.query.viewer
-    averages = corpus.seen(viewer).averages
+    segment = corpus.parts[number].segment
+    averages = corpus.seen(asked.query.viewer).averages
     norms = [length_norm(level, averages) for level in range(3)]
     lengths = segment.short_lengths
     share = np.zeros(len(segment), np.float32)
     sessions = np.zeros(len(segment.keys), np.float32)
     for weighed in asked.terms:
-        own = corpus.hits(number, weighed.term, viewer)
+        own, near, whole = weighed.levels[number]
         if not len(own.rows):
             continue
         weights = [np.float32(item * of / sum(LEVELS)) for item, of in zip(weighed.shares, LEVELS, strict=True)]
@@ -113,7 +113,6 @@ def _shares(corpus: Corpus, number: int, asked: Asked) -> NDArray[np.float32]:
         share[rows] += total
         if cut == len(own.rows):
             continue
-        near, whole = segment.exchanges(own), segment.sessions(own)
         inside = int(np.searchsorted(whole.rows, segment.alone))
         for level, (hits, start) in enumerate(((own, cut), (near, cut), (whole, inside))):
             rows, counts = hits.rows[start:], hits.counts[start:]

@@ -20,12 +20,10 @@ from factmem.recall.scoring import (
     similarity,
     with_names,
 )
-from factmem.recall.segments import Hits, Segment
+from factmem.recall.segments import Segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from factmem.recall.related_words import Term
 
 __all__ = ["Found", "scored"]
 
@@ -132,33 +130,10 @@ def _attained(
     ]
     shares = (np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)))
     for weighed in asked.terms:
-        for level, counts in enumerate(_counts(segment, weighed.term, rows, session)):
+        for level, hits in enumerate(weighed.levels[number]):
+            counts = hits.of(session if level == 2 else rows)
             shares[level][:] += weighed.shares[level] * counts / (counts + norms[level])
     return shares
-
-
-def _counts(
-    segment: Segment, term: Term, rows: NDArray[np.intp], session: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """How much of a term there is in rows, their exchanges and their conversations."""
-    hits = segment.occurrences(term)
-    own = _looked_up(hits, rows)
-    inside = np.flatnonzero(rows >= segment.alone)
-    if not len(inside):
-        return own, own, own
-    exchange, whole = own.copy(), own.copy()
-    exchange[inside] += segment.beside(hits, rows[inside])
-    starts, ends = segment.bounds(session[inside])
-    sums = np.append(0.0, np.cumsum(hits.counts, dtype=np.float64))
-    whole[inside] = sums[np.searchsorted(hits.rows, ends)] - sums[np.searchsorted(hits.rows, starts)]
-    return own, exchange, whole
-
-
-def _looked_up(hits: Hits, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    if not len(hits.rows):
-        return np.zeros(len(rows))
-    at = np.minimum(np.searchsorted(hits.rows, rows), len(hits.rows) - 1)
-    return np.where(hits.rows[at] == rows, hits.counts[at], 0).astype(np.float64)
 
 
 def _cosines(corpus: Corpus, segment: Segment, asked: Asked, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], ...]:

@@ -29,7 +29,7 @@ _KEPT: Final = 8
 """Of so many terms the rows are kept for the next time."""
 
 _DENSE: Final = 16
-"""Where one row in so many holds a term, or more, its occurrences are counted row by row."""
+"""Where there is as much as one occurrence to so many rows, they are counted row by row."""
 
 __all__ = ["Hits", "Lengths", "Segment"]
 
@@ -49,11 +49,18 @@ class Hits:
 
     Attributes:
         rows: records of the segment, or its conversations.
-        counts: how often in each.
+        counts: how often in each; multiples of 1/256, so that sums of them are exact.
     """
 
     rows: NDArray[np.intp]
     counts: NDArray[np.float32]
+
+    def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return how often it occurs in each of some rows."""
+        if not len(self.rows):
+            return np.zeros(len(rows))
+        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[at] == rows, self.counts[at], 0).astype(np.float64)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -193,21 +200,33 @@ class Segment:
         led: NDArray[np.intp] = own.rows[self.leads[own.rows] == np.uint64(term.number)]
         return led
 
-    def exchanges(self, own: Hits) -> Hits:
-        """Return the rows that hold a term in their own text or that of a neighbour, from those that hold it."""
+    def levels(self, own: Hits) -> tuple[Hits, Hits, Hits]:
+        """Return where a term occurs at all three levels, from the rows that hold it."""
+        return own, self._exchanges(own), self._sessions(own)
+
+    def _exchanges(self, own: Hits) -> Hits:
         cut = int(np.searchsorted(own.rows, self.alone))
-        rows, counts = own.rows[cut:], own.counts[cut:]
+        rows, counts = own.rows[cut:] - self.alone, own.counts[cut:]
         if not len(rows):
             return own
-        before, after = self._follows[rows - self.alone], self._follows[rows - self.alone + 1]
-        grouped = _summed(
-            np.concatenate([rows, rows[before] - 1, rows[after] + 1]),
-            np.concatenate([counts, counts[before], counts[after]]),
+        if len(rows) * _DENSE >= len(self) - self.alone:
+            dense = np.zeros(len(self) - self.alone, np.float32)
+            dense[rows] = counts
+            dense = self._with_neighbours(dense)
+            rows = np.flatnonzero(dense)
+            grouped = Hits(rows, dense[rows])
+        else:
+            before, after = self._follows[rows], self._follows[rows + 1]
+            grouped = _summed(
+                np.concatenate([rows, rows[before] - 1, rows[after] + 1]),
+                np.concatenate([counts, counts[before], counts[after]]),
+            )
+        return Hits(
+            np.concatenate([own.rows[:cut], grouped.rows + self.alone]),
+            np.concatenate([own.counts[:cut], grouped.counts]),
         )
-        return Hits(np.concatenate([own.rows[:cut], grouped.rows]), np.concatenate([own.counts[:cut], grouped.counts]))
 
-    def sessions(self, own: Hits) -> Hits:
-        """Return the conversations that hold a term, from the rows that do."""
+    def _sessions(self, own: Hits) -> Hits:
         numbers = self.session[own.rows]
         if not len(numbers) or own.rows[-1] < self.alone:
             return own
@@ -259,25 +278,19 @@ class Segment:
 
     def near(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the mean of each value and its neighbours', of the rows that stand in conversations."""
-        follows, mean = self._follows[1:-1], values.copy()
-        mean[1:] += values[:-1] * follows
-        mean[:-1] += values[1:] * follows
+        mean = self._with_neighbours(values)
         mean *= self._shares_of_neighbours
         return mean
+
+    def _with_neighbours(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        follows, total = self._follows[1:-1], values.copy()
+        total[1:] += values[:-1] * follows
+        total[:-1] += values[1:] * follows
+        return total
 
     @functools.cached_property
     def _shares_of_neighbours(self) -> NDArray[np.float32]:
         return (1 / (1 + self._follows[:-1].astype(np.float32) + self._follows[1:])).astype(np.float32)
-
-    def beside(self, own: Hits, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return how often a term occurs in the neighbours of rows that stand in conversations."""
-        dense = np.zeros(len(rows))
-        for step, follows in ((-1, self._follows[rows - self.alone]), (1, self._follows[rows - self.alone + 1])):
-            at = np.searchsorted(own.rows, rows + step)
-            there = follows & (at < len(own.rows))
-            there[there] = own.rows[at[there]] == rows[there] + step
-            dense[there] += own.counts[at[there]]
-        return dense
 
     def bounds(self, sessions: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the first row and the end of conversations, of those with more rows than one alone."""
@@ -313,8 +326,8 @@ def _decayed(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.floa
     return np.exp2(np.maximum(age, 0) / (-_DAY * half_life_days)).astype(np.float32)
 
 
-def _summed(keys: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:
-    order = np.argsort(keys, kind="stable")
-    keys, counts = keys[order], counts[order]
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    return Hits(keys[starts], np.add.reduceat(counts, starts))
+def _summed(rows: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:
+    order = np.argsort(rows, kind="stable")
+    rows, counts = rows[order], counts[order]
+    starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    return Hits(rows[starts], np.add.reduceat(counts, starts))
