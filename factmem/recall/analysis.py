@@ -18,7 +18,7 @@ from factmem.records import Assertion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["STOP_WORDS", "analyse", "forget_words", "indexed_text"]
+__all__ = ["STOP_WORDS", "analyse", "forget_words", "indexed_terms", "indexed_text"]
 
 STOP_WORDS: Final = frozenset(
     """
@@ -72,6 +72,15 @@ def indexed_text(said: Assertion) -> str:
     about = said.place.subject.individual_name or ""
     concept = said.description or said.keyword.replace("_", " ").replace("-", " ")
     return f"{about} {concept}: {_plain(said.data)}".strip()
+
+
+def indexed_terms(said: Assertion) -> list[str]:
+    """Return the terms that an assertion is found by: those of its text, and what else its first quote says."""
+    terms = analyse(indexed_text(said))
+    quote = said.details.evidence[0].quote if said.details.evidence else None
+    if not quote or said.keyword == STATEMENT.keyword:
+        return terms
+    return terms + [term for term in analyse(quote) if term not in terms]
 
 
 def _speaker(said: Assertion) -> str:

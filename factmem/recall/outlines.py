@@ -19,7 +19,7 @@ import attrs
 
 from factmem.abc import Outline
 from factmem.facts import FactType
-from factmem.recall.analysis import analyse, forget_words, indexed_text
+from factmem.recall.analysis import forget_words, indexed_terms
 from factmem.records import Assertion, AssertionState
 from factmem.values import canonical_bytes
 
@@ -45,7 +45,7 @@ __all__ = [
     "term_numbers",
 ]
 
-OUTLINE_VERSION: Final = 1
+OUTLINE_VERSION: Final = 2
 """Grows with every change of the analyser or of what an outline holds."""
 
 NEVER: Final = 2**63 - 1
@@ -133,7 +133,7 @@ def outline_of(said: Assertion) -> Outline:
         _flags(said),
         STATES.index(said.state),
     )
-    terms = term_numbers(analyse(indexed_text(said)))
+    terms = term_numbers(indexed_terms(said))
     return Outline(
         about=_written([head, (evidence.conversation_id or "") if evidence else "", labels if any(labels) else None]),
         metadata=_written(details.metadata) if details.metadata else "",

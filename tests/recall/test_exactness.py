@@ -51,6 +51,15 @@ class Said:
     typed: bool
 
     @property
+    def quote(self) -> str:
+        return f"{self.text} and another grove" if self.typed else self.text
+
+    @property
+    def terms(self) -> list[str]:
+        found = analyse(self.indexed)
+        return found + [term for term in analyse(self.quote) if term not in found]
+
+    @property
     def indexed(self) -> str:
         return f"A note of a trip: {self.text}" if self.typed else f"user: {self.text}"
 
@@ -85,7 +94,7 @@ async def filled(store: Sequence[Said]) -> Memory:
     memory = Memory(provider, embedder=HashEmbedder(), clock=FakeClock(NOW))
     for said in store:
         evidence = Evidence(
-            quote=said.text,
+            quote=said.quote,
             role="user",
             conversation_id=None if said.conversation is None else f"c{said.conversation}",
             position=said.position,
@@ -152,7 +161,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     for group in groups.values():
         group.sort(key=lambda item: (item[1].position, item[0]))
     place = {seq: (key, row) for key, group in groups.items() for row, (seq, _) in enumerate(group)}
-    terms = {seq: analyse(said.indexed) for seq, said in seen}
+    terms = {seq: said.terms for seq, said in seen}
     order = [seq for seq, _ in seen]
 
     def exchange(seq: int) -> list[str]:

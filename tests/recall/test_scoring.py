@@ -58,7 +58,8 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
 
 @given(st.lists(shares, min_size=10, max_size=10))
 def test_every_part_stays_between_0_and_1(of: list[float]) -> None:
-    words, meaning, names = lexical(of[0], of[1], of[2]), semantic(of[3], of[4], of[5], of[6]), named(round(of[7]), round(of[8]))
+    words, meaning = lexical(of[0], of[1], of[2]), semantic(of[3], of[4], of[5], of[6])
+    names = named(round(of[7]), round(of[8]))
     alike = similarity(words, meaning, of[9])
     for part in (words, meaning, names, alike, with_names(alike, names), in_time(alike, of[7])):
         assert 0 <= part <= 1 + 1e-12
