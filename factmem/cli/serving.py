@@ -54,7 +54,7 @@ async def mcp(
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that writes.")] = False,
     tools: Annotated[str | None, typer.Option(metavar="A,B", help="Offer only these tools.")] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Believe what clients write; else it waits in quarantine.")
+        bool, typer.Option("--trust", help="Believe what clients write and take back; else it waits in quarantine.")
     ] = False,
     allow_erase: Annotated[bool, typer.Option("--allow-erase", help="Offer `forget`, which erases for good.")] = False,
     token: Annotated[

@@ -19,7 +19,8 @@ serves many clients under ``http://127.0.0.1:8000/mcp`` instead. Several servers
 
 What clients see is what they are allowed to: ``--scope`` and ``--subject`` confine them, ``--viewer`` says whose
 private facts they see, ``--read-only`` and ``--tools`` take tools away. What they write is kept apart, in
-quarantine, until a person lets it in with ``factmem quarantine accept``, unless the server trusts them (``--trust``).
+quarantine, until a person lets it in with ``factmem quarantine accept``, and they take back nothing but what clients
+wrote, unless the server trusts them (``--trust``).
 Taking back can be undone; erasing (`forget`) has to be allowed (``--allow-erase``).
 
 In a program, `make_server` makes the same of a `factmem.Memory` or an `factmem.agent.AgentMemory`.

@@ -61,7 +61,8 @@ def make_server(
         subjects: confine clients to facts about these subjects; what they write is about the first one.
         user_id: whom an agent's memory works for.
         read_only: offer nothing that writes.
-        trust: believe what clients write like the user's own words; else it is quarantined.
+        trust: believe what clients write like the user's own words, and let them take facts back; else what they
+            write is quarantined, and they can take back only what clients wrote.
         allow_erase: offer `forget`, which erases for good.
         tools: offer only these tools.
         name: the server's name.

@@ -53,7 +53,8 @@ class WritingTools:
 
     Args:
         access: what they write.
-        trusted: whether what clients write counts as the user's own words; else it is quarantined.
+        trusted: whether what clients write counts as the user's own words; else it is quarantined, and they take
+            back nothing but what clients wrote.
     """
 
     def __init__(self, access: Access, *, trusted: bool) -> None:
@@ -158,7 +159,7 @@ class WritingTools:
         """Take facts back that are wrong, or that the user wants to be forgotten. They are not erased."""
 
         async def work(view: Memory) -> tuple[Change, ...]:
-            await self._access.records(view, ids)
+            self._check_own(await self._access.records(view, ids))
             return await view.retract(*ids, reason=f"{SOURCE}: {reason}" if reason.strip() else SOURCE)
 
         changes = await self._access.use(work, actor=_client(ctx))
@@ -178,6 +179,14 @@ class WritingTools:
         await self._announce(ctx, doomed)
         pending = " Old bytes go when other processes close the store." if receipt.pending else ""
         return ErasedAnswer(records=len(doomed), revisions=receipt.erased, note=f"Erased for good.{pending}")
+
+    def _check_own(self, records: Sequence[FactRecord[Any]]) -> None:
+        """Raise if a client that is not trusted would take back what somebody else wrote."""
+        if not self._origin.trusted and any(record.details.source != SOURCE for record in records):
+            raise InvalidDataError(
+                "clients of this server are not trusted, and take back only what they wrote themselves; nothing was "
+                "changed: a person can do it with `factmem retract ID`"
+            )
 
     async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> WrittenAnswer:
         apart = any(record.state is AssertionState.QUARANTINED for record in records)

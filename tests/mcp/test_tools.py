@@ -143,7 +143,7 @@ async def test_an_update_changes_a_record_and_its_history_keeps_what_it_was() ->
 
 
 async def test_what_is_retracted_can_be_restored() -> None:
-    async with opened() as memory, connected(memory) as client:
+    async with opened() as memory, connected(memory, trust=True) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
         told = await answer(client, "retract", ids=[record.id], reason="wrong")
         assert told["note"] == "Taken back; a person can bring it back with `factmem restore ID`."

@@ -51,6 +51,23 @@ async def test_an_update_by_a_client_waits_until_it_is_let_in() -> None:
         assert await known(memory) == ["Rome"]
 
 
+async def test_a_client_takes_back_only_what_clients_wrote_unless_it_is_trusted() -> None:
+    """Else whoever can plant words could make the user's own ones disappear."""
+    async with opened() as memory, connected(memory) as client:
+        (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))
+        await answer(client, "remember", text="Maya likes tea.")
+        (apart,) = await memory.quarantine.list()
+        await memory.quarantine.accept(apart.id)
+        (own,) = [record for record in await memory.list_records() if record.id != theirs.id]
+        assert "factmem retract ID" in await refusal(client, "retract", ids=[own.id, theirs.id])
+        assert sorted(await known(memory)) == ["Maya likes tea.", "Oslo"]
+        await answer(client, "retract", ids=[own.id])
+        assert await known(memory) == ["Oslo"]
+        async with connected(memory, trust=True) as trusted:
+            await answer(trusted, "retract", ids=[theirs.id])
+        assert await known(memory) == []
+
+
 async def test_a_trusted_client_is_believed() -> None:
     async with opened() as memory, connected(memory, trust=True) as client:
         assert not (await answer(client, "remember", text="Maya lives in Rome."))["kept_apart"]
