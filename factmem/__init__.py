@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         HandoverFinished,
         Memory,
         MemoryEvent,
+        RecallDepth,
         RecordOrder,
         Remembered,
         StoredSession,
@@ -61,7 +62,14 @@ if TYPE_CHECKING:
         TtlPolicy,
     )
     from factmem.providers import InMemoryProvider, NoMemory, open_provider
-    from factmem.recall import MetadataCondition, MetadataOperator, RecallMatch, RecallSettings
+    from factmem.recall import (
+        DeepRecall,
+        DeepSettings,
+        MetadataCondition,
+        MetadataOperator,
+        RecallMatch,
+        RecallSettings,
+    )
     from factmem.records import (
         AssertionState,
         Change,
@@ -90,6 +98,8 @@ __all__ = [
     "Concept",
     "ConsolidationPolicy",
     "Conversation",
+    "DeepRecall",
+    "DeepSettings",
     "DetectionExample",
     "DetectionRequest",
     "DropReason",
@@ -128,6 +138,7 @@ __all__ = [
     "OperationFailed",
     "OperationStarted",
     "Origin",
+    "RecallDepth",
     "RecallMatch",
     "RecallSettings",
     "RecordOrder",
@@ -187,6 +198,7 @@ _HOME = {
         "HandoverFinished",
         "Memory",
         "MemoryEvent",
+        "RecallDepth",
         "RecordOrder",
         "Remembered",
         "StoredSession",
@@ -194,7 +206,7 @@ _HOME = {
         "TtlPolicy",
     ),
     "providers": ("InMemoryProvider", "NoMemory", "open_provider"),
-    "recall": ("MetadataCondition", "MetadataOperator", "RecallMatch", "RecallSettings"),
+    "recall": ("DeepRecall", "DeepSettings", "MetadataCondition", "MetadataOperator", "RecallMatch", "RecallSettings"),
     "records": (
         "AssertionState",
         "Change",

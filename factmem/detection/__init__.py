@@ -7,6 +7,7 @@ from factmem.detection.flags import flags_in
 from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.detection.model_detector import InstructorDetector
 from factmem.detection.origins import OriginPolicy, Treatment
+from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.detection.redaction import Finding, Redacted, redact, redact_conversation
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import VerbatimDetector
@@ -16,6 +17,7 @@ __all__ = [
     "Finding",
     "InstructorAnalyst",
     "InstructorDetector",
+    "InstructorQuestionAnalyst",
     "OriginPolicy",
     "Redacted",
     "Treatment",

@@ -23,6 +23,7 @@ from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
+from factmem.memory.recalling import RecallDepth
 from factmem.memory.remembering import About
 from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.traces import Traces
@@ -59,6 +60,7 @@ __all__ = [
     "ProfileSchema",
     "PurgeResult",
     "Quarantine",
+    "RecallDepth",
     "RecordOrder",
     "RecordPage",
     "Remembered",

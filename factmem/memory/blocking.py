@@ -116,6 +116,7 @@ class BlockingReader(_Twin):
     profile: Final = _blocking(MemoryReader.profile)
     partial_profile: Final = _blocking(MemoryReader.partial_profile)
     recall: Final = _blocking(MemoryReader.recall)
+    recall_deeply: Final = _blocking(MemoryReader.recall_deeply)
     get: Final = _blocking(MemoryReader.get)
     history: Final = _blocking(MemoryReader.history)
     list_records: Final = _blocking(MemoryReader.list_records)

@@ -21,10 +21,11 @@ from factmem.abc import (
     FeedsChanges,
     LanguageModel,
     MemoryObserver,
+    QuestionAnalyst,
     system_clock,
 )
 from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
-from factmem.detection import InstructorAnalyst, InstructorDetector, VerbatimDetector, redact
+from factmem.detection import InstructorAnalyst, InstructorDetector, InstructorQuestionAnalyst, VerbatimDetector, redact
 from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
@@ -43,7 +44,7 @@ from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.observing import Observation
 from factmem.providers import open_provider
-from factmem.recall import Corpus, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
+from factmem.recall import Corpus, DeepSettings, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
 from factmem.records import Assertion, AssertionState, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -52,6 +53,7 @@ __all__ = ["Memory"]
 
 _FOR_EVER: Final = TtlPolicy()
 _CONSOLIDATION: Final = ConsolidationPolicy()
+_DEEP: Final = DeepSettings()
 _BACKGROUND: Final = Background()
 
 
@@ -74,11 +76,12 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         subjects: where to look in a provider that has the four verbs only: these subjects …
         scopes: … in each of these scopes.
         embedder: makes the vectors; the offline default if None.
-        model: reads what is remembered: a detector, an analyst and a consolidator that ask it are made for
-            whichever of these is not given. None to work without any model, offline.
+        model: reads what is remembered: a detector, an analyst, a consolidator and a question analyst that ask it
+            are made for whichever of these is not given. None to work without any model, offline.
         detector: finds facts in conversations; without it and a model, they are kept word for word.
         analyst: says what texts are about.
         consolidator: says what new statements do to similar ones that are known.
+        question_analyst: takes questions apart for deep recall, and says what is missing.
         consolidation: how those are compared.
         keep_words: keep what the user said beside the facts that were found in it, instead of retracting it.
         background: how `remember_many` and its kin are read.
@@ -87,6 +90,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             program's: they hear how much was done for every viewer, and never what was said.
         observed_content: give observers the arguments and results of this memory's methods as well.
         settings: what weighs in recall.
+        deep: when deep recall asks the model.
         read_only: refuse every write.
         future: what to do with timestamps from the future.
         clock_skew: how far into the future a timestamp may lie.
@@ -113,6 +117,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         detector: Detector | None = None,
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
+        question_analyst: QuestionAnalyst | None = None,
         consolidation: ConsolidationPolicy = _CONSOLIDATION,
         keep_words: bool = False,
         background: Background = _BACKGROUND,
@@ -120,6 +125,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         observers: Iterable[MemoryObserver] = (),
         observed_content: bool = False,
         settings: RecallSettings | None = None,
+        deep: DeepSettings = _DEEP,
         read_only: bool = False,
         future: FuturePolicy = FuturePolicy.REFUSE,
         clock_skew: dt.timedelta = dt.timedelta(minutes=5),
@@ -140,6 +146,8 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             viewer=viewer,
             concepts={concept.keyword: concept for concept in concepts},
             settings=settings or RecallSettings(),
+            question_analyst=question_analyst or (InstructorQuestionAnalyst(model) if model else None),
+            deep=deep,
             clock=clock,
             observation=Observation(observers=observing, tenant=organization, content=observed_content)
             if observing

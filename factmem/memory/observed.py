@@ -135,5 +135,5 @@ def _number_of(thing: object) -> int | None:
             return thing.expired + thing.superseded
         case Sized():
             return len(thing)
-    parts = (getattr(thing, name, None) for name in ("records", "entries", "erased", "ids"))
+    parts = (getattr(thing, name, None) for name in ("records", "matches", "entries", "erased", "ids"))
     return next((number for part in parts if (number := _number_of(part)) is not None), None)

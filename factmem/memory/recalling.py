@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 import abc
+import datetime as dt
+import enum
 import functools
-from typing import Unpack
+import math
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import attrs
 from anyio import to_thread
 
 from factmem.abc import Embedder
-from factmem.errors import InvalidDataError
+from factmem.errors import CapabilityError, InvalidDataError
 from factmem.fold import Moment
+from factmem.memory.deepening import Searches
 from factmem.memory.filtering import Filters, check_query, filter_of
 from factmem.memory.observed import observed
 from factmem.memory.viewing import Reading
-from factmem.recall import Corpus, Mirror, Query, RecallFilter, RecallMatch, RecallSettings, embed_query, ranked
+from factmem.recall import (
+    Corpus,
+    DeepRecall,
+    DeepSettings,
+    Mirror,
+    Query,
+    RecallFilter,
+    RecallMatch,
+    RecallSettings,
+    embed_query,
+    explored,
+    ranked,
+    times_in,
+)
 
-__all__ = ["MemoryRecalling"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MemoryRecalling", "RecallDepth"]
+
+
+class RecallDepth(enum.Enum):
+    """How much is done to find what answers a question.
+
+    SHALLOW: one search, without a model. DEEP: a language model takes it apart, and says what is missing.
+    """
+
+    SHALLOW = "shallow"
+    DEEP = "deep"
 
 
 @observed()
@@ -46,6 +77,7 @@ class MemoryRecalling(abc.ABC):
         query: str,
         *,
         limit: int = 10,
+        depth: RecallDepth | Literal["shallow", "deep"] = RecallDepth.SHALLOW,
         lexical: bool = True,
         semantic: bool = True,
         strongest: bool = False,
@@ -57,6 +89,7 @@ class MemoryRecalling(abc.ABC):
         Args:
             query: what to look for, in words.
             limit: how many results at the most.
+            depth: whether a language model helps; see `recall_deeply`, which also tells how.
             lexical: whether words count.
             semantic: whether meaning counts.
             strongest: of typed facts that several places have of one concept, only what `load` would choose.
@@ -64,25 +97,20 @@ class MemoryRecalling(abc.ABC):
             filters: only what passes these; see `Filters`. They apply before ranking.
 
         Raises:
-            InvalidDataError: the query is blank or holds lone surrogates, the limit is no positive number,
-                or both kinds of evidence are switched off.
+            InvalidDataError: the query is blank or holds lone surrogates, the limit is no positive number, there is
+                no such depth, or both kinds of evidence are switched off.
+            CapabilityError: it is to be deep, and there is no model.
             EmbedderError: the embedder failed.
             EmbedderMismatchError: the store's vectors come from another embedder.
         """
-        check_query(query, limit)
-        if not (lexical or semantic):
-            raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
-        wanted = self._confined(attrs.evolve(self._wanted(filters), strongest=strongest))
-        weights = settings or self._reading.settings
-        moment = self._moment()
-        asked = Query(
-            terms=self._mirror.terms(query) if lexical else (),
-            vector=await embed_query(self._embedder, query) if semantic else None,
-            viewer=self._reading.viewer,
-            now=(moment.as_of or moment.known_at or moment.now).timestamp(),
-            settings=weights if lexical else attrs.evolve(weights, lexical_weight=0.0),
+        search = self._search(query, limit, lexical, semantic, strongest, settings, filters)
+        if _depth(depth) is RecallDepth.DEEP:
+            return list((await self._deeply(query, search, self._reading.deep, strict=False)).matches)
+        vector = await embed_query(self._embedder, query) if semantic else None
+        asked = search.query(query, vector)
+        rank = functools.partial(
+            ranked, query=asked, wanted=search.wanted, limit=limit, concepts=self._reading.concepts
         )
-        rank = functools.partial(ranked, query=asked, wanted=wanted, limit=limit, concepts=self._reading.concepts)
 
         def at_once() -> list[RecallMatch] | None:
             corpus = self._at_once()
@@ -91,8 +119,139 @@ class MemoryRecalling(abc.ABC):
         found = await to_thread.run_sync(at_once)
         return await to_thread.run_sync(rank, await self._corpus()) if found is None else found
 
+    async def recall_deeply(
+        self,
+        question: str,
+        *,
+        limit: int = 10,
+        lexical: bool = True,
+        semantic: bool = True,
+        strongest: bool = False,
+        settings: RecallSettings | None = None,
+        deep: DeepSettings | None = None,
+        strict: bool = False,
+        **filters: Unpack[Filters],
+    ) -> DeepRecall:
+        """Look for a question with the help of a language model, and tell how.
+
+        A long question is taken apart into simpler ones, all of which are looked for; so is, while one cannot be
+        sure enough of what was found, what a model says is missing. What the model says are hints: it never sees or
+        finds what `recall` would not with the same filters, and what the question finds surely keeps its place.
+        A model that fails costs what it would have added; `DeepRecall.failure` says so.
+
+        Args:
+            question: what to look for, in words.
+            limit: see `recall`, as all the others that it takes.
+            lexical: see there.
+            semantic: see there.
+            strongest: see there.
+            settings: see there.
+            deep: when to ask the model, other than this memory's.
+            strict: raise what goes wrong with the model.
+            filters: see there.
+
+        Raises:
+            InvalidDataError: see `recall`.
+            CapabilityError: there is no model.
+            ModelError: the model failed, and ``strict`` was asked for.
+            EmbedderError: the embedder failed.
+            EmbedderMismatchError: the store's vectors come from another embedder.
+        """
+        search = self._search(question, limit, lexical, semantic, strongest, settings, filters)
+        return await self._deeply(question, search, deep or self._reading.deep, strict=strict)
+
+    async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> DeepRecall:
+        analyst = self._reading.question_analyst
+        if analyst is None:
+            raise CapabilityError(
+                "deep recall asks a language model: open the memory with model=language_model(...), or leave the "
+                "depth shallow"
+            )
+        searches = Searches(
+            corpus=self._corpus,
+            query=search.query,
+            viewer=self._reading.viewer,
+            embedder=self._embedder if search.semantic else None,
+            wanted=search.wanted,
+            limit=search.limit,
+            concepts=self._reading.concepts,
+            concurrency=deep.concurrency,
+        )
+        return await explored(
+            question,
+            searches,
+            analyst,
+            limit=search.limit,
+            now=search.now,
+            settings=deep,
+            weights=search.weights,
+            strict=strict,
+        )
+
+    def _search(
+        self,
+        query: str,
+        limit: int,
+        lexical: bool,
+        semantic: bool,
+        strongest: bool,
+        settings: RecallSettings | None,
+        filters: Filters,
+    ) -> _Search:
+        """Check what was asked for."""
+        check_query(query, limit)
+        if not (lexical or semantic):
+            raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
+        moment = self._moment()
+        return _Search(
+            mirror=self._mirror,
+            viewer=self._reading.viewer,
+            now=moment.as_of or moment.known_at or moment.now,
+            wanted=self._confined(attrs.evolve(self._wanted(filters), strongest=strongest)),
+            limit=limit,
+            weights=settings or self._reading.settings,
+            lexical=lexical,
+            semantic=semantic,
+        )
+
     def _wanted(self, filters: Filters) -> RecallFilter:
         return filter_of(filters, self._reading.anchored(filters.get("scope")))
 
     def _confined(self, wanted: RecallFilter) -> RecallFilter:
         return wanted if self._reading.view is None else attrs.evolve(wanted, within=self._reading.view.reaches)
+
+
+@attrs.frozen(kw_only=True)
+class _Search:
+    """What was asked for, checked."""
+
+    mirror: Mirror
+    viewer: str | None
+    now: dt.datetime
+    wanted: RecallFilter
+    limit: int
+    weights: RecallSettings
+    lexical: bool
+    semantic: bool
+
+    def query(self, text: str, vector: NDArray[np.float32] | None) -> Query:
+        """Return the query of a text."""
+        return Query(
+            terms=self.mirror.terms(text) if self.lexical else (),
+            vector=vector,
+            times=self._times(text) if self.lexical else (),
+            viewer=self.viewer,
+            now=self.now.timestamp(),
+            settings=self.weights if self.lexical else attrs.evolve(self.weights, lexical_weight=0.0),
+        )
+
+    def _times(self, text: str) -> tuple[tuple[float, float], ...]:
+        spans = times_in(text, self.now)
+        return tuple((-math.inf if it.start is None else it.start.timestamp(), it.end.timestamp()) for it in spans)
+
+
+def _depth(depth: object) -> RecallDepth:
+    try:
+        return RecallDepth(depth)
+    except ValueError:
+        raise InvalidDataError("depth is RecallDepth.SHALLOW or RecallDepth.DEEP", path="$.depth") from None

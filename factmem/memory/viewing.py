@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
 from factmem.observing import Observation
-from factmem.recall import RecallSettings
+from factmem.recall import DeepSettings, RecallSettings
 from factmem.records import Assertion
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
-    from factmem.abc import Clock
+    from factmem.abc import Clock, QuestionAnalyst
 
 __all__ = ["Reading", "View"]
+
+_DEEP: Final = DeepSettings()
 
 
 @attrs.frozen(kw_only=True)
@@ -65,6 +67,8 @@ class Reading:
         concepts: the declared concepts by keyword; other facts are read by their shape.
         settings: what weighs in recall.
         clock: the present.
+        question_analyst: takes questions apart; None to ask nobody.
+        deep: when it is asked.
         view: the scopes that it is confined to, if it is.
         observation: who is told of what it does; None if nobody is.
     """
@@ -74,6 +78,8 @@ class Reading:
     concepts: Mapping[str, Concept[Any, Any]]
     settings: RecallSettings
     clock: Clock
+    question_analyst: QuestionAnalyst | None = None
+    deep: DeepSettings = _DEEP
     view: View | None = None
     observation: Observation | None = None
 

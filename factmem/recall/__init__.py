@@ -7,6 +7,7 @@ from factmem.recall.asking import Query
 from factmem.recall.choosing import chosen
 from factmem.recall.columns import Columns
 from factmem.recall.corpus import Corpus
+from factmem.recall.deep import DeepRecall, DeepSettings
 from factmem.recall.embedders import (
     CallableEmbedder,
     MiniLMEmbedder,
@@ -17,6 +18,7 @@ from factmem.recall.embedders import (
     embedder_named,
 )
 from factmem.recall.engine import RecallMatch, ScoreParts, embed_query, hydrate, ranked
+from factmem.recall.exploring import explored
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.folding import Standing
 from factmem.recall.log_parts import LogPart
@@ -29,6 +31,8 @@ __all__ = [
     "CallableEmbedder",
     "Columns",
     "Corpus",
+    "DeepRecall",
+    "DeepSettings",
     "LogPart",
     "MetadataCondition",
     "MetadataOperator",
@@ -51,6 +55,7 @@ __all__ = [
     "embed_query",
     "embedded",
     "embedder_named",
+    "explored",
     "hydrate",
     "indexed_text",
     "log_source",

@@ -47,6 +47,7 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.PROFILE: lambda memory, record: memory.profile(Booking),
     Operation.PARTIAL_PROFILE: lambda memory, record: memory.partial_profile(Booking),
     Operation.RECALL: lambda memory, record: memory.recall("seats"),
+    Operation.RECALL_DEEPLY: lambda memory, record: memory.recall_deeply("seats"),
     Operation.GET: lambda memory, record: memory.get(record),
     Operation.HISTORY: lambda memory, record: memory.history(SEATS),
     Operation.LIST_RECORDS: lambda memory, record: memory.list_records(),

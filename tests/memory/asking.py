@@ -1,0 +1,83 @@
+"""What the tests of deep recall share: an analyst whose answers are written by the test."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import anyio.lowlevel
+import attrs
+
+from factmem import DeepSettings, InMemoryProvider, Memory, RecallMatch
+from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
+from factmem.testing import FakeClock, HashEmbedder
+
+__all__ = ["ALWAYS", "NOW", "Asked", "parts", "remembering", "values"]
+
+NOW: Final = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
+ALWAYS: Final = DeepSettings(query_analysis_threshold=0)
+"""So that short questions are taken apart as well."""
+
+Meanwhile: TypeAlias = "Callable[[], Awaitable[object]]"
+
+
+@attrs.define
+class Asked:
+    """A question analyst that answers what it was given, and notes what it was asked.
+
+    Attributes:
+        analysis: what it says of every question, or raises.
+        gaps: what it says is missing, one answer after another; then nothing.
+        meanwhile: what happens while it thinks.
+        requests: what it was offered with each question.
+        shown: what it was shown of what is known.
+        asked: what it was told was asked.
+    """
+
+    analysis: Any = attrs.field(factory=QuestionAnalysis)
+    gaps: list[Any] = attrs.field(factory=list)
+    meanwhile: Meanwhile = anyio.lowlevel.checkpoint
+    requests: list[QuestionRequest] = attrs.field(factory=list)
+    shown: list[list[str]] = attrs.field(factory=list)
+    asked: list[tuple[str, ...]] = attrs.field(factory=list)
+
+    async def analyse_question(self, question: str, request: QuestionRequest) -> QuestionAnalysis:
+        self.requests.append(request)
+        await self.meanwhile()
+        found: QuestionAnalysis = _given(self.analysis)
+        return found
+
+    async def find_gaps(self, question: str, known: Sequence[Known], *, asked: Sequence[str] = ()) -> Sequence[Gap]:
+        self.shown.append([item.text for item in known])
+        self.asked.append(tuple(asked))
+        await self.meanwhile()
+        return _given(self.gaps.pop(0)) if self.gaps else ()
+
+
+def _given(answer: Any) -> Any:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def parts(*questions: str, **more: Any) -> QuestionAnalysis:
+    """An analysis that takes a question apart into these."""
+    return QuestionAnalysis(questions=tuple(map(SubQuestion, questions)), **more)
+
+
+def remembering(analyst: QuestionAnalyst | None = None, **options: Any) -> Memory:
+    """A memory in this process, whose clock stands still."""
+    clock = FakeClock(NOW)
+    given: dict[str, Any] = {
+        "store": InMemoryProvider(clock=clock),
+        "embedder": HashEmbedder(),
+        "deep": ALWAYS,
+        "clock": clock,
+    }
+    return Memory(question_analyst=analyst, **(given | options))
+
+
+def values(matches: Sequence[RecallMatch]) -> list[Any]:
+    """What was found, best first."""
+    return [match.record.value for match in matches]

@@ -1,0 +1,260 @@
+"""Deep recall takes a question apart, looks for its parts side by side, and asks after what is missing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from factmem import BlockingMemory, Concept, DeepSettings, Memory, Message, RecallDepth, SingleFact
+from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
+from factmem.errors import CapabilityError, InvalidDataError
+from factmem.testing import HashEmbedder
+from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
+
+CITY = Concept.single("city", "Where somebody lives")
+BOTH = "Where does Ana live, and what does Ben eat?"
+
+
+class Counted(HashEmbedder):
+    """Notes what it is asked to embed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[str]] = []
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.batches.append(list(texts))
+        return await super().embed(texts)
+
+
+async def told(memory: Memory, *texts: str, **about: Any) -> None:
+    for text in texts:
+        await memory.remember(text, **about)
+
+
+async def test_without_a_model_it_says_how_to_name_one() -> None:
+    memory = remembering()
+    for call in (memory.recall("who?", depth="deep"), memory.recall_deeply("who?")):
+        with pytest.raises(CapabilityError, match="model="):
+            await call
+
+
+async def test_there_are_two_depths() -> None:
+    memory = remembering(Asked())
+    await told(memory, "Ana lives in Faro.")
+    deep = await memory.recall("Ana", depth=RecallDepth.DEEP)
+    assert deep == await memory.recall("Ana", depth="deep") == await memory.recall("Ana", depth="shallow")
+    wrong: Any = "deeper"
+    with pytest.raises(InvalidDataError, match="depth"):
+        await memory.recall("Ana", depth=wrong)
+
+
+async def test_a_blank_question_is_refused_as_it_is_by_plain_recall() -> None:
+    memory = remembering(Asked())
+    for wrong in ({"question": " "}, {"question": "who", "limit": 0}, {"question": "who", "semantic": False}):
+        with pytest.raises(InvalidDataError):
+            await memory.recall_deeply(**{"lexical": "semantic" not in wrong, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("threshold", "analysed"), [(len(BOTH), 1), (len(BOTH) + 1, 0)])
+async def test_a_question_shorter_than_the_threshold_is_not_taken_apart(threshold: int, analysed: int) -> None:
+    analyst = Asked(parts("Where is Ana?"))
+    memory = remembering(analyst, deep=DeepSettings(query_analysis_threshold=threshold, exploration_budget=0))
+    found = await memory.recall_deeply(BOTH)
+    assert len(analyst.requests) == analysed
+    assert found.questions == (BOTH, "Where is Ana?")[: 1 + analysed]
+
+
+async def test_the_parts_of_a_question_find_what_it_does_not() -> None:
+    """The best match of every part has a place, though the whole finds others that share more words with it."""
+    memory = remembering(Asked(parts("Who plays the tuba?", "Who bakes bread?")))
+    await told(memory, *(f"The village fair number {number} has music and food." for number in range(20)))
+    await told(memory, "Cy plays the tuba.", "Dora bakes bread.")
+    question = "Who is in charge of the music and the food of the village fair?"
+    assert not {"Cy plays the tuba.", "Dora bakes bread."} & set(values(await memory.recall(question, limit=4)))
+    found = await memory.recall_deeply(question, limit=4)
+    assert {"Cy plays the tuba.", "Dora bakes bread."} < set(values(found.matches))
+
+
+async def test_all_questions_are_embedded_at_once() -> None:
+    embedder = Counted()
+    memory = remembering(Asked(parts("Where is Ana?", "What does Ben eat?")), embedder=embedder)
+    await told(memory, "Ana lives in Faro.")
+    await memory.recall("Ana")
+    embedder.batches.clear()
+    await memory.recall_deeply(f"{BOTH} And before the move to Faro?")
+    assert len(embedder.batches) == 1
+    assert {BOTH[:10], "Where is Ana?"[:10]} <= {text[:10] for text in embedder.batches[0]}
+    embedder.batches.clear()
+    await memory.recall_deeply(BOTH, semantic=False)
+    assert embedder.batches == []
+
+
+async def test_the_model_is_offered_what_is_in_use_and_only_that_counts() -> None:
+    memory = remembering(analyst := Asked())
+    await told(memory, "Ana likes tea.", "Ben likes tea.", scope="/product/alpha")
+    await memory.save(SingleFact(CITY, "Faro", timestamp=NOW), scope="/product/beta")
+    analyst.analysis = parts(scopes=("/product/beta", "/product/gamma", "/"), complexity=Complexity.COMPLEX)
+    analyst.analysis = parts("where", scopes=("/product/beta", "/product/gamma", "", "/product"))
+    found = await memory.recall_deeply("tea")
+    (request,) = analyst.requests
+    assert request.scopes_in_use == ("/product/alpha", "/product/beta")
+    assert (request.keywords_in_use, request.now) == (("city",), NOW)
+    assert found.scopes == ("/product/beta",)
+
+
+async def test_what_lies_in_a_scope_that_is_meant_goes_up() -> None:
+    memory = remembering(Asked(parts(scopes=("/product/beta",))))
+    for product in ("alpha", "beta", "alpha/more"):
+        await told(memory, f"The launch of {product} is late.", scope=f"/product/{product}")
+    plain = await memory.recall("Is the launch late?")
+    found = await memory.recall_deeply("Is the launch late?")
+    assert values(found.matches)[0] == "The launch of beta is late."
+    assert [("scope" in match.reasons) for match in found.matches] == [True, False, False]
+    assert {match.record.id for match in plain} == {match.record.id for match in found.matches}
+
+
+async def test_a_part_may_name_the_concept_that_answers_it() -> None:
+    memory = remembering(analyst := Asked())
+    await told(memory, "Somebody lives well.")
+    await memory.save(SingleFact(CITY, "Faro", timestamp=NOW - dt.timedelta(days=20)))
+    for keyword, first in (("employer", "Somebody lives well."), ("city", "Faro")):
+        analyst.analysis = QuestionAnalysis(questions=(SubQuestion("Where does somebody live?", keyword=keyword),))
+        found = await memory.recall("somebody's home town", depth="deep")
+        assert values(found)[0] == first
+        assert ["concept" in match.reasons for match in found] == [keyword == "city", False]
+
+
+async def test_a_time_that_the_question_names_counts_without_a_model_saying_so() -> None:
+    memory = remembering(Asked())
+    for month in (5, 6, 7):
+        when = dt.datetime(2026, month, 10, tzinfo=dt.UTC)
+        await memory.remember(Message(content="We talked about the budget.", timestamp=when, id=f"{month}"))
+        await memory.remember(Message(content=f"The budget talk number {month} went well.", timestamp=when))
+    found = await memory.recall_deeply("What went well at the budget talk last May?")
+    assert values(found.matches)[0] == "The budget talk number 5 went well."
+    assert [span.start for span in found.times] == [dt.datetime(2026, 5, 1, tzinfo=dt.UTC)]
+    assert "time" in found.matches[0].reasons
+    assert not [match for match in found.matches if ("time" in match.reasons) != (match.record.timestamp.month == 5)]
+
+
+async def test_a_time_may_be_told_by_what_happened_then() -> None:
+    """It is looked for when that was: the move is known, the wedding is not."""
+    memory = remembering(Asked())
+    for month, text in ((1, "Ana drove a van to work."), (3, "Ana moved to Faro."), (5, "Ana drove a bus to work.")):
+        await memory.remember(Message(content=text, timestamp=dt.datetime(2026, month, 10, tzinfo=dt.UTC)))
+    before = await memory.recall_deeply("What did Ana drive to work before the move to Faro?")
+    drove = [match for match in before.matches if "drove" in match.record.value]
+    assert values(drove) == ["Ana drove a van to work.", "Ana drove a bus to work."]
+    assert ["time" in match.reasons for match in drove] == [True, False]
+    assert [(span.start, span.end.month) for span in before.times] == [(None, 3)]
+    assert (await memory.recall_deeply("What did Ana drive to work before her wedding?")).times == ()
+
+
+async def test_a_time_of_the_model_counts_as_well() -> None:
+    since = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
+    memory = remembering(Asked(parts(since=since)))
+    found = await memory.recall_deeply("How was it?")
+    assert [(span.start, span.end) for span in found.times] == [(since, NOW + dt.timedelta(days=1))]
+    naive = remembering(Asked(parts(since=since.replace(tzinfo=None), until=since)))
+    assert [span.start for span in (await naive.recall_deeply("How was it?")).times] == [None]
+
+
+async def test_what_is_missing_is_asked_after_and_looked_for() -> None:
+    analyst = Asked(gaps=[[Gap(missing="the employer", question="Who employs Ana?")]])
+    memory = remembering(analyst)
+    await told(memory, "The mill employs Ana.", "Ana likes her salary.")
+    found = await memory.recall_deeply("How is the pay of that woman?", limit=1)
+    assert (found.rounds, found.gaps) == (1, ())
+    assert found.questions == ("How is the pay of that woman?", "Who employs Ana?")
+    assert values(found.matches) == ["The mill employs Ana."]
+    assert analyst.asked == [("How is the pay of that woman?",)]
+
+
+async def test_what_nothing_fills_is_a_gap() -> None:
+    gap = Gap(missing="the price", question="What does the harpsichord cost?")
+    memory = remembering(Asked(gaps=[[gap]]))
+    await told(memory, "Ana plays the flute.")
+    found = await memory.recall_deeply("What is she to pay?")
+    assert (found.gaps, found.rounds) == ((gap,), 1)
+
+
+async def test_nothing_missing_is_no_gap_and_costs_no_search() -> None:
+    memory = remembering(analyst := Asked())
+    found = await memory.recall_deeply("Where is the key?")
+    assert (found.gaps, found.rounds, len(analyst.shown), len(found.questions)) == ((), 0, 1, 1)
+
+
+async def test_a_question_that_was_asked_is_not_asked_again() -> None:
+    again = Gap(missing="the key", question="where is   the KEY")
+    analyst = Asked(gaps=[[again], [again]])
+    memory = remembering(analyst, deep=DeepSettings(exploration_budget=5))
+    found = await memory.recall_deeply("Where is the key?")
+    assert (found.questions, found.rounds, found.gaps) == (("Where is the key?",), 0, (again,))
+    assert len(analyst.shown) == 1
+
+
+@pytest.mark.parametrize("budget", [0, 1, 2])
+async def test_it_explores_no_longer_than_its_budget(budget: int) -> None:
+    gaps = [[Gap(missing="more", question=f"What of the thing number {number}?")] for number in range(5)]
+    analyst = Asked(gaps=list(gaps))
+    found = await remembering(analyst, deep=DeepSettings(exploration_budget=budget)).recall_deeply("Where is it?")
+    assert (found.rounds, len(analyst.shown), len(found.questions)) == (budget, budget, 1 + budget)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complexity", "explores"),
+    [
+        (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.95), "simple", True),
+        (DeepSettings(confidence_threshold_low=0.1), "simple", False),
+        (DeepSettings(confidence_threshold_low=0.1, complex_query_threshold=0.95), "complex", True),
+        (DeepSettings(confidence_threshold_low=0.1, complex_query_threshold=0.95), "simple", False),
+        (DeepSettings(confidence_threshold_low=0.1, complex_query_threshold=0.1), "complex", False),
+        (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.1), "simple", False),
+    ],
+)
+async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexity: str, explores: bool) -> None:
+    analyst = Asked(parts(complexity=Complexity(complexity)))
+    memory = remembering(analyst)
+    await told(memory, "Ana lives in Faro.", "Ben eats no meat.")
+    given = {"query_analysis_threshold": 0, "confidence_threshold_low": settings.confidence_threshold_low}
+    given |= {"confidence_threshold_high": settings.confidence_threshold_high}
+    deep = DeepSettings(**given, complex_query_threshold=settings.complex_query_threshold)  # type: ignore[arg-type]
+    found = await memory.recall_deeply("Where does Ana live?", deep=deep)
+    assert 0.1 < found.confidence < 0.9
+    assert (len(analyst.shown) == 1) is explores
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"confidence_threshold_high": 1.1},
+        {"confidence_threshold_low": -0.1},
+        {"complex_query_threshold": True},
+        {"exploration_budget": 1.5},
+        {"query_analysis_threshold": -1},
+        {"concurrency": 0},
+        {"timeout": 0},
+        {"timeout": float("inf")},
+        {"token_budget": 0},
+    ],
+)
+def test_settings_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDataError):
+        DeepSettings(**wrong)
+
+
+def test_programs_without_an_event_loop_have_the_same() -> None:
+    analyst = Asked(parts("Where does Ana live?"))
+    with BlockingMemory(remembering(analyst)) as memory:
+        memory.remember("Ana lives in Faro.", scope="/product/alpha")
+        view = memory.scope("/product/alpha", read_only=True)
+        for reader in (memory, view, memory.as_of(NOW), memory.known_at(NOW)):
+            found = reader.recall_deeply("And Ana?", deep=ALWAYS)
+            assert values(found.matches) == ["Ana lives in Faro."] == values(reader.recall("And Ana?", depth="deep"))
+            assert found.questions == ("And Ana?", "Where does Ana live?")

@@ -1,0 +1,194 @@
+"""Whatever becomes of the model, deep recall finds what plain recall finds, in time, and says what went wrong."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import DeepSettings, Memory, Message
+from factmem.abc import Complexity, Gap, QuestionAnalysis
+from factmem.detection import InstructorQuestionAnalyst
+from factmem.errors import (
+    EmbedderError,
+    MissingPackageError,
+    ModelAnswerError,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+)
+from factmem.llm.metering import meter
+from factmem.testing import HashEmbedder, ScriptedModel
+from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
+
+QUESTION = "Where does Ana live?"
+
+
+async def knowing(analyst: Any, **options: Any) -> Memory:
+    memory = remembering(analyst, **options)
+    for text in ("Ana lives in Faro.", "Ben eats no meat.", "Cy plays the tuba."):
+        await memory.remember(text)
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "told"),
+    [
+        (ModelUnavailableError("the model is away"), ModelUnavailableError, "the model is away"),
+        (ModelRefusedError("it refused"), ModelRefusedError, "it refused"),
+        (ValueError("Ana lives in Faro"), ModelAnswerError, "the question analyst failed with ValueError"),
+        (None, ModelAnswerError, "the question analyst answered NoneType"),
+        ({"questions": []}, ModelAnswerError, "the question analyst answered dict"),
+        (parts(scopes=7), ModelAnswerError, "the question analyst failed with TypeError"),
+    ],
+)
+async def test_without_the_model_it_is_plain_recall(answer: Any, error: type[ModelError], told: str) -> None:
+    analyst = Asked(answer, gaps=[[Gap(missing="more", question="What more?")]])
+    memory = await knowing(analyst)
+    found = await memory.recall_deeply(QUESTION)
+    assert list(found.matches) == await memory.recall(QUESTION)
+    assert (found.failure, found.questions, found.rounds) == (told, (QUESTION,), 0)
+    assert analyst.shown == [], "who failed once is not asked again"
+    with pytest.raises(error, match=told):
+        await memory.recall_deeply(QUESTION, strict=True)
+    assert values(await memory.recall(QUESTION, depth="deep"))[0] == "Ana lives in Faro."
+
+
+@pytest.mark.parametrize("answer", [ModelRefusedError("it refused"), 7, KeyError("x"), None])
+async def test_a_model_that_fails_while_exploring_costs_what_it_would_have_added(answer: Any) -> None:
+    memory = await knowing(Asked(parts("What does Ben eat?"), gaps=[answer] * 2))
+    found = await memory.recall_deeply("What of them?")
+    assert (found.questions, found.rounds, found.gaps) == (("What of them?", "What does Ben eat?"), 0, ())
+    assert found.failure
+    with pytest.raises(ModelError):
+        await memory.recall_deeply("What of them?", strict=True)
+
+
+async def test_a_package_that_is_missing_is_no_fault_of_the_model() -> None:
+    memory = await knowing(Asked(MissingPackageError("instructor", extra="llm")))
+    with pytest.raises(MissingPackageError):
+        await memory.recall_deeply(QUESTION)
+
+
+async def test_answers_that_cannot_be_used_are_passed_over() -> None:
+    useless = ("", "  ", "?!", "x" * 501, "\ud800 where", 7, None)
+    analysis = QuestionAnalysis(questions=(*parts(*useless).questions, "Ben?", *parts("Cy?").questions))  # type: ignore[arg-type]
+    gaps = [[*(Gap(missing="it", question=text) for text in useless), "Ben?", Gap(missing="it", question="Who?")]]  # type: ignore[arg-type]
+    found = await (await knowing(Asked(analysis, gaps=gaps))).recall_deeply("What of them?")
+    assert (found.questions, found.failure) == (("What of them?", "Cy?", "Who?"), None)
+
+
+async def test_it_takes_no_more_questions_than_it_may() -> None:
+    many = [f"What of the thing number {number}?" for number in range(9)]
+    gaps = [[Gap(missing="it", question=f"And {text}") for text in many]]
+    deep = DeepSettings(query_analysis_threshold=0, most_questions=2)
+    found = await (await knowing(Asked(parts(*many), gaps=gaps))).recall_deeply("What of them?", deep=deep)
+    assert found.questions == ("What of them?", *many[:2], f"And {many[0]}", f"And {many[1]}")
+    assert len(found.gaps) == 2
+
+
+@pytest.mark.parametrize("exploring", [False, True])
+async def test_a_model_that_is_too_slow_is_not_waited_for(exploring: bool) -> None:
+    analyst = Asked(meanwhile=anyio.sleep_forever)
+    threshold = 999 if exploring else 0
+    memory = await knowing(analyst, deep=DeepSettings(timeout=0.05, query_analysis_threshold=threshold))
+    with anyio.fail_after(10):
+        found = await memory.recall_deeply("What of them?")
+    assert list(found.matches) == await memory.recall("What of them?")
+    assert "0.05 s" in str(found.failure)
+    with pytest.raises(ModelUnavailableError, match="timeout"):
+        await memory.recall_deeply("What of them?", strict=True)
+
+
+async def test_it_can_be_cancelled_and_leaves_nothing_behind() -> None:
+    thinks = anyio.Event()
+
+    async def think() -> None:
+        thinks.set()
+        await anyio.sleep_forever()
+
+    analyst = Asked(meanwhile=think)
+    memory = await knowing(analyst)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(memory.recall_deeply, QUESTION)
+        await thinks.wait()
+        tasks.cancel_scope.cancel()
+    analyst.meanwhile = anyio.lowlevel.checkpoint
+    assert values((await memory.recall_deeply(QUESTION)).matches)[0] == "Ana lives in Faro."
+
+
+async def test_what_changes_while_the_model_thinks_is_found_as_it_is_then() -> None:
+    analyst = Asked(gaps=[[Gap(missing="it", question="What of the mill?")], []])
+    memory = await knowing(analyst)
+
+    async def meanwhile() -> None:
+        (ana,) = [match.record for match in await memory.recall(QUESTION) if "Ana" in match.record.value]
+        await memory.forget(ana.id)
+        await memory.remember("Ana lives near the mill.")
+
+    analyst.meanwhile = meanwhile
+    deep = DeepSettings(confidence_threshold_low=0.79)
+    found = values((await memory.recall_deeply(QUESTION, deep=deep)).matches)
+    assert found[0] == "Ana lives near the mill."
+    assert "Ana lives in Faro." not in found
+
+
+async def test_it_stops_asking_when_the_tokens_are_spent() -> None:
+    class Usage:
+        prompt_tokens, completion_tokens = 90, 10
+
+    class Response:
+        usage = Usage()
+
+    async def spend() -> None:
+        meter(questions=1, response=Response())
+
+    for budget, rounds in ((101, 1), (100, 0)):
+        analyst = Asked(gaps=[[Gap(missing="it", question="What of it?")]], meanwhile=spend)
+        deep = DeepSettings(query_analysis_threshold=0, token_budget=budget)
+        found = await (await knowing(analyst)).recall_deeply("What of them?", deep=deep)
+        assert (found.rounds, found.calls, found.tokens) == (rounds, 1 + rounds, 100 * (1 + rounds))
+
+
+async def test_an_embedder_that_fails_fails_as_it_does_in_plain_recall() -> None:
+    class Broken(HashEmbedder):
+        async def embed(self, texts: Any) -> Any:
+            if any("Ben" in text and "Ana" not in text and "?" in text for text in texts):
+                raise OSError("away")
+            return await super().embed(texts)
+
+    memory = await knowing(Asked(parts("What of Ben?")), embedder=Broken())
+    with pytest.raises(EmbedderError):
+        await memory.recall_deeply(QUESTION)
+
+
+async def test_another_moment_is_looked_at_as_it_was() -> None:
+    analyst = Asked(gaps=[[Gap(missing="it", question="What of Ana now?")]])
+    memory = remembering(analyst)
+    for days, city in ((30, "Lyon"), (3, "Faro")):
+        said = Message(content=f"Ana lives in {city}.", timestamp=NOW - dt.timedelta(days=days))
+        await memory.remember(said)
+    then = NOW - dt.timedelta(days=9)
+    found = await memory.as_of(then).recall_deeply("Where did Ana live last week?")
+    assert values(found.matches) == ["Ana lives in Lyon."]
+    assert [asked.now for asked in analyst.requests] == [then]
+    assert [span.end for span in found.times] == [dt.datetime(2026, 11, 9, tzinfo=dt.UTC)]
+
+
+async def test_a_model_makes_an_analyst() -> None:
+    """`Memory(model=…)` is all it takes; what the model is asked is counted."""
+
+    def script(prompt: Any, answer: Any) -> dict[str, Any]:
+        if answer.__name__ == "QuestionAnswer":
+            return {"questions": ["What does Ben eat?"], "complexity": "complex"}
+        return {"gaps": [{"missing": "Cy", "question": "What does Cy play?"}]}
+
+    model = ScriptedModel(script)
+    memory = await knowing(None)
+    asking = remembering(InstructorQuestionAnalyst(model), store=memory._provider)
+    found = await asking.recall_deeply("Tell me of them.", deep=ALWAYS)
+    assert found.questions == ("Tell me of them.", "What does Ben eat?", "What does Cy play?")
+    assert (found.calls, found.rounds, found.complexity) == (2, 1, Complexity.COMPLEX)
+    assert len(model.prompts) == 2

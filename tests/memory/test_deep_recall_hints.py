@@ -1,0 +1,196 @@
+"""What a model says in deep recall are hints: they open no wall, hide nothing, and change with no chance."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import threading
+import time
+from typing import Any
+
+import pytest
+from anyio.lowlevel import RunVar
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem import Concept, Memory, MemorySubject, Message, RecallMatch, SingleFact
+from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
+from factmem.memory.deepening import Searches
+from factmem.recall.deep import Hint, Look, confidence_of
+from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
+
+CITY = Concept.single("city", "Where somebody lives")
+USER = MemorySubject("user", "who speaks", priority_level=1)
+PRODUCTS = ("/product/alpha", "/product/alpha/plans", "/product/beta")
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"scope": PRODUCTS[0]},
+    {"scope": PRODUCTS[0], "exact": True},
+    {"sources": ["s1"]},
+    {"since": NOW - dt.timedelta(days=90), "until": NOW - dt.timedelta(days=9)},
+]
+WORDS = ("red", "green", "door", "cat", "mill", "Ana", "lives", "Faro", "likes", "sold")
+
+
+async def filled(analyst: Asked, **options: Any) -> Memory:
+    """A memory of facts in several places, some of them alice's own."""
+    memory = remembering(analyst, viewer="alice", **options)
+    chance = random.Random(7)
+    for number in range(40):
+        said = Message(
+            content=f"{' '.join(chance.choices(WORDS, k=5))} {number}.",
+            timestamp=NOW - dt.timedelta(days=chance.randrange(400)),
+        )
+        await memory.remember(said, scope=chance.choice(PRODUCTS), private=number % 5 == 0, source=f"s{number % 3}")
+    return memory
+
+
+texts = st.lists(st.sampled_from([*WORDS, "?", "last May", "\ud800", "before the mill"]), max_size=6).map(" ".join)
+moments = st.none() | st.datetimes(timezones=st.none() | st.just(dt.UTC))
+analyses = st.builds(
+    QuestionAnalysis,
+    questions=st.lists(st.builds(SubQuestion, texts, keyword=st.sampled_from([None, "city", "statement", "x"]))),
+    scopes=st.lists(st.sampled_from([*PRODUCTS, "/product", "/", "", "/product/alpha/../beta", "/product/x"])).map(
+        tuple
+    ),
+    since=moments,
+    until=moments,
+    complexity=st.sampled_from(Complexity),
+)
+gaps = st.lists(st.builds(Gap, missing=texts, question=texts), max_size=5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(analysis=analyses, missing=st.lists(gaps, max_size=2), question=texts.filter(str.strip), data=st.data())
+async def test_whatever_a_model_says_no_hint_hides_or_shows_anything(
+    analysis: QuestionAnalysis, missing: list[list[Gap]], question: str, data: st.DataObject
+) -> None:
+    """What plain recall is sure of is there; what it would not find with these filters is not."""
+    if "\ud800" in question:
+        return
+    memory, analyst = await _once()
+    filters: dict[str, Any] = data.draw(st.sampled_from(FILTERS))
+    limit, viewer = data.draw(st.sampled_from([1, 3, 50])), data.draw(st.sampled_from(["alice", None]))
+    analyst.analysis, analyst.gaps = analysis, list(missing)
+    analyst.requests.clear()
+    analyst.shown.clear()
+    reader = memory.as_viewer(viewer)
+    plain = await reader.recall(question, limit=limit, **filters)
+    found = await reader.recall_deeply(question, limit=limit, **filters)
+    sure = [match.record.id for match in plain if match.parts.similarity >= ALWAYS.confidence_threshold_low]
+    ids = [match.record.id for match in found.matches]
+    records = await reader.list_records(**filters)
+    assert set(sure) <= set(ids) <= {record.id for record in records}
+    assert len(ids) == len(set(ids)) == len(plain)
+    assert [match.score for match in found.matches] == sorted((match.score for match in found.matches), reverse=True)
+    assert all(0 <= match.score <= 1 for match in found.matches)
+    assert 0 <= found.confidence <= 1
+    assert {text for shown in analyst.shown for text in shown} <= {record.value for record in records}
+    assert {scope for asked in analyst.requests for scope in asked.scopes_in_use} == {str(it.scope) for it in records}
+
+
+_memory: RunVar[tuple[Memory, Asked]] = RunVar("memory")
+
+
+async def _once() -> tuple[Memory, Asked]:
+    """One memory for all examples, with its analyst."""
+    if (made := _memory.get(None)) is None:
+        analyst = Asked()
+        _memory.set(made := (await filled(analyst), analyst))
+    return made
+
+
+async def test_a_view_confines_what_the_model_is_offered_and_shown() -> None:
+    analyst = Asked(parts("Who is in Faro?", scopes=("/product/beta", "/product/alpha/plans")))
+    memory = await filled(analyst)
+    for view in (memory.scope("/product/alpha/plans"), memory.slice([], exact=["/product/alpha"])):
+        analyst.requests.clear()
+        analyst.shown.clear()
+        found = await view.recall_deeply("Who sold the red door?", limit=99)
+        inside = await view.list_records()
+        assert {match.record.id for match in found.matches} == {record.id for record in inside}
+        assert [set(asked.scopes_in_use) for asked in analyst.requests] == [{str(record.scope) for record in inside}]
+        assert {text for shown in analyst.shown for text in shown} <= {record.value for record in inside}
+        assert set(found.scopes) <= {str(record.scope) for record in inside}
+
+
+async def test_of_what_several_places_have_only_the_strongest_is_found() -> None:
+    """A hint at the weaker one's place does not make it hold."""
+    memory = remembering(
+        Asked(QuestionAnalysis(scopes=("/product/beta",), questions=(SubQuestion("c", keyword="city"),)))
+    )
+    for subject, scope, city in ((USER, "/product/alpha", "Faro"), (MemorySubject.EVERYTHING, "/product/beta", "Rome")):
+        await memory.save(SingleFact(CITY, city, timestamp=NOW), subject=subject, scope=scope)
+    found = await memory.recall_deeply("Where does somebody live?", strongest=True)
+    assert (values(found.matches), found.scopes) == (["Faro"], ())
+    assert sorted(values(await memory.recall("somebody", depth="deep"))) == ["Faro", "Rome"]
+
+
+async def test_the_same_is_found_every_time() -> None:
+    analyst = Asked(parts("Who sold the cat?", "Where does Ana live?", scopes=PRODUCTS[:1]))
+    memory = await filled(analyst)
+    first = await memory.recall_deeply("What of the green door last month?")
+    for _ in range(4):
+        assert await memory.recall_deeply("What of the green door last month?") == first
+
+
+async def test_a_record_has_its_best_score_whichever_search_ended_first() -> None:
+    memory = await filled(Asked(parts("red door", "green cat")))
+    found = await memory.recall_deeply("mill", limit=99)
+    scores = [
+        {match.record.id: match.score for match in await memory.recall(text, limit=99)}
+        for text in ("mill", "red door", "green cat")
+    ]
+    assert {match.record.id: match.score for match in found.matches} == {
+        key: max(score[key] for score in scores) for key in scores[0]
+    }
+
+
+async def test_confidence_knows_neither_how_recent_nor_how_important_a_record_is() -> None:
+    confident = []
+    for days, importance in ((0, 1.0), (900, 0.0)):
+        memory = remembering(Asked())
+        said = Message(content="Ana lives in Faro.", timestamp=NOW - dt.timedelta(days=days))
+        await memory.remember(said, importance=importance)
+        confident.append((await memory.recall_deeply("Where does Ana live?")).confidence)
+    assert confident[0] == pytest.approx(confident[1])
+    assert (await remembering(Asked()).recall_deeply("Where does Ana live?")).confidence == 0
+
+
+async def test_searches_that_agree_are_surer_than_those_that_do_not() -> None:
+    memory = remembering(Asked())
+    for text in ("Ana lives in Faro.", "Ben lives in Rome."):
+        await memory.remember(text)
+    ana, again, ben = [await memory.recall(f"{who}?", limit=1) for who in ("Ana lives in Faro", "Ana in Faro", "Ben")]
+    assert _similarity(ben) < _similarity(again) < confidence_of([ana]) == _similarity(ana)
+    assert confidence_of([ana, again]) > confidence_of([ana, ben])
+    assert confidence_of([ana, ben]) == pytest.approx((_similarity(ana) + _similarity(ben)) / 4)
+    assert confidence_of([ana, []]) == pytest.approx(_similarity(ana) / 4)
+    assert confidence_of([]) == 0
+
+
+def _similarity(matches: list[RecallMatch]) -> float:
+    return matches[0].parts.similarity
+
+
+async def test_only_so_many_searches_are_under_way_at_once() -> None:
+    memory = await filled(Asked())
+    under_way, most, lock = 0, 0, threading.Lock()
+    query = memory._search("x", 5, True, False, False, None, {}).query
+
+    def slow(text: str, vector: Any) -> Any:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.01)
+        with lock:
+            under_way -= 1
+        return query(text, vector)
+
+    options: dict[str, Any] = {"viewer": "alice", "embedder": None, "limit": 5, "concepts": {}, "concurrency": 2}
+    wanted = memory._confined(memory._wanted({}))
+    searches = Searches(corpus=memory._corpus, query=slow, wanted=wanted, **options)
+    looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]
+    assert list(await searches.found(looks)) == looks
+    assert most == 2
