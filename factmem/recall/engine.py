@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -13,6 +14,7 @@ from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall.asking import Query
 from factmem.recall.corpus import Corpus
+from factmem.recall.diversity import Ranking, diverse
 from factmem.recall.embedders import embedded
 from factmem.recall.filters import RecallFilter
 from factmem.recall.folding import Standing
@@ -99,6 +101,7 @@ def ranked(
 ) -> list[RecallMatch]:
     """Return the true best of all records that the viewer sees and the filter keeps, best first.
 
+    With a `RecallSettings.diversity`, those that add most to the ones before; see `factmem.recall.diversity`.
     Equal scores are ordered by timestamp, newest first, then by a digest of what is said, so that the order
     is the same in every store.
 
@@ -109,22 +112,32 @@ def ranked(
         limit: how many results at the most.
         concepts: the declared concepts by keyword.
     """
-    keep = kept_by_part(corpus, query.viewer, wanted)
+    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.viewer, wanted))
+    diversity = query.settings.diversity
+    ranking = diverse(corpus, best, limit, diversity) if diversity else best(limit)
+    if ranking is None:
+        return []
+    shown = enumerate(hydrate(current, concepts) for current in ranking.currents)
+    return [_match(record, ranking.found, row) for row, record in shown]
+
+
+def _best(corpus: Corpus, query: Query, keep: Sequence[NDArray[np.intp] | None], limit: int) -> Ranking | None:
+    """Return the best of some rows of each part; None if there are none."""
     while (found := search(corpus, query, keep, limit)) is not None:
         best = found.at(_cut(found, np.lexsort((-found.said_at, -found.score)), limit))
         read = corpus.currents(Standing(best.rows, best.rows, counts=best.counts))
         gone = [current is None for current in read]
         if not any(gone):
-            rows = sorted(enumerate(read), key=lambda pair: _order(best, *pair))
-            return [_match(hydrate(current, concepts), best, row) for row, current in rows[:limit] if current]
+            there = [(row, current) for row, current in enumerate(read) if current is not None]
+            ordered = sorted(there, key=lambda pair: _order(best, *pair))[:limit]
+            return Ranking(best.at(np.array([row for row, _ in ordered])), [current for _, current in ordered])
         # Erased since the corpus was made: others take their places.
         keep = without(corpus, query.viewer, keep, best.rows[gone])
-    return []
+    return None
 
 
-def _order(found: Found, row: int, current: Current | None) -> tuple[float, float, bytes]:
-    fingerprint = current.recorded.assertion.fingerprint if current is not None else b""
-    return (-found.score[row], -found.said_at[row], fingerprint)
+def _order(found: Found, row: int, current: Current) -> tuple[float, float, bytes]:
+    return (-found.score[row], -found.said_at[row], current.recorded.assertion.fingerprint)
 
 
 def _cut(found: Found, order: NDArray[np.intp], limit: int) -> NDArray[np.intp]:

@@ -118,6 +118,8 @@ class RecallSettings:
         importance_weight: ``w_i``.
         half_life_days: the age at which recency has halved, in days.
         lexical_weight: ``w``, from 0 (meaning alone) to 1 (words alone).
+        diversity: from 0 (the best alone) to 1: how much it costs a result to say what one before it says, or to
+            come from the same conversation; see `factmem.recall.diversity`. Scores stay as they are.
 
     Raises:
         InvalidDataError: a number is out of range, or all three weights are 0.
@@ -128,12 +130,14 @@ class RecallSettings:
     importance_weight: float = attrs.field(default=0.2, validator=_weight)
     half_life_days: float = attrs.field(default=30.0, validator=_weight)
     lexical_weight: float = attrs.field(default=0.6, validator=_weight)
+    diversity: float = attrs.field(default=0.0, validator=_weight)
 
     def __attrs_post_init__(self) -> None:
         if not self.similarity_weight + self.recency_weight + self.importance_weight:
             raise InvalidDataError("one of the weights of recall must be more than 0")
-        if self.lexical_weight > 1:
-            raise InvalidDataError("lexical_weight must be a number from 0 to 1", path="$.lexical_weight")
+        for name in ("lexical_weight", "diversity"):
+            if getattr(self, name) > 1:
+                raise InvalidDataError(f"{name} must be a number from 0 to 1", path=f"$.{name}")
         if not self.half_life_days:
             raise InvalidDataError("half_life_days must be more than 0", path="$.half_life_days")
 

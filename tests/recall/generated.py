@@ -1,0 +1,93 @@
+"""Generated stores, to check recall against what is computed from them naively."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import attrs
+from hypothesis import strategies as st
+
+from factmem import STATEMENT, Concept, FactDetails, InMemoryProvider, Memory, MultipleFacts, RecallSettings
+from factmem.recall import analyse
+from factmem.records import Evidence
+from factmem.testing import FakeClock, HashEmbedder
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+WORDS = ["amber", "car", "vehicle", "delta", "trip", "travel", "grove", "harbor", "doctor", "physician"]
+NOTE = Concept.multiple("trip_note", "A note of a trip")
+
+
+@attrs.frozen
+class Said:
+    """One statement of a generated store."""
+
+    text: str
+    age_days: int
+    importance: float
+    conversation: int | None
+    position: int
+    owner: str | None
+    scope: str
+    category: str
+    typed: bool
+
+    @property
+    def quote(self) -> str:
+        return f"{self.text} and another grove" if self.typed else self.text
+
+    @property
+    def terms(self) -> list[str]:
+        found = analyse(self.indexed)
+        return found + [term for term in analyse(self.quote) if term not in found]
+
+    @property
+    def indexed(self) -> str:
+        return f"A note of a trip: {self.text}" if self.typed else f"user: {self.text}"
+
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+queries = st.lists(st.sampled_from([*WORDS, "user", "note", "trip note"]), min_size=1, max_size=6).map(" ".join)
+statements = st.builds(
+    Said,
+    text=texts,
+    age_days=st.integers(0, 200),
+    importance=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    conversation=st.one_of(st.none(), st.integers(0, 2)),
+    position=st.integers(0, 5),
+    owner=st.sampled_from([None, None, "alice", "bob"]),
+    scope=st.sampled_from(["/product/a", "/product/ab", "/product/a/x"]),
+    category=st.sampled_from(["red", "blue"]),
+    typed=st.sampled_from([False, False, True]),
+)
+stores = st.lists(statements, min_size=1, max_size=25, unique_by=lambda said: (said.text, said.owner, said.scope))
+weights = st.builds(
+    RecallSettings,
+    similarity_weight=st.floats(0.1, 2),
+    recency_weight=st.floats(0, 2),
+    importance_weight=st.floats(0, 2),
+    half_life_days=st.floats(1, 100),
+    lexical_weight=st.floats(0, 1),
+)
+
+
+async def filled(store: Sequence[Said]) -> Memory:
+    provider = InMemoryProvider()
+    memory = Memory(provider, embedder=HashEmbedder(), clock=FakeClock(NOW))
+    for said in store:
+        evidence = Evidence(
+            quote=said.quote,
+            role="user",
+            conversation_id=None if said.conversation is None else f"c{said.conversation}",
+            position=said.position,
+        )
+        await memory.as_viewer(said.owner).save(
+            MultipleFacts(
+                NOTE if said.typed else STATEMENT, (said.text,), timestamp=NOW - dt.timedelta(days=said.age_days)
+            ),
+            scope=said.scope,
+            details=FactDetails(
+                importance=said.importance, evidence=(evidence,), owner=said.owner, categories=(said.category,)
+            ),
+        )
+    return memory
