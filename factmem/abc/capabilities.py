@@ -43,11 +43,14 @@ class Append:
         assertion: what was said.
         vector: its embedding, float32 of the store's dimension, or None if it has none yet.
         outline: what recall keeps of it, for a provider that `KeepsOutlines`; others pass it over.
+        follows: the number of the assertion at the same place that it updates, which must be there when this is
+            written: else what was erased meanwhile would be written again. None if none needs to be.
     """
 
     assertion: Assertion
     vector: NDArray[np.float32] | None = attrs.field(default=None, eq=False, repr=False)
     outline: Outline | None = attrs.field(default=None, eq=False, repr=False)
+    follows: int | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -131,7 +134,8 @@ class KeepsHistory(Protocol):
                 nothing was written.
             InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
                 bound to no embedder; nothing was written.
-            RecordNotFoundError: a change of state names no assertion of this store.
+            RecordNotFoundError: a change of state names no assertion of this store, or what an assertion follows
+                is not there any more; nothing was written.
             StoreUnavailableError: nothing was written.
         """
         ...

@@ -39,7 +39,8 @@ def revision(record: Standing, newcomer: Newcomer, text: str, policy: Consolidat
             valid_from=said.valid_from,
             valid_to=said.valid_to,
             details=_details(record, newcomer, policy, evidence=evidence),
-        )
+        ),
+        follows=record.current.recorded.seq,
     )
 
 
@@ -47,7 +48,7 @@ def confirmation(record: Standing, newcomer: Newcomer, policy: ConsolidationPoli
     """Return what keeps a newcomer's evidence and time with the record that says it already."""
     details = _details(record, newcomer, policy, evidence=evidence_of(newcomer.assertion))
     revised = attrs.evolve(_revised(record), timestamp=newcomer.assertion.timestamp, details=details)
-    return Append(assertion=revised, vector=record.vector)
+    return Append(assertion=revised, vector=record.vector, follows=record.current.recorded.seq)
 
 
 def merged_aside(record: Standing, newcomer: Newcomer) -> Append:

@@ -127,7 +127,7 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             actor=None,
             state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )
-        (recorded,) = await self._append([revised])
+        (recorded,) = await self._append([revised], follows=previous.revision)
         record = record_of(recorded, previous.concept, state=recorded.assertion.state)
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
 

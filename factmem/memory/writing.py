@@ -224,10 +224,10 @@ class MemoryWriter(MemoryReader, abc.ABC):
         wanted = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(fact.concept.keyword,))
         return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in await self._visible(wanted))
 
-    async def _append(self, assertions: Sequence[Assertion]) -> list[Recorded]:
-        return [receipt.recorded for receipt in await self._receipts(assertions)]
+    async def _append(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> list[Recorded]:
+        return [receipt.recorded for receipt in await self._receipts(assertions, follows=follows)]
 
-    async def _receipts(self, assertions: Sequence[Assertion]) -> Sequence[Receipt]:
+    async def _receipts(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> Sequence[Receipt]:
         if not assertions:
             return []
         if not all(self._reading.reaches(assertion.place.scope) for assertion in assertions):
@@ -237,7 +237,10 @@ class MemoryWriter(MemoryReader, abc.ABC):
         self._history()
         vectors = await self._vectors(assertions)
         return await self._commit(
-            [Append(assertion=assertion, vector=vector) for assertion, vector in zip(assertions, vectors, strict=True)]
+            [
+                Append(assertion=assertion, vector=vector, follows=follows)
+                for assertion, vector in zip(assertions, vectors, strict=True)
+            ]
         )
 
     async def _commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:

@@ -12,6 +12,7 @@ from factmem.providers.tracks import (
     check_expected,
     check_readable,
     check_writable,
+    erased_meanwhile,
     new_id,
     unknown_assertion,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "check_expected",
     "check_readable",
     "check_writable",
+    "erased_meanwhile",
     "fact_of",
     "new_id",
     "open_provider",

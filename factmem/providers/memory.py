@@ -58,6 +58,7 @@ class InMemoryProvider(LedgerProvider):
             match statement:
                 case Append(assertion=assertion, vector=vector):
                     if trial.known(assertion) is None:
+                        trial.check_followed(statement)
                         trial.record(assertion, 0, self._clock)
                     if vector is not None:
                         vectors[id(statement)] = storable_vector(vector, dimension=self._dimension)

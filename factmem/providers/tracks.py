@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from factmem.abc import Clock, StateRequest
+from factmem.abc import Append, Clock, StateRequest
 from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import Concept, FactType
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
@@ -70,6 +70,11 @@ def unknown_assertion() -> RecordNotFoundError:
     return RecordNotFoundError("no assertion of this store has the id whose state should change")
 
 
+def erased_meanwhile() -> RecordNotFoundError:
+    """Return the error of an update of what is not there any more."""
+    return RecordNotFoundError("what this would update was erased meanwhile, and nothing was written")
+
+
 def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactType) -> ConceptConflictError:
     names = [item.name if isinstance(item, FactType) else repr(item) for item in (stored, wanted)]
     return ConceptConflictError(
@@ -106,6 +111,7 @@ class TrackIndex:
     _slots: dict[str, tuple[object, ...]] = attrs.field(factory=dict)
     _types: dict[tuple[object, ...], tuple[FactType, list[Shape]]] = attrs.field(factory=dict)
     _lives: dict[str, _Life] = attrs.field(factory=dict)
+    _seqs: set[int] = attrs.field(factory=set)
 
     def trial(self) -> TrackIndex:
         """Return an index that sees what this one does and keeps what is new to itself, to try a transaction."""
@@ -124,6 +130,15 @@ class TrackIndex:
         if assertion.counts(assertion.state):
             self._check_type(assertion)
         return None
+
+    def check_followed(self, item: Append) -> None:
+        """Raise unless what an assertion follows is there.
+
+        Raises:
+            RecordNotFoundError: it was erased.
+        """
+        if item.follows is not None and not any(item.follows in index._seqs for index in self._layers()):
+            raise erased_meanwhile()
 
     def record(self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[], str] = new_id) -> Recorded:
         """Give a new assertion its ids, number and time, and take it in."""
@@ -175,6 +190,7 @@ class TrackIndex:
         said = recorded.assertion
         key = (*said.track, said.slot)
         self._recorded[said.fingerprint] = recorded
+        self._seqs.add(recorded.seq)
         before = self._slots.get(recorded.record_id)
         if before is not None and before != key and self._record_ids.get(before) == recorded.record_id:
             del self._record_ids[before]

@@ -115,6 +115,7 @@ class Plan:
                 case Append(assertion=assertion, vector=vector):
                     log = place_log(assertion.place)
                     if trial(log).known(assertion) is None:
+                        trial(log).check_followed(statement)
                         trial(log).record(assertion, 0, self.clock)
                     unit = None if vector is None else storable_vector(vector, dimension=self.dimension)
                     steps.append((log, statement, unit))

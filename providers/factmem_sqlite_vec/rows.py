@@ -68,6 +68,7 @@ class NewRow:
         text: what the full-text index takes of it.
         vector: its embedding, of length 1.
         outline: what recall keeps of it.
+        follows: see `Append.follows`.
     """
 
     assertion: Assertion
@@ -80,6 +81,7 @@ class NewRow:
     text: str
     vector: NDArray[np.float32] | None
     outline: Outline | None
+    follows: int | None
 
 
 def select(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
@@ -118,6 +120,7 @@ def _new_row(item: Append) -> NewRow:
         text=" ".join((said.description, said.keyword, *_texts_of(said.data))),
         vector=None if item.vector is None else unit_vector(item.vector),
         outline=item.outline,
+        follows=item.follows,
     )
 
 

@@ -10,7 +10,7 @@ import apsw
 
 from factmem.abc import Clock, EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
-from factmem.providers import check_expected, new_id, unknown_assertion
+from factmem.providers import check_expected, erased_meanwhile, new_id, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.outlining import insert_outlines, outline_row, outlines_version
@@ -169,6 +169,8 @@ class Batch:
         track = track_of(self._connection, row)
         if track is not None and (known := self._known(track, row)) is not None:
             return Receipt(recorded=known, new=False)
+        if row.follows is not None:
+            self._check_followed(row.follows)
         track = track or new_track(self._connection, row)
         counts = said.counts(said.state)
         if counts:
@@ -177,6 +179,10 @@ class Batch:
         if vector is not None:
             self._vectors[recorded.seq] = (said.place.scope.tenant or "", vector)
         return Receipt(recorded=recorded, new=True)
+
+    def _check_followed(self, seq: int) -> None:
+        if not select(self._connection, "SELECT 1 FROM assertions WHERE seq = ?", (seq,)):
+            raise erased_meanwhile()
 
     def _known(self, track: Track, row: NewRow) -> Recorded | None:
         found = select(

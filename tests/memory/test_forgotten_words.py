@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, Origin, SingleFact
-from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Message
+from factmem import AgentMemoryProvider, Concept, FactDetails, InMemoryProvider, Memory, Origin, SingleFact
+from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Message, Receipt, Statement
 from factmem.detection import utterances
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder
@@ -115,3 +116,25 @@ async def test_quarantine_of_others_is_not_ones_own(memory: Memory) -> None:
     assert await memory.as_viewer("bob").quarantine.list() == ()
     with pytest.raises(RecordNotFoundError):
         await memory.as_viewer("bob").quarantine.accept(planted.id)
+
+
+class Forgetful(InMemoryProvider):
+    """A store in which another process erases something just before this one writes."""
+
+    doomed: Sequence[str] = ()
+
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        """Erase first."""
+        await self.erase(self.doomed, tenant=None)
+        return await super().append(statements)
+
+
+async def test_an_update_does_not_write_again_what_is_forgotten_at_the_same_time() -> None:
+    provider = Forgetful()
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 120))
+        provider.doomed = [record.id]
+        with pytest.raises(RecordNotFoundError, match="erased meanwhile"):
+            await memory.update(record.id, value=130)
+        assert await memory.list_records() == []
+        assert await memory.history(record.id) == []

@@ -62,6 +62,23 @@ class ErasureSpecs(ProviderCase):
         log = await history.entries(_HERE)
         assert not any(word in repr(log) for word in ("Rome", "Oslo", first.record_id))
 
+    async def test_an_update_of_what_was_erased_meanwhile_writes_nothing(
+        self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
+    ) -> None:
+        """Of whole transactions, and also where the rest of the record's place is still there."""
+        thai, _ = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
+        updated = said(LANGUAGES, "Lao", 1, revises=thai.recorded.record_id)
+        follows = thai.recorded.seq
+        await history.append([Append(assertion=updated, follows=follows)])
+        await eraser.erase([thai.recorded.record_id], tenant=None)
+        version = await feed.version()
+        again = said(LANGUAGES, "Sami", 2, revises=thai.recorded.record_id)
+        with pytest.raises(RecordNotFoundError, match="erased meanwhile"):
+            await history.append([Append(assertion=said(SEATS, 4)), Append(assertion=again, follows=follows)])
+        assert (await feed.version(), await loaded_values(provider, LANGUAGES)) == (version, ["Ewe"])
+        await history.append([Append(assertion=again)])
+        assert sorted(await loaded_values(provider, LANGUAGES)) == ["Ewe", "Sami"]
+
     async def test_one_value_of_a_multiple_can_be_erased(
         self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
     ) -> None:
