@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -104,18 +104,26 @@ def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[
 
 def tree_of(columns: Columns, rows: NDArray[np.intp]) -> ScopeTree:
     """Return the tree of all scopes that hold records, given as rows of the columns."""
-    return _node((), _scopes(columns, rows))
+    return _node("", {scope.segments: (scope, count) for scope, count in _scopes(columns, rows).items()})
 
 
-def _node(path: tuple[str, ...], counts: dict[MemoryScope, int]) -> ScopeTree:
-    below = {scope: count for scope, count in counts.items() if scope.segments[: len(path)] == path}
-    names = sorted({scope.segments[len(path)] for scope in below if len(scope.segments) > len(path)})
-    here = next((attrs.evolve(scope, path=scope.path[: len(path) - 1]) for scope in below if len(path) > 1), None)
-    if len(path) == 1:
-        here = next((scope for scope in below if not scope.path), None)
+def _node(name: str, below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], depth: int = 0) -> ScopeTree:
+    """Return the node that some scopes, by their segments, have in common: each is looked at once a level."""
+    branches: dict[str, dict[tuple[str, ...], tuple[MemoryScope, int]]] = {}
+    for segments, held in below.items():
+        if len(segments) > depth:
+            branches.setdefault(segments[depth], {})[segments] = held
     return ScopeTree(
-        name=path[-1] if path else "",
-        scope=here,
-        records=sum(below.values()),
-        children=tuple(_node((*path, name), below) for name in names),
+        name=name,
+        scope=_scope_at(below, depth),
+        records=sum(count for _, count in below.values()),
+        children=tuple(_node(child, branches[child], depth + 1) for child in sorted(branches)),
     )
+
+
+def _scope_at(below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], depth: int) -> MemoryScope | None:
+    """The scope of a node; the root is none, and a kind is one only where it holds records itself."""
+    if depth > 1:
+        scope, _ = next(iter(below.values()))
+        return attrs.evolve(scope, path=scope.path[: depth - 1])
+    return next((scope for segments, (scope, _) in below.items() if len(segments) == depth), None)
