@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from factmem import Concept, MetadataCondition, RecordOrder
+from tests.walls.curious import CURIOUS
 from tests.walls.stores import EARLY
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, each
 from tests.walls.worlds import KEYWORDS, MANY, NOW, SHARED, Plant, below
@@ -68,6 +69,19 @@ async def _pages(asked: Asked) -> object:
             return found
 
 
+async def _recalled_deeply(asked: Asked) -> object:
+    """What is found, how, and what the analyst was shown of it."""
+    CURIOUS.heard.clear()
+    found = await asked.reader.recall_deeply("the green door", limit=99, deep=CURIOUS.settings, strict=True)
+    return found, list(CURIOUS.heard)
+
+
+async def _recalled_deeply_here(asked: Asked) -> object:
+    CURIOUS.heard.clear()
+    found = await asked.reader.recall_deeply("cat", limit=99, deep=CURIOUS.settings, strict=True, scope=asked.scope)
+    return found, list(CURIOUS.heard)
+
+
 async def _got(asked: Asked) -> object:
     return await each(asked.ids, asked.reader.get)
 
@@ -122,6 +136,13 @@ READING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.reader.recall(asked.query, limit=3, strongest=True, semantic=False)),
             Way(lambda asked: asked.reader.recall("green door", limit=99, scope=asked.scope), only=_here, whole=True),
             Way(lambda asked: asked.reader.recall("red cat", limit=5, record_ids=asked.ids), only=_among_some),
+        ]
+    ),
+    "recall_deeply": Reads(
+        [
+            Way(_recalled_deeply, whole=True),
+            Way(_recalled_deeply_here, only=_here, whole=True),
+            Way(lambda asked: asked.reader.recall(asked.query, limit=9, depth="deep", strongest=True)),
         ]
     ),
     "get": Reads([Way(_got, only=_among_some, whole=True)]),

@@ -16,6 +16,7 @@ from factmem import Memory, MemoryScope, MemorySubject
 from factmem.errors import FactMemError
 from factmem.memory import MemoryReader
 from factmem.testing import HashEmbedder
+from tests.walls.curious import CURIOUS
 from tests.walls.leaves import Leaf, leaves, text_of
 from tests.walls.stores import Grown
 from tests.walls.worlds import SCOPES, SUBJECTS, Fate, Plant, Seat
@@ -215,7 +216,7 @@ class Step:
 
 def memory_at(seat: Seat, grown: Grown, **options: Any) -> Memory:
     """Return the memory that a seat has."""
-    given: dict[str, Any] = {"embedder": EMBEDDER, "clock": grown.clock}
+    given: dict[str, Any] = {"embedder": EMBEDDER, "clock": grown.clock, "question_analyst": CURIOUS}
     memory = Memory(grown.provider, organization=seat.tenant, viewer=seat.viewer, **(given | options))
     return viewed(memory, seat)
 
