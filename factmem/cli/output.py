@@ -99,6 +99,7 @@ def match_json(match: RecallMatch) -> dict[str, Json]:
         "parts": attrs.asdict(match.parts),
         "reasons": list(match.reasons),
         "record": record_json(match.record),
+        "earlier": [record_json(record) for record in match.earlier],
     }
 
 
@@ -117,6 +118,9 @@ def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]
 def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
     """Return a result of recall as lines."""
     lines = record_block(match.record, with_id=False)
+    for record in match.earlier:
+        value = shown(value_text(value_json(record)))
+        lines.append(Text(f"{record.timestamp:%Y-%m-%d}, {record.state.value}: {value}", style="dim"))
     lines.append(Text(" · ".join([*match.reasons, shown(shown(f"id {match.record.id}"))]), style="dim"))
     if explain:
         parts = attrs.asdict(match.parts)

@@ -56,6 +56,7 @@ async def recall(
         typer.Option(parser=through_day, metavar="DATE", help="Only what was said until then (a date: until its end)."),
     ] = None,
     as_of: AsOfOption = None,
+    earlier: Annotated[bool, typer.Option("--earlier", help="Show what each fact was before.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
 ) -> None:
     """Find the facts that answer a query, best first, each with its source."""
@@ -64,6 +65,7 @@ async def recall(
         matches = await reader.recall(
             query,
             limit=limit,
+            history=earlier,
             scope=scope,
             exact=exact,
             subject=subject,

@@ -34,6 +34,7 @@ from factmem.recall import (
     LogPart,
     Mirror,
     RecallFilter,
+    RecallMatch,
     Standing,
     chosen,
     hydrate,
@@ -181,6 +182,12 @@ class MemoryReader(MemoryRecalling, abc.ABC):
             and not recorded.assertion.removed
             and (labels or {}).items() <= recorded.assertion.details.labels.items()
         ]
+
+    async def _with_history(self, match: RecallMatch) -> RecallMatch:
+        record = match.record
+        revisions = await self.history(record.concept.keyword, subject=record.subject, scope=record.scope)
+        before = [it for it in reversed(revisions) if it.id == record.id and it.revision < record.revision]
+        return attrs.evolve(match, earlier=tuple(before))
 
     async def list_records(
         self,

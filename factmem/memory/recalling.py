@@ -64,6 +64,10 @@ class MemoryRecalling(abc.ABC):
     async def _corpus(self) -> Corpus:
         """Return what is current at this reader's moment."""
 
+    @abc.abstractmethod
+    async def _with_history(self, match: RecallMatch) -> RecallMatch:
+        """Return a result with what was known before of the same."""
+
     def _at_once(self) -> Corpus | None:
         """Return the same if nothing has to be waited for. This may block: for worker threads only."""
         return None
@@ -81,6 +85,7 @@ class MemoryRecalling(abc.ABC):
         lexical: bool = True,
         semantic: bool = True,
         strongest: bool = False,
+        history: bool = False,
         settings: RecallSettings | None = None,
         **filters: Unpack[Filters],
     ) -> list[RecallMatch]:
@@ -93,6 +98,7 @@ class MemoryRecalling(abc.ABC):
             lexical: whether words count.
             semantic: whether meaning counts.
             strongest: of typed facts that several places have of one concept, only what `load` would choose.
+            history: whether each result comes with what was known before of the same; see `RecallMatch.earlier`.
             settings: weights other than this memory's.
             filters: only what passes these; see `Filters`. They apply before ranking.
 
@@ -105,11 +111,19 @@ class MemoryRecalling(abc.ABC):
         """
         search = self._search(query, limit, lexical, semantic, strongest, settings, filters)
         if _depth(depth) is RecallDepth.DEEP:
-            return list((await self._deeply(query, search, self._reading.deep, strict=False)).matches)
-        vector = await embed_query(self._embedder, query) if semantic else None
-        asked = search.query(query, vector)
+            matches = list((await self._deeply(query, search, self._reading.deep, strict=False)).matches)
+        else:
+            matches = await self._shallowly(query, search)
+        return [await self._with_history(match) for match in matches] if history else matches
+
+    async def _shallowly(self, query: str, search: _Search) -> list[RecallMatch]:
+        vector = await embed_query(self._embedder, query) if search.semantic else None
         rank = functools.partial(
-            ranked, query=asked, wanted=search.wanted, limit=limit, concepts=self._reading.concepts
+            ranked,
+            query=search.query(query, vector),
+            wanted=search.wanted,
+            limit=search.limit,
+            concepts=self._reading.concepts,
         )
 
         def at_once() -> list[RecallMatch] | None:

@@ -75,12 +75,13 @@ def indexed_text(said: Assertion) -> str:
 
 
 def indexed_terms(said: Assertion) -> list[str]:
-    """Return the terms that an assertion is found by: those of its text, and what else its first quote says."""
+    """Return the terms that an assertion is found by: of a fact also those of its keyword and of its first quote."""
     terms = analyse(indexed_text(said))
-    quote = said.details.evidence[0].quote if said.details.evidence else None
-    if not quote or said.keyword == STATEMENT.keyword:
+    if said.keyword == STATEMENT.keyword:
         return terms
-    return terms + [term for term in analyse(quote) if term not in terms]
+    quote = said.details.evidence[0].quote if said.details.evidence else None
+    more = dict.fromkeys(analyse(said.keyword) + analyse(quote or ""))
+    return terms + [term for term in more if term not in terms]
 
 
 def _speaker(said: Assertion) -> str:

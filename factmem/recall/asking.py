@@ -80,11 +80,6 @@ class Asked:
     concepts: NDArray[np.bool_] | None
     dots: NDArray[np.float32] | None
 
-    @property
-    def names(self) -> bool:
-        """Whether names count: where words do."""
-        return bool(self.query.terms) and self.query.lexical_weight > 0
-
 
 def asked_of(corpus: Corpus, query: Query, *, everything: bool) -> Asked:
     """Return what a query asks of a corpus.

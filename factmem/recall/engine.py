@@ -38,7 +38,7 @@ class ScoreParts:
         similarity: of the query and the record; see `factmem.recall.scoring`.
         lexical: the evidence of words.
         semantic: the evidence of meaning.
-        named: how much of what it is about the query names: who speaks or whom it is about, and its concept.
+        named: 1 if the query names who speaks or whom it is about, or its concept.
         dated: how close it lies to the times that the query names; 0 where it names none.
         cosine: the raw cosine of the two embeddings, negative ones as 0; alone good for thresholds.
         recency: 1 for now, halved each half-life.
@@ -65,12 +65,15 @@ class RecallMatch:
         parts: what the score is made of.
         reasons: why it was found, in words: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``,
             ``important``.
+        earlier: what was known before of the same record, newest first, with what became of it; empty unless
+            it was asked for.
     """
 
     record: FactRecord[Any]
     score: float
     parts: ScoreParts
     reasons: tuple[str, ...]
+    earlier: tuple[FactRecord[Any], ...] = ()
 
 
 _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts))

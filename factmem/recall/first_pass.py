@@ -10,10 +10,12 @@ from factmem.recall.asking import Asked, length_norm
 from factmem.recall.corpus import Corpus
 from factmem.recall.scoring import (
     BEST_COSINE,
+    BOTH,
+    CONCEPT,
     DATED,
+    LEAD,
     LEVELS,
     MEAN_COSINE,
-    NAMED,
     NEAR_COSINE,
     SATURATION,
     closeness,
@@ -44,32 +46,38 @@ def approximate(corpus: Corpus, number: int, asked: Asked) -> NDArray[np.float32
     """
     segment, query = corpus.parts[number].segment, asked.query
     w_s, w_r, w_i = query.settings.weights
-    scores = segment.timeless(query.settings.half_life_days, query.now, w_r, w_i)
-    if query.times:
-        scores += np.float32(w_s * DATED) * closeness(segment.said_at, query.times).astype(np.float32)
-        w_s *= 1 - DATED
-    if asked.names:
-        _add_names(scores, corpus, number, asked, w_s * NAMED / 3)
-        w_s *= 1 - NAMED
     words = query.lexical_weight
+    alike = np.zeros(len(segment), np.float32)
+    if asked.dots is not None and words < 1:
+        alike = _meaning(segment, asked.dots, 1 - words)
     if asked.terms:
         share = _shares(corpus, number, asked)
         # The evidence of words is (1 + c) · share / (share + c).
         lower = share + np.float32(SATURATION)
-        share *= np.float32(w_s * words * (1 + SATURATION))
+        share *= np.float32(words * (1 + SATURATION))
         share /= lower
-        scores += share
-    if asked.dots is not None and words < 1:
-        scores += _meaning(segment, asked.dots, w_s * (1 - words))
-    return scores
+        alike += share
+    _add(alike, corpus, number, asked)
+    alike *= np.float32(w_s)
+    alike += segment.timeless(query.settings.half_life_days, query.now, w_r, w_i)
+    return alike
 
 
-def _add_names(scores: NDArray[np.float32], corpus: Corpus, number: int, asked: Asked, weight: float) -> None:
+def _add(alike: NDArray[np.float32], corpus: Corpus, number: int, asked: Asked) -> None:
+    """Take into account what only adds to the similarity, in place."""
     segment = corpus.parts[number].segment
     for weighed in asked.terms:
-        scores[segment.led_by(weighed.term, weighed.levels[number][0])] += np.float32(weight)
+        led = segment.led_by(weighed.term, weighed.levels[number][0])
+        alike[led] += np.float32(LEAD) * (1 - alike[led])
+        if asked.concepts is not None:
+            both = led[asked.concepts[segment.heads[led]]]
+            alike[both] += np.float32(BOTH) * (1 - alike[both])
     if asked.concepts is not None:
-        scores[asked.concepts[segment.heads]] += np.float32(2 * weight)
+        of = np.flatnonzero(asked.concepts[segment.heads])
+        alike[of] += np.float32(CONCEPT) * (1 - alike[of])
+    if asked.query.times:
+        close = closeness(segment.said_at, asked.query.times).astype(np.float32)
+        alike += np.float32(DATED) * close * (1 - alike)
 
 
 def _meaning(segment: Segment, dots: NDArray[np.float32], weight: float) -> NDArray[np.float32]:

@@ -9,17 +9,16 @@ and of names::
     lexical    = u · (1 + c) / (u + c),  u = (½ · u_own + 1½ · u_exchange + u_session) / 3
     u_level    = BM25_level / Σ idf_level · (k1 + 1)       what of the attainable score was attained
     semantic   = (cos + γ · best + ε · near + σ · mean) / (1 + γ + ε + σ),  negative cosines count as 0
-    named      = (lead + 2 · concept) / 3
-    similarity = (1 - ν) · (w · lexical + (1 - w) · semantic) + ν · named       ν is 0 without words
+    fused      = w · lexical + (1 - w) · semantic
+    similarity = 1 - (1 - fused) · (1 - ν · lead) · (1 - κ · concept) · (1 - β · lead · concept) · (1 - τ · dated)
 
 The three levels are the record's own text, the exchange it stands in (with the statement before and
 the one after) and its whole conversation; each has document frequencies and lengths of its own. ``best``
 and ``mean`` are of the cosines in the conversation, ``near`` is the mean of those in the exchange. A
-record that stands in no conversation is an exchange and a conversation by itself. ``lead`` is whether the
-query holds the word that a record's text begins with (who speaks, or whom a fact is about), ``concept``
-whether it holds all words of the fact's concept. A query that names times adds, where it does::
-
-    similarity' = (1 - τ) · similarity + τ · dated         1 within such a time, less beside it: see `closeness`
+record that stands in no conversation is an exchange and a conversation by itself. The last four only add:
+``lead`` is whether the query holds the word that a record's text begins with (who speaks, or whom a fact is
+about), ``concept`` whether it holds all words of the fact's concept, ``dated`` how close the record lies to a
+time that the query names, see `closeness`.
 
 BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``.
 A related word (`factmem.recall.related_words`) counts as a part of an occurrence; such a part of a document
@@ -46,26 +45,26 @@ Floats = TypeVar("Floats", float, "NDArray[np.float64]")
 
 __all__ = [
     "BEST_COSINE",
+    "BOTH",
     "B_CONTEXT",
     "B_OWN",
+    "CONCEPT",
     "DATED",
     "K1",
+    "LEAD",
     "LEVELS",
     "MEAN_COSINE",
-    "NAMED",
     "NEAR_COSINE",
     "SATURATION",
     "RecallSettings",
     "closeness",
     "composite",
     "decay",
+    "fused",
     "idf",
-    "in_time",
     "lexical",
-    "named",
     "semantic",
     "similarity",
-    "with_names",
 ]
 
 K1: Final = 1.2
@@ -92,12 +91,17 @@ NEAR_COSINE: Final = 1.0
 MEAN_COSINE: Final = 0.3
 """``σ``: what the mean cosine of the conversation adds."""
 
-NAMED: Final = 0.15
-"""``ν``: what it weighs that a query names what a record is about."""
+LEAD: Final = 0.15
+"""``ν``: what it adds that the query names who speaks or whom a fact is about."""
 
-DATED: Final = 0.1
-"""``τ``: what it weighs that a record is of a time that the query names."""
+CONCEPT: Final = 0.4
+"""``κ``: what it adds that the query names a fact's concept."""
 
+BOTH: Final = 0.6
+"""``β``: what it adds that it names both."""
+
+DATED: Final = 0.15
+"""``τ``: what it adds that a record is of a time that the query names."""
 
 _DAY: Final = 86_400.0
 _MONTH: Final = 30 * _DAY
@@ -171,24 +175,15 @@ def semantic(cosine: Floats, best: Floats, near: Floats, mean: Floats) -> Floats
     return (cosine + BEST_COSINE * best + NEAR_COSINE * near + MEAN_COSINE * mean) / total
 
 
-def named(lead: Floats, concept: Floats) -> Floats:
-    """Return how much of what a record is about the query names, 0 to 1, from 0 or 1 for each."""
-    return (lead + 2 * concept) / 3
-
-
-def similarity(lexical: Floats, semantic: Floats, lexical_weight: float) -> Floats:
-    """Return the similarity, 0 to 1, of a query that names nothing."""
+def fused(lexical: Floats, semantic: Floats, lexical_weight: float) -> Floats:
+    """Return the evidence of words and meaning together, 0 to 1."""
     return lexical_weight * lexical + (1 - lexical_weight) * semantic
 
 
-def with_names(similarity: Floats, named: Floats) -> Floats:
-    """Return the similarity, 0 to 1, of a query that has words."""
-    return (1 - NAMED) * similarity + NAMED * named
-
-
-def in_time(similarity: Floats, dated: Floats) -> Floats:
-    """Return the similarity, 0 to 1, of a query that names times."""
-    return (1 - DATED) * similarity + DATED * dated
+def similarity(fused: Floats, lead: Floats, concept: Floats, dated: Floats) -> Floats:
+    """Return the similarity, 0 to 1; what only adds is 0 where it does not apply."""
+    both = lead * concept
+    return 1 - (1 - fused) * (1 - LEAD * lead) * (1 - CONCEPT * concept) * (1 - BOTH * both) * (1 - DATED * dated)
 
 
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:

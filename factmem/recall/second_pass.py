@@ -10,16 +10,7 @@ import numpy as np
 from factmem.recall.asking import Asked, length_norm
 from factmem.recall.columns import spread
 from factmem.recall.corpus import Corpus
-from factmem.recall.scoring import (
-    closeness,
-    composite,
-    in_time,
-    lexical,
-    named,
-    semantic,
-    similarity,
-    with_names,
-)
+from factmem.recall.scoring import closeness, composite, fused, lexical, semantic, similarity
 from factmem.recall.segments import Segment
 
 if TYPE_CHECKING:
@@ -42,7 +33,7 @@ class Found:
         similarity: see `factmem.recall.scoring`, as the others.
         lexical: the evidence of words.
         semantic: the evidence of meaning.
-        named: how much of what it is about the query names.
+        named: whether the query names who speaks or whom it is about, or its concept.
         dated: how well it fits the times that the query names; 0 where it names none.
         cosine: negative ones as 0.
         recency: 1 for now.
@@ -80,14 +71,9 @@ def scored(corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]) ->
     words = lexical(*_attained(corpus, number, asked, rows))
     cosine, *others = _cosines(corpus, segment, asked, rows)
     meaning = semantic(cosine, *others)
-    alike = similarity(words, meaning, query.lexical_weight)
-    names = named(*_names(segment, asked, rows))
-    if asked.names:
-        alike = with_names(alike, names)
-    dated = np.zeros(len(rows))
-    if query.times:
-        dated = closeness(segment.said_at[rows], query.times)
-        alike = in_time(alike, dated)
+    lead, concept = _names(segment, asked, rows)
+    dated = closeness(segment.said_at[rows], query.times)
+    alike = similarity(fused(words, meaning, query.lexical_weight), lead, concept, dated)
     age = np.maximum(query.now - segment.said_at[rows], 0)
     recency = 0.5 ** (age / _DAY / query.settings.half_life_days)
     importance = segment.importance[rows]
@@ -99,7 +85,7 @@ def scored(corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]) ->
         similarity=alike,
         lexical=words,
         semantic=meaning,
-        named=names,
+        named=np.maximum(lead, concept),
         dated=dated,
         cosine=cosine,
         recency=recency,
@@ -109,7 +95,7 @@ def scored(corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]) ->
 
 def _names(segment: Segment, asked: Asked, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Whether the query holds the first word of rows, and whether it names their concepts."""
-    words = np.array([term.number for term in asked.query.terms] if asked.names else [], np.uint64)
+    words = np.array([weighed.term.number for weighed in asked.terms], np.uint64)
     leads = np.isin(segment.leads[rows], words).astype(np.float64)
     if asked.concepts is None:
         return leads, np.zeros(len(rows))

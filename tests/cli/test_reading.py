@@ -28,7 +28,8 @@ def test_recall_tells_people_what_where_when_and_who(cli: CommandLine, talk: Tal
 def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     cli.run("save", "seats", "120", "--type", "int", "--description", "Seats at the venue")
     (match,) = cli.data("recall", "seats", "--limit", "3")
-    assert set(match) == {"score", "parts", "reasons", "record"}
+    assert set(match) == {"score", "parts", "reasons", "record", "earlier"}
+    assert match["earlier"] == []
     assert 0 < match["score"] <= 1
     assert "lexical" in match["reasons"]
     assert set(match["record"]) == {
@@ -37,6 +38,14 @@ def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
         "evidence",
     }
     assert match["record"]["value"] == 120
+
+
+def test_recall_shows_what_a_fact_was_before_if_asked(cli: CommandLine) -> None:
+    for seats in ("100", "120"):
+        cli.run("save", "seats", seats, "--type", "int")
+    (match,) = cli.data("recall", "seats", "--earlier")
+    assert (match["record"]["value"], [record["value"] for record in match["earlier"]]) == (120, [100])
+    assert "superseded: 100" in cli.run("recall", "seats", "--earlier").out
 
 
 def test_explain_shows_what_a_score_is_made_of(cli: CommandLine) -> None:

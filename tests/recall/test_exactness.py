@@ -101,7 +101,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         alike = weigh.lexical_weight * words + (1 - weigh.lexical_weight) * meaning
         if weigh.lexical_weight:
             lead, concept = terms[seq][0] in asked, said.typed and {"trip", "note"} <= set(asked)
-            alike = 0.85 * alike + 0.05 * lead + 0.1 * concept
+            alike = 1 - (1 - alike) * (1 - 0.15 * lead) * (1 - 0.4 * concept) * (1 - 0.6 * (lead and concept))
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         total = weigh.similarity_weight + weigh.recency_weight + weigh.importance_weight
         mixed = (

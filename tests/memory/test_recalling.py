@@ -1,0 +1,98 @@
+"""A question that names what it asks for is answered by the fact of that name, with what it was before."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem.facts import STATEMENT
+from factmem.testing import FakeClock
+from tests.memory.telling import opened
+
+CITY = Concept.single("home_city", "The town where somebody lives")
+ANN, BEN = (MemorySubject("user", individual_name=name) for name in ("Ann", "Ben"))
+JANUARY = dt.datetime(2026, 1, 10, tzinfo=dt.UTC)
+SAID = [
+    "My home is where my heart is, in the city or out of it.",
+    "The city council wants to make every home warmer.",
+    "We drove home through the city at night.",
+    "She lives for her work.",
+]
+
+
+async def filled(memory: Memory) -> None:
+    for month, city in enumerate(("Oslo", "Rome", "Bern")):
+        await memory.save(
+            SingleFact(CITY, city, timestamp=JANUARY + dt.timedelta(days=30 * month)), subject=ANN, scope="/product/a"
+        )
+    await memory.save(SingleFact(CITY, "Lyon", timestamp=JANUARY), subject=BEN, scope="/product/a")
+    await memory.save(
+        MultipleFacts(STATEMENT, tuple(SAID), timestamp=JANUARY + dt.timedelta(days=90)), scope="/product/a"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [("What is Ann's home city?", "Bern"), ("home city of Ben", "Lyon"), ("Which city is home for Ann", "Bern")],
+)
+async def test_the_fact_that_is_named_comes_first(provider: AgentMemoryProvider, query: str, value: str) -> None:
+    async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
+        await filled(memory)
+        first, *others = await memory.recall(query)
+        assert first.record.value == value
+        assert first.parts.named == 1
+        assert "named" in first.reasons
+        assert [match.parts.named for match in others if match.record.value in SAID] == [0] * len(SAID)
+
+
+async def test_a_result_tells_what_it_was_before_if_asked(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
+        await filled(memory)
+        plain = await memory.recall("home city of Ann")
+        told = await memory.recall("home city of Ann", history=True)
+        assert [match.earlier for match in plain] == [()] * len(plain)
+        assert [match.record for match in told] == [match.record for match in plain]
+        assert [record.value for record in told[0].earlier] == ["Rome", "Oslo"]
+        assert [record.value for match in told[1:] for record in match.earlier] == []
+        then = memory.as_of(JANUARY + dt.timedelta(days=31))
+        (first, *_) = await then.recall("home city of Ann", history=True)
+        assert (first.record.value, [record.value for record in first.earlier]) == ("Rome", ["Oslo"])
+
+
+async def test_what_was_private_before_is_told_to_nobody_else(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
+        mine = memory.as_viewer("ann")
+        await mine.save(
+            SingleFact(CITY, "Oslo", timestamp=JANUARY),
+            subject=ANN,
+            details=FactDetails(owner="ann"),
+            scope="/product/a",
+        )
+        await memory.save(SingleFact(CITY, "Rome", timestamp=JANUARY), subject=ANN, scope="/product/a")
+        for viewer in (None, "ann"):
+            for match in await memory.as_viewer(viewer).recall("home city of Ann", history=True):
+                assert match.earlier == ()
+
+
+async def test_words_that_mean_the_same_are_found_behind_the_word_itself(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, clock=FakeClock(JANUARY)) as memory:
+        said = ("The vehicle is red.", "The car is red.", "The moon is red.")
+        await memory.save(MultipleFacts(STATEMENT, said, timestamp=JANUARY), scope="/product/a")
+        found = await memory.recall("car", semantic=False)
+        assert [match.record.value for match in found] == ["The car is red.", "The vehicle is red.", "The moon is red."]
+        assert [match.parts.lexical > 0 for match in found] == [True, True, False]
+
+
+async def test_what_was_said_at_a_time_that_is_named_goes_before_its_like(provider: AgentMemoryProvider) -> None:
+    now = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+    async with opened(provider, clock=FakeClock(now)) as memory:
+        for month in (2, 5, 8):
+            fact = MultipleFacts(STATEMENT, (f"We met for the {month}th time.",), timestamp=now.replace(month=month))
+            await memory.save(fact, scope="/product/a")
+        (first, *others) = await memory.recall("When did we meet last May?")
+        assert first.record.value == "We met for the 5th time."
+        assert "dated" in first.reasons
+        assert all("dated" not in match.reasons for match in others)
+        assert all(match.parts.dated == 0 for match in await memory.recall("When did we meet?"))
