@@ -42,6 +42,7 @@ class Plan:
         rounds: how often, for the speed.
         files: LoCoMo's and LongMemEval's, for the quality.
         questions: only the first so many of each file.
+        measures: ``speed``, ``quality`` or both.
         again: measure also what is finished.
     """
 
@@ -50,6 +51,7 @@ class Plan:
     rounds: int = 3
     files: tuple[Path, ...] = ()
     questions: int | None = None
+    measures: tuple[str, ...] = ("quality", "speed")
     again: bool = False
 
 
@@ -68,7 +70,8 @@ def drive(plan: Plan) -> dict[str, Any]:
             progress.advance(bar)
     for size in plan.sizes:
         own = [each for name in plan.peers for each in rounds[name].get(size, {}).get("factmem", [])]
-        peers[FACTMEM]["speed"][str(size)] = medians_of(own)
+        if own:
+            peers[FACTMEM]["speed"][str(size)] = medians_of(own)
     return {"about": _about(plan), "peers": peers}
 
 
@@ -88,10 +91,11 @@ class _Measurer:
             worker = self._worker(contestant)
         except CannotInstallError as error:
             return found | {"unavailable": str(error)}
-        if "quality" in contestant.measures:
-            found["quality"] = self._kept(name, "quality", partial(self._quality, worker), [*self._data()])
+        measures = set(contestant.measures) & set(self.plan.measures)
+        if "quality" in measures:
+            found["quality"] = self._quality_of_all(name, worker)
         found["speed"] = {}
-        for size in self.plan.sizes if name != FACTMEM else ():
+        for size in self.plan.sizes if name != FACTMEM and "speed" in measures else ():
             load = Workload(size=size, rounds=self.plan.rounds, singles=min(100, size // 4))
             self.rounds[size] = self._kept(name, "speed", partial(self._speed, worker, load), [str(load), _library()])
             found["speed"][str(size)] = _told(self.rounds[size])
@@ -101,9 +105,20 @@ class _Measurer:
         python = python_of(contestant.requirements)
         return Worker(contestant.adapter, python, home=self.work / "home" / contestant.adapter)
 
-    def _quality(self, worker: Worker) -> dict[str, Any]:
-        cases = [case for path in self.plan.files for case in cases_of(path, self.plan.questions)]
-        return self._with_bar("quality", len(cases), partial(_asked, worker, cases, self.work / "quality"))
+    def _quality_of_all(self, name: str, worker: Worker) -> dict[str, Any]:
+        """For each way of searching the figures of all files."""
+        merged: dict[str, Any] = {}
+        for path in self.plan.files:
+            data = [hashlib.sha256(path.read_bytes()).hexdigest(), str(self.plan.questions)]
+            found = self._kept(name, "quality", partial(self._quality, worker, path), data)
+            for way, figures in found.items():
+                merged[way] = f"{path.name}: {figures}" if way == "unavailable" else merged.get(way, {}) | figures
+        return merged
+
+    def _quality(self, worker: Worker, path: Path) -> dict[str, Any]:
+        cases = list(cases_of(path, self.plan.questions))
+        title = f"quality, {path.stem}"
+        return self._with_bar(title, len(cases), partial(_asked, worker, cases, self.work / "quality"))
 
     def _speed(self, worker: Worker, load: Workload) -> dict[str, list[Round]]:
         own = self._worker(FIELD[FACTMEM])
@@ -133,11 +148,6 @@ class _Measurer:
             return {"unavailable": str(error)}
         kept.write_text(json.dumps(found), encoding="utf-8")
         return found
-
-    def _data(self) -> Iterable[str]:
-        yield str(self.plan.questions)
-        for path in self.plan.files:
-            yield hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _asked(worker: Worker, cases: list[Case], folder: Path, tick: Callable[[], None]) -> dict[str, Any]:

@@ -85,8 +85,8 @@ def unavailable(results: Results) -> list[str]:
     """Who or what could not be measured, and why."""
     lines = []
     for peer in results["peers"].values():
-        parts = {"": peer, " retrieval": peer.get("quality", {})}
-        parts |= {f" speed at {int(size):,} facts": found for size, found in peer.get("speed", {}).items()}
+        parts = {"": peer, "'s retrieval": peer.get("quality", {})}
+        parts |= {f"'s speed at {int(size):,} facts": found for size, found in peer.get("speed", {}).items()}
         lines += [
             f"{peer['title']}{part} is unavailable: {found['unavailable']}"
             for part, found in parts.items()

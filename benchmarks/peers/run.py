@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=DATA, help="the folder with locomo*.json, longmemeval*.jsonl.gz")
     parser.add_argument("--questions", type=int, help="only the first so many questions of each file")
+    parser.add_argument("--measure", nargs="+", choices=("quality", "speed"), default=["quality", "speed"])
     parser.add_argument("--again", action="store_true", help="measure also what is finished")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
     given = parser.parse_args()
@@ -41,6 +42,7 @@ def main() -> None:
         rounds=1 if given.small else given.rounds,
         questions=3 if given.small else given.questions,
         files=tuple(sorted([*given.data.glob("locomo*.json"), *given.data.glob("longmemeval*.jsonl*")])),
+        measures=tuple(given.measure),
         again=given.again,
     )
     results = drive(plan)

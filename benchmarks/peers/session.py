@@ -51,7 +51,7 @@ class Worker:
     adapter: str
     python: Path
     home: Path = attrs.field(kw_only=True)
-    patience: float = attrs.field(kw_only=True, default=900.0)
+    patience: float = attrs.field(kw_only=True, default=3_600.0)
     _process: list[subprocess.Popen[str]] = attrs.field(init=False, factory=list, repr=False)
 
     def __enter__(self) -> Self:

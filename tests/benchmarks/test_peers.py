@@ -1,0 +1,149 @@
+"""The comparison with peers: its protocol, factmem's part in it, what it keeps and what it tells."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DIMENSION = 8
+QUESTIONS = ["Who mended the boat?", "What was lost?"]
+LOCOMO = [
+    {
+        "sample_id": "s1",
+        "conversation": {
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Ada", "dia_id": "D1:1", "text": "Bo mended the old boat."},
+                {"speaker": "Bo", "dia_id": "D1:2", "text": "It took me all of spring."},
+            ],
+            "session_2_date_time": "2:10 pm on 25 May, 2023",
+            "session_2": [{"speaker": "Ada", "dia_id": "D2:1", "text": "My violin lessons begin on Monday."}],
+        },
+        "qa": [{"question": "Who mended the boat?", "evidence": ["D1:1"], "category": 1, "answer": "Bo"}],
+    }
+]
+
+Part = Callable[[str], Any]
+
+
+@pytest.fixture
+def part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Part:
+    """A module of the comparison, with a cache of its own."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setenv("FACTMEM_PEERS", str(tmp_path / "cache"))
+    return lambda name: importlib.import_module(f"peers.{name}")
+
+
+@pytest.fixture
+def facts(part: Part) -> list[Any]:
+    return list(part("facts").made_up_facts(30))
+
+
+@pytest.fixture
+def vectors(part: Part, facts: list[Any], tmp_path: Path) -> Path:
+    """The folder of a table with vectors for the facts and the questions."""
+    texts = [*(fact.text for fact in facts), *QUESTIONS]
+    rows = np.random.default_rng(3).standard_normal((len(texts), DIMENSION))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    part("protocol").write_vectors(tmp_path / "vectors", texts, rows.tolist())
+    return tmp_path / "vectors"
+
+
+@pytest.fixture
+def worker(part: Part, tmp_path: Path) -> Callable[[str], Any]:
+    """A process with an adapter that needs no other environment than this one."""
+    return lambda adapter: part("session").Worker(adapter, Path(sys.executable), home=tmp_path / "home" / adapter)
+
+
+def test_factmem_keeps_what_it_is_handed_and_finds_by_meaning_what_the_scan_finds(
+    worker: Callable[[str], Any], facts: list[Any], vectors: Path, tmp_path: Path
+) -> None:
+    """A process saves in batches and one by one, the next one finds it all, as near as the bare scan says."""
+    with worker("factmem_memory") as writer:
+        assert writer.open(tmp_path / "store", vectors)["durable"]
+        assert writer.add(facts[:25], 10) > 0
+        assert writer.add(facts[25:], 1) > 0
+        assert writer.close() > 1
+    with worker("factmem_memory") as reader, worker("scan") as scan:
+        ways = reader.open(tmp_path / "store", vectors)["ways"]
+        scan.open(tmp_path / "scan", vectors)
+        scan.add(facts, 100)
+        everything, seconds = reader.search(QUESTIONS, 100, "hybrid")
+        near, _ = reader.search(QUESTIONS, 3, "semantic")
+        exact, _ = scan.search(QUESTIONS, 3, "semantic")
+    assert ways == ["hybrid", "semantic"]
+    assert [sorted(found) for found in everything] == [sorted(fact.id for fact in facts)] * 2
+    assert len(seconds) == 2
+    assert [set(found) for found in near] == [set(found) for found in exact]
+
+
+def test_what_a_peer_cannot_do_is_told_with_its_reason(
+    part: Part, worker: Callable[[str], Any], vectors: Path, tmp_path: Path
+) -> None:
+    """Neither an error nor a sudden end goes unnoticed."""
+    failed = part("session").PeerFailedError
+    with worker("scan") as scan:
+        scan.open(tmp_path / "scan", vectors)
+        with pytest.raises(failed, match="search: KeyError"):
+            scan.search(["nobody embedded this"], 1, "semantic")
+    with worker("no_such_adapter") as nobody, pytest.raises(failed, match="no_such_adapter"):
+        nobody.open(tmp_path / "none", vectors)
+
+
+def test_a_finished_peer_is_not_measured_again(part: Part, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A comparison that was stopped goes on where it was; one that is asked to begins anew."""
+    driving = part("driving")
+    file = tmp_path / "locomo_tiny.json"
+    file.write_text(json.dumps(LOCOMO), encoding="utf-8")
+    plan = driving.Plan(peers=("scan",), sizes=(), files=(file,))
+    first = driving.drive(plan)
+    assert first["peers"]["scan"]["quality"]["semantic"].keys() >= {"LoCoMo session R@5", "LoCoMo turn nDCG@10"}
+    assert first["peers"]["factmem"]["quality"]["hybrid"]["LoCoMo turn R@10"] == 1.0
+
+    def nobody(*given: object) -> None:
+        raise driving.PeerFailedError("a worker was started")
+
+    monkeypatch.setattr(driving.Worker, "__enter__", nobody)
+    assert driving.drive(plan)["peers"] == first["peers"]
+    again = driving.drive(driving.Plan(peers=("scan",), sizes=(), files=(file,), again=True))
+    assert "a worker was started" in again["peers"]["scan"]["quality"]["unavailable"]
+
+
+def test_who_cannot_be_installed_is_reported(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is left out silently."""
+    driving, page = part("driving"), part("page")
+
+    def refuse(requirements: str | None) -> Path:
+        if requirements is None:
+            return Path(sys.executable)
+        raise driving.CannotInstallError("no wheel for this machine")
+
+    monkeypatch.setattr(driving, "python_of", refuse)
+    results = driving.drive(driving.Plan(peers=("chroma",), sizes=()))
+    assert page.unavailable(results) == ["Chroma is unavailable: no wheel for this machine"]
+
+
+def test_rounds_are_compared_with_their_neighbours(part: Part) -> None:
+    """A ratio is the median of those of the rounds, and says how many times faster factmem is."""
+    speed = part("speed")
+    own = [{"saves_per_second": rate, "hybrid p50_ms": 2.0, "semantic p50_ms": 1.0} for rate in (100.0, 300.0, 200.0)]
+    peer = [{"saves_per_second": rate, "semantic p50_ms": 4.0, "other p50_ms": 4.0} for rate in (50.0, 100.0, 100.0)]
+    found = speed.ratios_of({"factmem": own, "peer": peer})
+    assert found == {"saves_per_second": 2.0, "semantic p50_ms": 4.0, "other p50_ms": 2.0}
+    assert speed.medians_of(own)["saves_per_second"] == 200.0
+
+
+def test_the_made_up_facts_are_distinct_and_always_the_same(part: Part) -> None:
+    """A smaller store is the beginning of a bigger one."""
+    facts = part("facts")
+    many = facts.made_up_facts(2_000)
+    assert len({fact.words for fact in many}) == 2_000
+    assert facts.made_up_facts(50) == many[:50]
