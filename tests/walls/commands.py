@@ -100,6 +100,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
         [
             Way(_ran(["recall", "the green door", "-n", "99"], ["recall", "cat", "--explain"]), whole=True),
             Way(_ran(lambda asked: ["recall", "cat", "--scope", str(asked.scope)]), only=_here),
+            Way(_ran(["recall", "the green door", "--earlier"]), Shows.EVER),
             Way(_plainly, Shows.KEPT),
         ]
     ),

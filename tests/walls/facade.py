@@ -136,6 +136,7 @@ READING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.reader.recall(asked.query, limit=3, strongest=True, semantic=False)),
             Way(lambda asked: asked.reader.recall("green door", limit=99, scope=asked.scope), only=_here, whole=True),
             Way(lambda asked: asked.reader.recall("red cat", limit=5, record_ids=asked.ids), only=_among_some),
+            Way(lambda asked: asked.reader.recall(asked.query, limit=99, history=True), Shows.EVER),
         ]
     ),
     "recall_deeply": Reads(
