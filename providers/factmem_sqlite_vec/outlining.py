@@ -211,11 +211,13 @@ def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[
 def _check_all(connection: apsw.Connection, tenant: str) -> None:
     """Raise unless what is told of a tenant is all there is; see `factmem_sqlite_vec.sums`."""
     part = (tenant, 0, _LARGEST)
-    of_outlines, there = 0, []
+    of_outlines, there, missing = 0, 0, []
     if outlines_version(connection) is not None:
-        rows = select(connection, f"SELECT seq, checksum FROM outlines WHERE {_PART}", part)
-        of_outlines, there = sum(row[1] for row in rows), [row[0] for row in rows]
-    missing = _missing(connection, part, there)
+        total = f"SELECT coalesce(sum(checksum), 0), count(*) FROM outlines WHERE {_PART}"
+        ((of_outlines, there),) = select(connection, total, part)
+    if there != _assertions(connection, part):
+        rows = select(connection, f"SELECT seq FROM outlines WHERE {_PART}", part) if there else []
+        missing = _missing(connection, part, [seq for (seq,) in rows])
     of_missing = select(
         connection,
         "SELECT coalesce(sum(a.checksum), 0) FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value",
@@ -223,17 +225,21 @@ def _check_all(connection: apsw.Connection, tenant: str) -> None:
     )
     changed = select(connection, f"SELECT '', s.* FROM state_changes s WHERE {_PART}", part)
     erased = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {_PART}", part)
-    said = [(0, 0, 0, 0, of_outlines + int(of_missing[0][0]))]
+    said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing[0][0]))]
     check_tenant(connection, tenant, said, changed, erased)
 
 
 def _missing(connection: apsw.Connection, part: Row, there: Sequence[int]) -> list[int]:
-    ((count,),) = select(connection, f"SELECT count(*) FROM assertions WHERE {_PART}", part)
-    if count == len(there):
+    if _assertions(connection, part) == len(there):
         return []
     known = set(there)
     rows = select(connection, f"SELECT seq FROM assertions WHERE {_PART}", part)
     return [seq for (seq,) in rows if seq not in known]
+
+
+def _assertions(connection: apsw.Connection, part: Row) -> int:
+    ((count,),) = select(connection, f"SELECT count(*) FROM assertions WHERE {_PART}", part)
+    return int(count)
 
 
 def _changes(connection: apsw.Connection, part: Row) -> list[StateChange]:
