@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from factmem_encrypted import EncryptedMemoryProvider
 
 from factmem.crypto import SecretKey
 from factmem.testing import ProviderConformance
 
 KEY = SecretKey(bytes(range(32)))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """What waits is the plain provider's, which keeps its promises on both event loops."""
+    return "asyncio"
 
 
 class TestEncryptedMemoryProvider(ProviderConformance):

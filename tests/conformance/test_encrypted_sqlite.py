@@ -18,6 +18,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """What waits is the plain provider's, which keeps its promises on both event loops."""
+    return "asyncio"
+
+
 class TestEncryptedSqliteMemoryProvider(ProviderConformance):
     durable = True
     capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases", "KeepsFiles")
