@@ -1,0 +1,99 @@
+"""Deep recall with a model behind a socket, asked by the real clients: what it adds, and what its faults cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from factmem import STATEMENT, DeepRecall, InstructorModel, Memory, MultipleFacts
+from factmem.abc import Complexity, Gap
+from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
+from factmem.testing import HashEmbedder
+from factmem.testing.chat_answers import chat_answer, error_answer
+from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.memory.asking import ALWAYS, NOW, values
+
+QUESTION = "Where did Ana and Ben work when the bridge was built?"
+SAID = {
+    "Orla's firm built the bridge.": "/product/bridge",
+    "Ana worked at the <mill>.": "/product/other",
+    "Ben sold bread.": "/product/other",
+    "Cy likes tea.": "/product/other",
+}
+APART = {
+    "questions": [{"text": "Where did Ana work?", "keyword": None}, {"text": "What did Ben sell?", "keyword": None}],
+    "scopes": ["/product/bridge", "/product/moon"],
+    "since": None,
+    "until": None,
+    "complexity": "complex",
+}
+MISSING = {
+    "gaps": [{"missing": "the tea", "question": "Who likes tea?"}, {"missing": "hail", "question": "Did it hail?"}]
+}
+
+
+def answering(**answers: dict[str, Any] | Answer) -> Callable[[str, dict[str, Any]], Answer]:
+    """Answer by what is asked for."""
+
+    def respond(path: str, request: dict[str, Any]) -> Answer:
+        answer = answers[request["response_format"]["json_schema"]["name"]]
+        return answer if isinstance(answer, Answer) else chat_answer(answer)
+
+    return respond
+
+
+async def asked(server: LoopbackOpenAIServer, *, strict: bool = False) -> tuple[DeepRecall, list[Any]]:
+    """Ask the question of a memory with the model of a server; what plain recall finds comes beside it."""
+    model = InstructorModel("stand-in", base_url=server.base_url, retries=0, tries=2)
+    async with Memory("memory:", model=model, embedder=HashEmbedder(), deep=ALWAYS) as memory:
+        for text, scope in SAID.items():
+            await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=NOW), scope=scope)
+        found = await memory.recall_deeply(QUESTION, limit=3, strict=strict)
+        return found, values(await memory.recall(QUESTION, limit=3))
+
+
+async def test_a_question_is_taken_apart_and_explored() -> None:
+    with LoopbackOpenAIServer(answering(QuestionAnswer=APART, GapsAnswer=MISSING)) as server:
+        found, _ = await asked(server)
+    assert found.questions == (QUESTION, "Where did Ana work?", "What did Ben sell?", "Who likes tea?", "Did it hail?")
+    assert (found.scopes, found.complexity, found.rounds) == (("/product/bridge",), Complexity.COMPLEX, 1)
+    assert {"Ana worked at the <mill>.", "Cy likes tea."} < set(values(found.matches))
+    assert found.gaps == (Gap(missing="hail", question="Did it hail?"),)
+    assert (found.calls, found.tokens, found.failure) == (2, 4, None)
+    first, second = (str(request["messages"]) for _, request in server.requests)
+    assert "/product/other" in first
+    assert "Ana worked at the &lt;mill&gt;." in second
+    assert "Ana worked" not in first
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (error_answer(500), ModelUnavailableError),
+        (error_answer(401), ModelUnavailableError),
+        (chat_answer(None, refusal="I can't."), ModelRefusedError),
+        (chat_answer('{"questions": [{"text": "Where did Ana', finish_reason="length"), ModelAnswerError),
+        (chat_answer("I would look for Ana."), ModelAnswerError),
+        (chat_answer({"questions": [[1]]}), ModelAnswerError),
+        (Answer(b"<html>"), ModelAnswerError),
+    ],
+)
+async def test_a_fault_of_the_model_costs_what_it_would_have_added(answer: Answer, error: type[ModelError]) -> None:
+    with LoopbackOpenAIServer(answering(QuestionAnswer=answer, GapsAnswer=MISSING)) as server:
+        found, plain = await asked(server)
+        assert (values(found.matches), found.questions, found.rounds) == (plain, (QUESTION,), 0)
+        assert found.failure
+        assert not [text for text in (*SAID, QUESTION) if text in found.failure]
+        with pytest.raises(error):
+            await asked(server, strict=True)
+
+
+async def test_a_fault_while_exploring_leaves_what_was_found() -> None:
+    with LoopbackOpenAIServer(answering(QuestionAnswer=APART, GapsAnswer=error_answer(503))) as server:
+        found, _ = await asked(server)
+    assert found.questions == (QUESTION, "Where did Ana work?", "What did Ben sell?")
+    assert values(found.matches)[0] == "Ana worked at the <mill>."
+    assert (found.rounds, found.gaps, found.calls) == (0, (), 2)
+    assert "503" in str(found.failure)
