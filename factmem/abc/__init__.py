@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from factmem.abc.accesses import Access, KeepsAccesses
 from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
 from factmem.abc.capabilities import (
     Append,
@@ -65,6 +66,7 @@ __all__ = [
     "MEMORY_ROLE",
     "PERSONAL_INFORMATION",
     "PREFERENCES",
+    "Access",
     "Action",
     "AgentMemoryProvider",
     "Analysis",
@@ -87,6 +89,7 @@ __all__ = [
     "Erases",
     "FeedsChanges",
     "Gap",
+    "KeepsAccesses",
     "KeepsFiles",
     "KeepsHistory",
     "KeepsOutlines",

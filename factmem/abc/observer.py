@@ -44,6 +44,7 @@ class Operation(enum.StrEnum):
     LIST_CATEGORIES = "list_categories"
     INFO = "info"
     TREE = "tree"
+    ACCESSES = "accesses"
     AUDIT = "audit"
     SAVE = "save"
     SAVE_PROFILE = "save_profile"

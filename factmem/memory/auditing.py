@@ -10,8 +10,9 @@ from typing import Unpack
 
 from anyio import to_thread
 
-from factmem.abc import FeedsChanges
+from factmem.abc import Access, FeedsChanges
 from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.memory.accesses import keeper_of
 from factmem.memory.audit_trail import AuditAction, AuditEntry, AuditPage, page_at, trail
 from factmem.memory.filtering import Filters
 from factmem.memory.observed import observed
@@ -97,6 +98,24 @@ class MemoryAuditing(MemoryWaiting, abc.ABC):
 
         found = await to_thread.run_sync(entries)
         return await to_thread.run_sync(partial(page_at, found, size=size, page=page, descending=descending))
+
+    async def accesses(self, *record_ids: str) -> dict[str, Access]:
+        """Return how often records were recalled, and when last; by anybody, for it is no matter of the viewer's own.
+
+        Counted are the results of `recall` and `recall_deeply` in memories that were opened with
+        ``access_statistics=True``. What another process has counted and not written yet is missing.
+
+        Args:
+            record_ids: which.
+
+        Raises:
+            RecordNotFoundError: an id names no record that is current and visible.
+            CapabilityError: the provider keeps no such counts.
+        """
+        keeper, counts = keeper_of(self._writing.provider), self._reading.accesses
+        ids = [record.id for record in await self._current(record_ids)]
+        written = await keeper.accesses(self._reading.tenant, ids)
+        return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
 
     async def _erasures(self) -> list[Tombstone]:
         """What the store tells of what was erased; the mirror lets go of it."""

@@ -205,6 +205,7 @@ class BlockingMemory(BlockingReader):
     generate: Final = _handing_over(Memory.generate)
     ingest_events: Final = _handing_over(Memory.ingest_events)
     resume: Final = _handing_over(Memory.resume)
+    accesses: Final = _blocking(Memory.accesses)
     audit: Final = _blocking(Memory.audit)
     flush: Final = _blocking(Memory.flush)
     extract: Final = _blocking(Memory.extract)

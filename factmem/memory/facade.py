@@ -29,6 +29,7 @@ from factmem.detection import InstructorAnalyst, InstructorDetector, InstructorQ
 from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
+from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.auditing import MemoryAuditing
 from factmem.memory.erasing import MemoryErasing
 from factmem.memory.exchange import doubted, export_log, import_log
@@ -89,6 +90,9 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         observers: are told of every operation of this memory and of its views; see `MemoryObserver`. They are the
             program's: they hear how much was done for every viewer, and never what was said.
         observed_content: give observers the arguments and results of this memory's methods as well.
+        access_statistics: count how often records are recalled, and when last; see `accesses`. They are counted in
+            memory and written in the background, some hundreds at a time or after half a minute, and at the end; a
+            process that is killed loses what it has not written.
         settings: what weighs in recall.
         deep: when deep recall asks the model.
         read_only: refuse every write.
@@ -101,6 +105,8 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
 
     Raises:
         UnknownProviderError: the address names no installed provider.
+        CapabilityError: accesses are to be counted, and the provider keeps no such counts.
+        InvalidDataError: accesses are to be counted by a memory that is read-only.
     """
 
     def __init__(
@@ -124,6 +130,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         on_event: Callable[[MemoryEvent], None] | None = None,
         observers: Iterable[MemoryObserver] = (),
         observed_content: bool = False,
+        access_statistics: bool = False,
         settings: RecallSettings | None = None,
         deep: DeepSettings = _DEEP,
         read_only: bool = False,
@@ -141,6 +148,10 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         if actor is not None:
             checked_name(actor, what="an actor")
         observing = tuple(observers)
+        self._owned = isinstance(store, str)
+        self._provider = open_provider(store) if isinstance(store, str) else store
+        if access_statistics and read_only:
+            raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
         reading = Reading(
             tenant=organization,
             viewer=viewer,
@@ -152,9 +163,8 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             observation=Observation(observers=observing, tenant=organization, content=observed_content)
             if observing
             else None,
+            accesses=AccessCounts(keeper_of(self._provider), organization, clock) if access_statistics else None,
         )
-        self._owned = isinstance(store, str)
-        self._provider = open_provider(store) if isinstance(store, str) else store
         anchored = [scope for scope in map(reading.anchored, scopes) if scope is not None]
         places = [Place(subject, scope) for subject in subjects for scope in anchored]
         embedder = embedder or default_embedder()
@@ -182,6 +192,8 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         )
         super().__init__(reading, writing, mirror, embedder)
         self._worker = Worker(background, on_event, viewer=viewer)
+        if reading.accesses is not None:
+            reading.accesses.begin = self._worker.start
 
     async def __aenter__(self) -> Self:
         await self._worker.__aenter__()
@@ -198,7 +210,9 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the store, if this memory opened it."""
+        """Write what is counted, and close the store, if this memory opened it."""
+        if self._reading.accesses is not None:
+            await self._reading.accesses.write()
         if self._owned:
             await self._provider.aclose()
 

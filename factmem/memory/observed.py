@@ -35,6 +35,9 @@ _HANDED_IN: Final[Mapping[Operation, str]] = {
 }
 """The argument that is counted, of operations that do not take any number of ids."""
 
+_RECALLING: Final = (Operation.RECALL, Operation.RECALL_DEEPLY)
+"""What is counted by the records that it finds."""
+
 
 class _Reads(Protocol):
     _reading: Reading
@@ -66,7 +69,8 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
         which: what to call it.
     """
 
-    def mark(method: MethodT) -> MethodT:
+    def mark(given: MethodT) -> MethodT:
+        method = _counting(given) if which in _RECALLING else given
         signature = inspect.signature(method)
         names = list(signature.parameters)
         counted = _HANDED_IN.get(which)
@@ -94,6 +98,19 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
         return cast("MethodT", told)
 
     return mark
+
+
+def _counting(method: MethodT) -> MethodT:
+    """Have what a method recalls counted, where anybody counts."""
+
+    @functools.wraps(method)
+    async def counted(self: _Reads, *args: Any, **kwargs: Any) -> Any:
+        found = await method(self, *args, **kwargs)
+        if (counts := self._reading.accesses) is not None:
+            counts.count(match.record.id for match in getattr(found, "matches", found))
+        return found
+
+    return cast("MethodT", counted)
 
 
 def _path(reading: Reading, scope: object) -> str | None:

@@ -9,6 +9,7 @@ import attrs
 
 from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
+from factmem.memory.accesses import AccessCounts
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallSettings
 from factmem.records import Assertion
@@ -71,6 +72,7 @@ class Reading:
         deep: when it is asked.
         view: the scopes that it is confined to, if it is.
         observation: who is told of what it does; None if nobody is.
+        accesses: counts what is recalled; None if nobody counts.
     """
 
     tenant: str | None
@@ -82,6 +84,7 @@ class Reading:
     deep: DeepSettings = _DEEP
     view: View | None = None
     observation: Observation | None = None
+    accesses: AccessCounts | None = None
 
     def sees(self, said: Assertion) -> bool:
         """Whether an assertion may be shown: it is public or the viewer's own, and lies in the view."""

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, StateRequest, system_clock
+from factmem.abc import (
+    Access,
+    Append,
+    Clock,
+    EmbedderIdentity,
+    EraseReceipt,
+    Receipt,
+    Statement,
+    StateRequest,
+    system_clock,
+)
 from factmem.errors import EmbedderMismatchError, ProviderClosedError
 from factmem.providers.ledger import LedgerProvider
 from factmem.providers.tracks import TrackIndex
@@ -33,6 +43,7 @@ class InMemoryProvider(LedgerProvider):
         self._tenants: dict[str, str | None] = {}
         self._vectors: dict[int, NDArray[np.float32]] = {}
         self._embedder: EmbedderIdentity | None = None
+        self._accesses: dict[tuple[str | None, str], Access] = {}
         self._seq = 0
         self._closed = False
 
@@ -148,6 +159,22 @@ class InMemoryProvider(LedgerProvider):
         best = np.argsort(-cosines, kind="stable")[:limit]
         return [(seqs[row], float(cosines[row])) for row in best]
 
+    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """See `factmem.abc.KeepsAccesses.add_accesses`."""
+        self._check_open()
+        known = self._record_ids(tenant)
+        for id in accesses.keys() & known:
+            self._accesses[tenant, id] = self._accesses.get((tenant, id), Access()) + accesses[id]
+
+    async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        """See `factmem.abc.KeepsAccesses.accesses`."""
+        self._check_open()
+        return {id: access for id in record_ids if (access := self._accesses.get((tenant, id))) is not None}
+
+    def _record_ids(self, tenant: str | None) -> set[str]:
+        recorded = (entry for entry in self._log if isinstance(entry, Recorded))
+        return {entry.record_id for entry in recorded if entry.assertion.place.scope.tenant == tenant}
+
     async def erase(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
@@ -167,6 +194,8 @@ class InMemoryProvider(LedgerProvider):
             self._seq += 1
             self._log.append(Tombstone(assertion_id=recorded.id, seq=self._seq))
             self._vectors.pop(recorded.seq, None)
+        for id in {recorded.record_id for recorded in gone} - self._record_ids(tenant):
+            self._accesses.pop((tenant, id), None)
         self._index = TrackIndex()
         for entry in self._log:
             self._index.add(entry)

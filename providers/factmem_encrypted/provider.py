@@ -116,7 +116,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         return self._locked(self._opened) if self._storage.exists() else 0
 
     def _opened(self) -> int:
-        logs = self._storage.logs(kinds=("facts", "erased", "vectors"))
+        logs = self._storage.logs(kinds=("facts", "erased", "vectors", "accesses"))
         for log in logs:
             self._storage.scan(log)
         return len(logs)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
-from factmem.abc import Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
+from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
 from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError
 from factmem.providers import raised_again
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
+from factmem_file.accesses import Accesses
 from factmem_file.counter import Counter
 from factmem_file.logs import assertion_id, erased_log, payload_of, place_log
 from factmem_file.mirrors import Mirror, Mirrors
@@ -45,6 +46,7 @@ class Ledger:
         self._guard = threading.RLock()
         self._mirrors = Mirrors(storage)
         self._sidecars = Sidecars(storage)
+        self._accesses = Accesses(storage)
         self._counter = Counter(storage)
 
     def commit(self, requests: Sequence[Request]) -> None:
@@ -226,6 +228,40 @@ class Ledger:
         found = np.array([rows[seq] for seq in seqs], dtype=np.float32)
         return seqs, found.reshape(len(seqs), identity.dimension)
 
+    def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """See `factmem.abc.KeepsAccesses.add_accesses`."""
+        if not accesses or not self._storage.exists():
+            return
+        with self._storage.lock(self._lock_timeout), self._guard:
+            left = dict(accesses)
+            for log, here in self._records(tenant, set(left)):
+                if found := {id: left.pop(id) for id in here if id in left}:
+                    self._accesses.add(log, found)
+            self._storage.seal()
+
+    def accesses(self, tenant: str | None, record_ids: Collection[str]) -> dict[str, Access]:
+        """See `factmem.abc.KeepsAccesses.accesses`."""
+        if not self._storage.exists():
+            return {}
+
+        def look() -> dict[str, Access]:
+            known: dict[str, Access] = {}
+            for log, here in self._records(tenant, set(record_ids)):
+                for id, access in self._accesses.of(log).items():
+                    if id in here:
+                        known[id] = known.get(id, Access()) + access
+            return known
+
+        return self._read(look)
+
+    def _records(self, tenant: str | None, record_ids: set[str]) -> Iterator[tuple[LogName, set[str]]]:
+        """Yield the logs that hold some records, and which; what is erased is not there."""
+        hidden = self._mirrors.erased(tenant)
+        for log, mirror in self._mirrors.of_folder((tenant or "",)):
+            here = {item.record_id for item in mirror.recorded.values() if item.id not in hidden} & record_ids
+            if here:
+                yield log, here
+
     def erase(self, record_ids: Set[str], assertion_ids: Set[str], tenant: str | None) -> EraseReceipt:
         """See `factmem.abc.Erases.erase`."""
         if not self._storage.exists():
@@ -260,6 +296,7 @@ class Ledger:
     def _rewrite(self, log: LogName, mirror: Mirror, hidden: set[str]) -> None:
         kept = [entry for entry in mirror.entries if assertion_id(entry) not in hidden]
         self._sidecars.keep(log, {entry.seq for entry in kept})
+        self._accesses.keep(log, {entry.record_id for entry in kept if isinstance(entry, Recorded)})
         self._storage.replace(log, [payload_of([entry]) for entry in kept])
 
     def _read(self, look: Callable[[], T]) -> T:

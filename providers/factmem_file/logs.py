@@ -2,6 +2,7 @@
 
 - ``facts``: one a place, each frame a JSON list of the entries (`factmem.codec`) of one commit;
 - ``erased``: one a tenant, its tombstones, so that a place can go without a trace;
+- ``accesses``: beside a ``facts`` whose records were counted: frames of what was added, by record;
 - ``vectors``: beside each ``facts``; it can be made again and is believed only as far as it is sound.
 """
 
@@ -18,6 +19,7 @@ from factmem.records import LogEntry, Place, Recorded
 
 __all__ = [
     "HISTORY_KINDS",
+    "access_log",
     "assertion_id",
     "entries_of",
     "erased_log",
@@ -40,6 +42,11 @@ def place_log(place: Place) -> LogName:
 def vector_log(facts: LogName) -> LogName:
     """Return the log of the vectors of a place's assertions."""
     return LogName(folder=facts.folder, name=facts.name, kind="vectors")
+
+
+def access_log(facts: LogName) -> LogName:
+    """Return the log of how often a place's records were recalled."""
+    return LogName(folder=facts.folder, name=facts.name, kind="accesses")
 
 
 def erased_log(tenant: str | None) -> LogName:

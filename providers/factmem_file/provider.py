@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from factmem.abc import Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, Storage, system_clock
+from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, Receipt, Statement, Storage, system_clock
 from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.names import checked_path
 from factmem.providers import GroupCommit, LedgerProvider
@@ -124,6 +124,14 @@ class LocalFileMemoryProvider(LedgerProvider):
         cosines = rows @ wanted
         best = np.argsort(-cosines, kind="stable")[:limit]
         return [(seqs[row], float(cosines[row])) for row in best]
+
+    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """See `factmem.abc.KeepsAccesses.add_accesses`."""
+        await self._write(lambda: self._ledger.add_accesses(tenant, accesses))
+
+    async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        """See `factmem.abc.KeepsAccesses.accesses`."""
+        return await self._run(lambda: self._ledger.accesses(tenant, record_ids))
 
     async def erase(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()

@@ -18,6 +18,7 @@ from typing import Final
 
 import apsw
 
+from factmem_sqlite_vec.accesses import drop_accesses
 from factmem_sqlite_vec.faults import is_failed_flush
 from factmem_sqlite_vec.outlining import delete_outlines
 from factmem_sqlite_vec.rows import Row, select, seq_of
@@ -62,6 +63,7 @@ def delete_assertions(
         batch.sums.add(row_sum(id, number), tenant or "")
         connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (number, id, tenant or ""))
     delete_outlines(connection, [seq for seq, _, _ in gone], tenant)
+    drop_accesses(connection)
     if gone:
         settle_tracks(connection, {track for _, _, track in gone})
         connection.execute("INSERT INTO texts(texts) VALUES ('rebuild')")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -15,6 +15,7 @@ import apsw
 import attrs
 
 from factmem.abc import (
+    Access,
     Clock,
     EmbedderIdentity,
     EraseReceipt,
@@ -30,6 +31,7 @@ from factmem.names import checked_path
 from factmem.providers import GroupCommit, LedgerProvider, raised_again
 from factmem.records import LogEntry, Place, Recorded
 from factmem.vectors import unit_vector
+from factmem_sqlite_vec import accesses as counting
 from factmem_sqlite_vec import outlining, reading
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.forms import ClearForm, Form
@@ -225,6 +227,14 @@ class SqliteVecMemoryProvider(LedgerProvider):
         if not text.strip():
             raise InvalidDataError("the text to look for is empty; use changes to read everything")
         return await self._read(partial(reading.matching, text=text, limit=limit, tenant=tenant))
+
+    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """See `factmem.abc.KeepsAccesses.add_accesses`."""
+        await self._write(lambda connection, _: counting.add_accesses(connection, tenant, accesses))
+
+    async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        """See `factmem.abc.KeepsAccesses.accesses`."""
+        return await self._read(partial(counting.accesses, tenant=tenant, record_ids=record_ids))
 
     async def erase(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()

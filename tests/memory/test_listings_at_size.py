@@ -60,7 +60,7 @@ def exported(records: Iterator[Planted]) -> io.StringIO:
     for record in records:
         place = Place(record.subject, MemoryScope.parse(record.path))
         details = FactDetails(categories=[record.category], owner=record.owner)
-        fact = MultipleFacts(STATEMENT, [record.said], timestamp=BEGAN + dt.timedelta(seconds=record.number))
+        fact = MultipleFacts(STATEMENT, (record.said,), timestamp=BEGAN + dt.timedelta(seconds=record.number))
         (said,) = assertions_of(fact, place, details)
         seq = record.number + 1
         entry = Recorded(assertion=said, id=f"a{seq}", record_id=f"r{seq}", seq=seq, recorded_at=BEGAN)

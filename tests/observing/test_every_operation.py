@@ -56,6 +56,7 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.LIST_CATEGORIES: lambda memory, record: memory.list_categories(),
     Operation.INFO: lambda memory, record: memory.info(),
     Operation.TREE: lambda memory, record: memory.tree(),
+    Operation.ACCESSES: lambda memory, record: memory.accesses(record),
     Operation.AUDIT: lambda memory, record: memory.audit(),
     Operation.SAVE: lambda memory, record: memory.save(SingleFact(SEATS, 6)),
     Operation.SAVE_PROFILE: lambda memory, record: memory.save_profile(Booking(7)),

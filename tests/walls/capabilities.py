@@ -12,9 +12,10 @@ from typing import Any, Final
 from anyio import to_thread
 
 from factmem import Concept
+from factmem.abc import Access
 from factmem.records import Place
 from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each
-from tests.walls.worlds import MANY, SHARED, Plant
+from tests.walls.worlds import MANY, NOW, SHARED, Plant
 
 __all__ = ["CAPABILITIES", "OWN"]
 
@@ -80,6 +81,15 @@ async def _changes(asked: Asked) -> object:
     return [await provider.changes(tenant), await provider.changes(tenant, middle), await provider.changes("nobody")]
 
 
+async def _accessed(asked: Asked) -> object:
+    """Whose records are counted, by what was said in them."""
+    provider, records = asked.grown.provider, asked.grown.records
+    for tenant in {plant.scope.tenant for plant in asked.grown.world.plants}:
+        await provider.add_accesses(tenant, dict.fromkeys(records.values(), Access(count=1, last=NOW)))
+    found = await provider.accesses(asked.seat.tenant, list(records.values()))
+    return [token for token, id in records.items() if id in found]
+
+
 async def _matching(asked: Asked) -> object:
     provider = asked.grown.provider
     said = {number: token for token, number in asked.grown.revisions.items()}
@@ -124,6 +134,8 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
     ),
     "changes": Reads([Way(_changes, Shows.KEPT, only=_of_tenant, engine=True, whole=True)]),
     "vectors": Reads([Way(_vectors, Shows.KEPT, only=_of_tenant, engine=True)]),
+    "accesses": Reads([Way(_accessed, Shows.KEPT, only=_of_tenant, engine=True)]),
+    "add_accesses": Neither("hands nothing back"),
     "nearest": Reads([Way(_nearest, Shows.KEPT, only=_of_tenant, engine=True)]),
     "erase": Writes([Way(_erased, Shows.NOTHING)]),
     "save": Neither(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -209,7 +210,16 @@ async def _audited_one_by_one(asked: Asked) -> object:
     return await each(asked.ids, asked.memory.audit)
 
 
+async def _accessed(asked: Asked) -> object:
+    """Whose counts are told, by what was said in records that hold nothing else."""
+    found = await each(asked.ids, asked.memory.accesses)
+    alone = Counter(asked.grown.records.values())
+    tokens = {id: token for token, id in asked.grown.records.items() if alone[id] == 1}
+    return found, [tokens.get(id) for told in found if isinstance(told, dict) for id in told]
+
+
 WAITING: Final[Mapping[str, Door]] = {
+    "accesses": Reads([Way(_accessed, only=_among_some)]),
     "audit": Reads(
         [
             Way(_audited, Shows.KEPT, whole=True),

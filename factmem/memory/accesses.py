@@ -1,0 +1,90 @@
+"""How often records are recalled: counted in memory, and written to the store now and then."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import attrs
+
+from factmem.abc import Access, AgentMemoryProvider, Clock, KeepsAccesses
+from factmem.errors import CapabilityError, FactMemError
+
+__all__ = ["AccessCounts", "keeper_of"]
+
+_log = logging.getLogger("factmem")
+
+_MOST: Final = 1_000
+"""So many records at most are counted before it is written."""
+
+_LONGEST: Final = 30.0
+"""So many seconds at most, and until the next read, is it counted before it is written."""
+
+
+@attrs.define(eq=False)
+class AccessCounts:
+    """What was recalled and is not written yet. One for a memory and all its views.
+
+    A read never waits for a write: the writing is begun in the background, by the read that finds a batch full or
+    old, and at the end. A process that is killed loses what it counted since.
+
+    Attributes:
+        keeper: where it is written.
+        tenant: whose records.
+        clock: the present.
+        begin: begins something in the background; raises `CapabilityError` while the memory is not open.
+    """
+
+    keeper: KeepsAccesses
+    tenant: str | None
+    clock: Clock
+    begin: Callable[[Callable[[], Awaitable[object]]], None] | None = None
+    _counted: dict[str, Access] = attrs.field(factory=dict, init=False)
+    _since: float = attrs.field(factory=time.monotonic, init=False)
+    _writing: bool = attrs.field(default=False, init=False)
+
+    def count(self, record_ids: Iterable[str]) -> None:
+        """Count that records were recalled, each once."""
+        if not self._counted:
+            self._since = time.monotonic()
+        recalled = Access(count=1, last=self.clock())
+        for id in record_ids:
+            self._counted[id] = self._counted.get(id, Access()) + recalled
+        full = len(self._counted) >= _MOST or (self._counted and time.monotonic() - self._since >= _LONGEST)
+        if full and not self._writing and self.begin is not None:
+            with contextlib.suppress(CapabilityError):
+                self.begin(self.write)
+                self._writing = True
+
+    def counted(self, record_id: str) -> Access:
+        """Return what was counted of a record and is not written yet."""
+        return self._counted.get(record_id, Access())
+
+    async def write(self) -> None:
+        """Write what was counted. What cannot be written is counted on, and tried again with the next batch."""
+        self._writing = True
+        batch, self._counted = self._counted, {}
+        try:
+            if batch:
+                await self.keeper.add_accesses(self.tenant, batch)
+        except FactMemError as error:
+            _log.warning("how often records were recalled cannot be written yet: %s", type(error).__name__)
+            for id, access in batch.items():
+                self._counted[id] = self._counted.get(id, Access()) + access
+        finally:
+            self._writing = False
+            self._since = time.monotonic()
+
+
+def keeper_of(provider: AgentMemoryProvider) -> KeepsAccesses:
+    """Return a provider as one that keeps how often records were recalled.
+
+    Raises:
+        CapabilityError: it cannot.
+    """
+    if not isinstance(provider, KeepsAccesses):
+        raise CapabilityError(f"{type(provider).__name__} does not keep how often records are recalled")
+    return provider

@@ -1,0 +1,89 @@
+"""How often records were recalled, beside the logs of their places: frames that add up.
+
+A frame is a JSON object of record ids, each with how often it was recalled and when last (in microseconds). Once there
+are many they are written anew as one. It lies beside the facts, and so shares what becomes of them: the subject's key
+in an encrypted store, and its end.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from factmem.abc import Access, LogName, Storage
+from factmem.errors import CorruptStoreError
+from factmem_file.logs import access_log
+
+__all__ = ["Accesses"]
+
+_MOST_FRAMES: Final = 32
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+
+class Accesses:
+    """What was counted, of each place. What writes needs the storage's lock.
+
+    Args:
+        storage: where the logs are.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def add(self, facts: LogName, accesses: Mapping[str, Access]) -> None:
+        """Add to what is known of records of a place; it counts once the storage is sealed."""
+        log = access_log(facts)
+        scan = self._storage.scan(log)
+        if len(scan.payloads) < _MOST_FRAMES:
+            self._storage.append(log, _written(accesses), scan.position)
+        else:
+            self._storage.replace(log, [_written(_summed([*map(_read, scan.payloads), accesses]))])
+
+    def of(self, facts: LogName) -> Mapping[str, Access]:
+        """Return what is known of records of a place.
+
+        Raises:
+            CorruptStoreError: it is damaged; the facts are not affected.
+        """
+        return _summed(map(_read, self._storage.scan(access_log(facts)).payloads))
+
+    def keep(self, facts: LogName, record_ids: Collection[str]) -> None:
+        """Remove what is known of all records but these from the disk; what is damaged, all of it."""
+        log = access_log(facts)
+        try:
+            known = self.of(facts)
+        except CorruptStoreError:
+            known = {}
+        kept = {id: access for id, access in known.items() if id in record_ids}
+        if known.keys() != kept.keys() or not kept:
+            self._storage.replace(log, [_written(kept)] if kept else [])
+
+
+def _summed(frames: Iterable[Mapping[str, Access]]) -> dict[str, Access]:
+    known: dict[str, Access] = {}
+    for frame in frames:
+        for id, access in frame.items():
+            known[id] = known.get(id, Access()) + access
+    return known
+
+
+def _written(accesses: Mapping[str, Access]) -> bytes:
+    document = {
+        id: [access.count, None if access.last is None else (access.last - _EPOCH) // _MICROSECOND]
+        for id, access in accesses.items()
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _read(payload: bytes) -> dict[str, Access]:
+    try:
+        return {id: _access(*pair) for id, pair in json.loads(payload).items()}
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        raise CorruptStoreError("a frame of what was recalled cannot be read: forget it by deleting its file") from None
+
+
+def _access(count: int, last: int | None) -> Access:
+    return Access(count=count, last=None if last is None else _EPOCH + last * _MICROSECOND)

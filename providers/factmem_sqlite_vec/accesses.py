@@ -1,0 +1,64 @@
+"""How often records were recalled: a table of its own, made by the first count."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import apsw
+
+from factmem.abc import Access
+from factmem_sqlite_vec.rows import select
+
+__all__ = ["accesses", "add_accesses", "drop_accesses"]
+
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS accesses(
+  record_id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  last INTEGER NOT NULL
+) STRICT, WITHOUT ROWID
+"""
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+
+def add_accesses(connection: apsw.Connection, tenant: str | None, counted: Mapping[str, Access]) -> None:
+    """See `KeepsAccesses.add_accesses`; in a transaction."""
+    connection.execute(_TABLE)
+    connection.executemany(
+        "INSERT INTO accesses"
+        " SELECT record_id, tenant, ?, ? FROM assertions WHERE record_id = ? AND +tenant = ? LIMIT 1"
+        " ON CONFLICT(record_id) DO UPDATE SET count = count + excluded.count, last = max(last, excluded.last)",
+        [
+            (access.count, (access.last - _EPOCH) // _MICROSECOND, id, tenant or "")
+            for id, access in counted.items()
+            if access.last is not None
+        ],
+    )
+
+
+def accesses(connection: apsw.Connection, tenant: str | None, record_ids: Collection[str]) -> dict[str, Access]:
+    """See `KeepsAccesses.accesses`."""
+    if not _is_there(connection):
+        return {}
+    rows = select(
+        connection,
+        "SELECT a.record_id, a.count, a.last FROM json_each(?) j CROSS JOIN accesses a"
+        " ON a.record_id = j.value AND a.tenant = ?",
+        (json.dumps(list(record_ids)), tenant or ""),
+    )
+    return {id: Access(count=count, last=_EPOCH + last * _MICROSECOND) for id, count, last in rows}
+
+
+def drop_accesses(connection: apsw.Connection) -> None:
+    """Delete what is known of records that are no more; in a transaction."""
+    if _is_there(connection):
+        connection.execute("DELETE FROM accesses WHERE record_id NOT IN (SELECT record_id FROM assertions)")
+
+
+def _is_there(connection: apsw.Connection) -> bool:
+    return bool(select(connection, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'accesses'"))

@@ -1,0 +1,249 @@
+"""How often records are recalled: counted in memory, written together, kept beside the facts and erased with them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from factmem_encrypted import EncryptedMemoryProvider
+from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
+from factmem_file import LocalFileMemoryProvider
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, MemoryScope, MultipleFacts, NoMemory, SingleFact
+from factmem.abc import Access, Erases, FeedsChanges, KeepsAccesses, KeepsFiles
+from factmem.crypto import SecretKey
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StoreUnavailableError
+from factmem.facts import STATEMENT
+from factmem.testing import FakeClock, HashEmbedder
+from tests.memory.telling import CITY, PETS, SEATS
+
+KEY = SecretKey(b"k" * 32)
+Opener = Callable[[Path], AgentMemoryProvider]
+STORES: Mapping[str, Opener] = {
+    "file": lambda path: LocalFileMemoryProvider(path / "facts"),
+    "sqlite-vec": lambda path: SqliteVecMemoryProvider(path / "facts.db"),
+    "encrypted": lambda path: EncryptedMemoryProvider(path / "sealed", KEY),
+    "encrypted-sqlite": lambda path: EncryptedSqliteMemoryProvider(path / "sealed.db", KEY),
+    "memory": lambda path: InMemoryProvider(),
+}
+DURABLE = [name for name in STORES if name != "memory"]
+
+
+@pytest.fixture(params=STORES)
+async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:
+    """Every store that keeps them."""
+    async with STORES[request.param](tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """What is counted where does not depend on the event loop, and there are many stores."""
+    return "asyncio"
+
+
+def counting(provider: AgentMemoryProvider, **options: Any) -> Memory:
+    """A memory that counts, as alice has it."""
+    return Memory(provider, **{"viewer": "alice", "embedder": HashEmbedder(), "access_statistics": True, **options})
+
+
+async def test_a_recall_counts_what_it_found(provider: AgentMemoryProvider) -> None:
+    """Each record once a recall, with the time of the last one; what was not found has none."""
+    clock = FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(seconds=1))
+    async with counting(provider, clock=clock) as memory:
+        (seats,) = await memory.save(SingleFact(SEATS, 5))
+        (city,) = await memory.save(SingleFact(CITY, "Lima"))
+        (pet,) = await memory.save(MultipleFacts(PETS, ("cat",)))
+        await memory.recall("seats", concepts=[SEATS])
+        await memory.recall("seats", concepts=[SEATS, CITY])
+        before = clock()
+        await memory.as_of(clock()).recall("seats", concepts=[SEATS])
+        found = await memory.accesses(seats.id, city.id, pet.id)
+    assert [access.count for access in found.values()] == [3, 1, 0]
+    assert found[pet.id].last is None
+    assert (found[seats.id].last or before) > before
+
+
+async def test_reads_write_nothing_until_the_memory_is_closed(provider: AgentMemoryProvider) -> None:
+    """Not the counts, and at no time an entry or a revision."""
+    assert isinstance(provider, KeepsAccesses)
+    assert isinstance(provider, FeedsChanges)
+    async with counting(provider) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5))
+        log = await provider.changes(None)
+        for _ in range(5):
+            await memory.recall("seats")
+        assert await provider.accesses(None, [record.id]) == {}
+        assert (await memory.accesses(record.id))[record.id].count == 5
+    kept = await provider.accesses(None, [record.id])
+    assert kept[record.id].count == 5
+    assert await provider.changes(None) == log
+
+
+async def test_a_full_batch_is_written_in_the_background(
+    provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And an old one by the next read."""
+    assert isinstance(provider, KeepsAccesses)
+    async with counting(provider) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5))
+        await memory.recall("seats")
+        monkeypatch.setattr("factmem.memory.accesses._LONGEST", 0.0)
+        await memory.recall("seats")
+        kept: Mapping[str, Access] = {}
+        while record.id not in kept:
+            kept = await provider.accesses(None, [record.id])
+            await anyio.sleep(0.002)
+        assert kept[record.id].count == 2
+
+
+@pytest.mark.parametrize("store", DURABLE)
+async def test_what_several_memories_count_sums_up(store: str, tmp_path: Path) -> None:
+    """Two that are open at once, as two processes are, and one after them."""
+    stores = STORES[store](tmp_path), STORES[store](tmp_path)
+    async with stores[0], stores[1], counting(stores[0]) as mine, counting(stores[1]) as theirs:
+        (record,) = await mine.save(SingleFact(SEATS, 5))
+        for _ in range(3):
+            await mine.recall("seats")
+            await theirs.as_viewer("bob").recall("seats")
+    async with STORES[store](tmp_path) as again, counting(again) as memory:
+        await memory.recall("seats")
+        assert (await memory.accesses(record.id))[record.id].count == 7
+
+
+async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> None:
+    """However a store puts them together."""
+    assert isinstance(provider, KeepsAccesses)
+    async with counting(provider) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5))
+    last = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
+    for number in range(70):
+        await provider.add_accesses(None, {record.id: Access(count=2, last=last - dt.timedelta(seconds=number))})
+    assert await provider.accesses(None, [record.id]) == {record.id: Access(count=140, last=last)}
+
+
+async def test_what_is_forgotten_is_not_counted_any_more(provider: AgentMemoryProvider) -> None:
+    """Nor what was counted before and comes to be written later; its neighbour's counts stay."""
+    assert isinstance(provider, KeepsAccesses)
+    assert isinstance(provider, Erases)
+    async with counting(provider) as memory:
+        cat, dog = await memory.save(MultipleFacts(PETS, ("cat", "dog")))
+        await memory.recall("pets")
+        async with counting(provider) as other:
+            await other.recall("pets")
+        await memory.forget(cat.id)
+        assert (await memory.accesses(dog.id))[dog.id].count == 2
+        with pytest.raises(RecordNotFoundError):
+            await memory.accesses(cat.id)
+    found = await provider.accesses(None, [cat.id, dog.id])
+    assert {id: access.count for id, access in found.items()} == {dog.id: 2}
+    async with counting(provider) as memory:
+        await memory.forget(dog.id)
+    assert await provider.accesses(None, [cat.id, dog.id]) == {}
+
+
+@pytest.mark.parametrize("store", DURABLE)
+async def test_no_file_tells_what_was_counted_of_a_forgotten_record(store: str, tmp_path: Path) -> None:
+    """Its id stands in no file of counts any more: of its bytes nothing is left but what its tombstone says."""
+    async with STORES[store](tmp_path) as provider:
+        assert isinstance(provider, KeepsFiles)
+        async with counting(provider) as memory:
+            cat, dog = await memory.save(MultipleFacts(PETS, ("cat", "dog")))
+            await memory.recall("pets")
+        async with counting(provider) as memory:
+            await memory.forget(cat.id)
+        held = [path.read_bytes() for path in await provider.files()]
+        if store in ("file", "sqlite-vec"):
+            assert any(dog.id.encode() in content for content in held)
+        counts = [path.read_bytes() for path in await provider.files() if path.suffix == ".accesses"]
+        assert [content for content in counts if cat.id.encode() in content] == []
+
+
+@pytest.mark.parametrize("store", ["encrypted", "encrypted-sqlite"])
+async def test_counts_are_sealed(store: str, tmp_path: Path) -> None:
+    """No id of a record stands in any file in clear, nor the name of the place in a file's."""
+    async with STORES[store](tmp_path) as provider:
+        assert isinstance(provider, KeepsFiles)
+        async with counting(provider) as memory:
+            (record,) = await memory.save(SingleFact(SEATS, 5), scope=MemoryScope.product("orchard"))
+            await memory.recall("seats")
+        files = list(await provider.files())
+        assert [path for path in files if record.id.encode() in path.read_bytes()] == []
+        assert [path for path in files if "orchard" in str(path)] == []
+        assert not isinstance(provider, EncryptedMemoryProvider) or await provider.verify() >= 2
+
+
+async def test_no_wall_is_passed(provider: AgentMemoryProvider) -> None:
+    """Another viewer, a view and another organization are told of nothing that they do not see."""
+    async with counting(provider) as memory:
+        (mine,) = await memory.save(SingleFact(SEATS, 5), private=True, scope="/product/alpha")
+        await memory.recall("seats")
+    async with counting(provider, organization="acme") as elsewhere:
+        for reader in (memory.as_viewer("bob"), memory.scope("/product/beta"), elsewhere):
+            with pytest.raises(RecordNotFoundError):
+                await reader.accesses(mine.id)
+    assert isinstance(provider, KeepsAccesses)
+    await provider.add_accesses("acme", {mine.id: Access(count=9, last=dt.datetime.now(dt.UTC))})
+    assert await provider.accesses("acme", [mine.id]) == {}
+    assert (await provider.accesses(None, [mine.id]))[mine.id].count == 1
+
+
+async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvider) -> None:
+    """What others have counted can be asked for all the same."""
+    async with counting(provider, access_statistics=False) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5))
+        await memory.recall("seats")
+        assert await memory.accesses(record.id) == {record.id: Access()}
+
+
+async def test_what_cannot_be_written_is_counted_on(caplog: pytest.LogCaptureFixture) -> None:
+    """A store that is away for a while costs no count, and no recall."""
+
+    class Away(InMemoryProvider):
+        away = True
+
+        async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+            if self.away:
+                raise StoreUnavailableError("it is away")
+            await super().add_accesses(tenant, accesses)
+
+        async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+            return await super().accesses(tenant, record_ids)
+
+    provider = Away()
+    async with provider, counting(provider) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5))
+        await memory.recall("seats")
+        with caplog.at_level(logging.WARNING, logger="factmem"):
+            await memory.aclose()
+        assert "StoreUnavailableError" in caplog.text
+        provider.away = False
+        await memory.recall("seats")
+        await memory.aclose()
+        assert (await provider.accesses(None, [record.id]))[record.id].count == 2
+
+
+async def test_who_cannot_count_is_told_so() -> None:
+    """At the opening, not at the first recall."""
+    with pytest.raises(CapabilityError, match="NoMemory"):
+        Memory(NoMemory(), access_statistics=True)
+    with pytest.raises(InvalidDataError, match="read-only"):
+        Memory(InMemoryProvider(), access_statistics=True, read_only=True)
+
+
+async def test_records_of_many_places_are_counted_together(provider: AgentMemoryProvider) -> None:
+    """A batch goes over all of them."""
+    async with counting(provider) as memory:
+        for number in range(4):
+            await memory.save(MultipleFacts(STATEMENT, (f"Note {number}.",)), scope=f"/product/p{number}")
+        found = await memory.recall("note", limit=9)
+        ids = [match.record.id for match in found]
+    async with counting(provider) as memory:
+        assert {access.count for access in (await memory.accesses(*ids)).values()} == {1}
+        assert len(ids) == 4
