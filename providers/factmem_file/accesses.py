@@ -33,14 +33,16 @@ class Accesses:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def add(self, facts: LogName, accesses: Mapping[str, Access]) -> None:
-        """Add to what is known of records of a place; it counts once the storage is sealed."""
+    def add(self, facts: LogName, accesses: Mapping[str, Access]) -> bool:
+        """Add to what is known of records of a place, once the storage is sealed; return whether to `compact` it."""
         log = access_log(facts)
         scan = self._storage.scan(log)
-        if len(scan.payloads) < _MOST_FRAMES:
-            self._storage.append(log, _written(accesses), scan.position)
-        else:
-            self._storage.replace(log, [_written(_summed([*map(_read, scan.payloads), accesses]))])
+        self._storage.append(log, _written(accesses), scan.position)
+        return len(scan.payloads) + 1 >= _MOST_FRAMES
+
+    def compact(self, facts: LogName) -> None:
+        """Write what is known of records of a place anew, as one frame; what was added must be sealed."""
+        self._storage.replace(access_log(facts), [_written(self.of(facts))])
 
     def of(self, facts: LogName) -> Mapping[str, Access]:
         """Return what is known of records of a place.

@@ -233,11 +233,14 @@ class Ledger:
         if not accesses or not self._storage.exists():
             return
         with self._storage.lock(self._lock_timeout), self._guard:
-            left = dict(accesses)
+            left, long = dict(accesses), []
             for log, here in self._records(tenant, set(left)):
-                if found := {id: left.pop(id) for id in here if id in left}:
-                    self._accesses.add(log, found)
+                found = {id: left.pop(id) for id in here if id in left}
+                if found and self._accesses.add(log, found):
+                    long.append(log)
             self._storage.seal()
+            for log in long:
+                self._accesses.compact(log)
 
     def accesses(self, tenant: str | None, record_ids: Collection[str]) -> dict[str, Access]:
         """See `factmem.abc.KeepsAccesses.accesses`."""
