@@ -20,10 +20,12 @@ from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
 if TYPE_CHECKING:
-    from factmem.recall import RecallMatch
+    from factmem.recall import DeepRecall, RecallMatch
 
 __all__ = [
     "console",
+    "deep_block",
+    "deep_json",
     "match_block",
     "match_json",
     "print_block",
@@ -101,6 +103,34 @@ def match_json(match: RecallMatch) -> dict[str, Json]:
         "record": record_json(match.record),
         "earlier": [record_json(record) for record in match.earlier],
     }
+
+
+def deep_json(found: DeepRecall) -> dict[str, Json]:
+    """Return what deep recall tells besides its matches, as JSON."""
+    return {
+        "confidence": found.confidence,
+        "questions": list(found.questions),
+        "times": [
+            {"start": span.start.isoformat() if span.start else None, "end": span.end.isoformat()}
+            for span in found.times
+        ],
+        "scopes": list(found.scopes),
+        "complexity": found.complexity.value,
+        "rounds": found.rounds,
+        "gaps": [attrs.asdict(gap) for gap in found.gaps],
+        "calls": found.calls,
+        "tokens": found.tokens,
+        "failure": found.failure,
+    }
+
+
+def deep_block(found: DeepRecall) -> list[Text]:
+    """Return what deep recall tells besides its matches, as lines."""
+    told = [f"confidence {found.confidence:.2f}"]
+    told += [f"asked as well: {text}" for text in found.questions[1:]]
+    told += [f"looked in {path}" for path in found.scopes]
+    told += [f"still missing: {gap.missing}" for gap in found.gaps]
+    return [Text(shown(line), style="dim") for line in told]
 
 
 def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]:

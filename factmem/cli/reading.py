@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import enum
+import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
     from factmem.recall import RecallMatch
 
 __all__ = ["add_to"]
+
+
+class Depth(enum.StrEnum):
+    """What ``--depth`` takes."""
+
+    SHALLOW = "shallow"
+    DEEP = "deep"
+
 
 AsOfOption = Annotated[
     dt.datetime | None,
@@ -56,13 +66,22 @@ async def recall(
         typer.Option(parser=through_day, metavar="DATE", help="Only what was said until then (a date: until its end)."),
     ] = None,
     as_of: AsOfOption = None,
+    depth: Annotated[
+        Depth, typer.Option(help="deep lets a language model (--model) take the query apart and say what is missing.")
+    ] = Depth.SHALLOW,
     earlier: Annotated[bool, typer.Option("--earlier", help="Show what each fact was before.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
 ) -> None:
-    """Find the facts that answer a query, best first, each with its source."""
-    async with session.memory(subject=subject, scope=scope) as memory:
+    """Find the facts that answer a query, best first, each with its source.
+
+    With --depth deep, what is told says how as well: what was asked, how sure one may be, what is still missing.
+    """
+    if deep := depth is Depth.DEEP:
+        session.check_model("deep recall")
+    async with session.memory(subject=subject, scope=scope, asking=deep) as memory:
         reader: MemoryReader = memory.as_of(as_of) if as_of else memory
-        matches = await reader.recall(
+        ask = functools.partial(
+            reader.recall_deeply if deep else reader.recall,
             query,
             limit=limit,
             history=earlier,
@@ -75,11 +94,19 @@ async def recall(
             since=since,
             until=until,
         )
+        found = await ask()
+        matches = found if isinstance(found, list) else list(found.matches)
         if not matches:
             await session.note_if_empty(memory)
-    from factmem.cli.output import match_json
+    from factmem.cli.output import deep_block, deep_json, match_json
 
-    session.show([match_json(match) for match in matches], lambda out: _print_matches(out, matches, explain=explain))
+    def render(out: Console) -> None:
+        _print_matches(out, matches, explain=explain)
+        for line in () if isinstance(found, list) else deep_block(found):
+            out.print(line)
+
+    told = [match_json(match) for match in matches]
+    session.show(told if isinstance(found, list) else {"matches": told, **deep_json(found)}, render)
 
 
 def _print_matches(out: Console, matches: list[RecallMatch], *, explain: bool) -> None:

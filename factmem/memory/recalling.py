@@ -141,6 +141,7 @@ class MemoryRecalling(abc.ABC):
         lexical: bool = True,
         semantic: bool = True,
         strongest: bool = False,
+        history: bool = False,
         settings: RecallSettings | None = None,
         deep: DeepSettings | None = None,
         strict: bool = False,
@@ -159,6 +160,7 @@ class MemoryRecalling(abc.ABC):
             lexical: see there.
             semantic: see there.
             strongest: see there.
+            history: see there.
             settings: see there.
             deep: when to ask the model, other than this memory's.
             strict: raise what goes wrong with the model.
@@ -172,7 +174,10 @@ class MemoryRecalling(abc.ABC):
             EmbedderMismatchError: the store's vectors come from another embedder.
         """
         search = self._search(question, limit, lexical, semantic, strongest, settings, filters)
-        return await self._deeply(question, search, deep or self._reading.deep, strict=strict)
+        found = await self._deeply(question, search, deep or self._reading.deep, strict=strict)
+        if not history:
+            return found
+        return attrs.evolve(found, matches=tuple([await self._with_history(match) for match in found.matches]))
 
     async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> DeepRecall:
         analyst = self._reading.question_analyst

@@ -1,0 +1,62 @@
+"""Deep recall from the command line, with a model behind a socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from factmem.testing.chat_answers import chat_answer, error_answer
+from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+QUERY = "Who bakes and who brews in the village, and since when have the two of them been at it?"
+LONG = f"{QUERY} {'I would like to know that in full, please.' * 4}"
+
+
+def _respond(path: str, request: dict[str, Any]) -> Answer:
+    if request["response_format"]["json_schema"]["name"] == "GapsAnswer":
+        return chat_answer({"gaps": [{"missing": "the price", "question": "What does a zither cost?"}]})
+    return chat_answer({"questions": ["Who bakes bread?"], "scopes": ["/product/fair"], "complexity": "complex"})
+
+
+def _filled(cli: CommandLine) -> None:
+    cli.data("remember", "Dora bakes bread.", "--scope", "/product/fair")
+    cli.data("remember", "Cy plays the tuba.")
+
+
+def test_deep_recall_tells_how_it_was_found(cli: CommandLine) -> None:
+    _filled(cli)
+    with LoopbackOpenAIServer(_respond) as server:
+        found = cli.data("recall", LONG, "--depth", "deep", "--model", f"{server.base_url}#m", "--explain")
+        done = cli.run("--model", f"{server.base_url}#m", "recall", LONG, "--depth", "deep")
+    assert found["matches"][0]["record"]["value"] == "Dora bakes bread."
+    assert found["questions"] == [LONG, "Who bakes bread?", "What does a zither cost?"]
+    assert (found["scopes"], found["complexity"], found["rounds"]) == (["/product/fair"], "complex", 1)
+    assert found["gaps"] == [{"missing": "the price", "question": "What does a zither cost?"}]
+    assert (found["calls"], found["tokens"], found["failure"], found["times"]) == (2, 4, None, [])
+    assert 0 < found["confidence"] < 1
+    for line in ("asked as well: Who bakes bread?", "looked in /product/fair", "still missing: the price"):
+        assert line in done.out
+
+
+def test_deep_recall_without_a_model_says_how_to_name_one(cli: CommandLine) -> None:
+    told = cli.error("recall", "bread", "--depth", "deep")
+    assert told["type"] == "CapabilityError"
+    assert "FACTMEM_MODEL" in told["message"]
+
+
+def test_a_model_that_is_away_is_told_and_plain_recall_is_there(cli: CommandLine) -> None:
+    _filled(cli)
+    with LoopbackOpenAIServer(lambda path, request: error_answer(401)) as server:
+        found = cli.data("--model", f"{server.base_url}#m", "recall", LONG, "--depth", "deep")
+        done = cli.run("--model", f"{server.base_url}#m", "recall", LONG, "--depth", "deep")
+    assert "HTTP 401" in found["failure"]
+    assert [match["record"]["id"] for match in found["matches"]] == [
+        match["record"]["id"] for match in cli.data("recall", LONG)
+    ]
+    assert (done.code, done.err.count("goes on without the model")) == (0, 1)
+
+
+def test_no_other_depth_is_known(cli: CommandLine) -> None:
+    assert cli.run("recall", "bread", "--depth", "deeper").code == 2
