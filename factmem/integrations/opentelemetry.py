@@ -49,7 +49,7 @@ __all__ = ["OpenTelemetryObserver"]
 
 _READING: Final = {
     *(Operation.LOAD, Operation.PROFILE, Operation.PARTIAL_PROFILE, Operation.RECALL, Operation.GET),
-    *(Operation.HISTORY, Operation.LIST_RECORDS, Operation.LIST_PAGE),
+    *(Operation.RECALL_DEEPLY, Operation.HISTORY, Operation.LIST_RECORDS, Operation.LIST_PAGE),
 }
 _UPSERTING: Final = {
     *(Operation.SAVE, Operation.SAVE_PROFILE, Operation.REMEMBER, Operation.REMEMBER_MANY),
@@ -132,7 +132,7 @@ class OpenTelemetryObserver:
             "factmem.operation": event.operation.value,
             "factmem.scope": event.scope,
             "factmem.count.in": event.records_in,
-            "gen_ai.memory.query.text": (event.arguments or {}).get("query"),
+            "gen_ai.memory.query.text": _query(event.arguments or {}),
         }
         span = self._tracer.start_span(
             _name(event),
@@ -181,6 +181,11 @@ def _name(event: OperationEvent) -> str:
     return _NAMES.get(event.operation, event.operation.value)
 
 
+def _query(arguments: Mapping[str, Any]) -> str | None:
+    found = arguments.get("query", arguments.get("question"))
+    return found if isinstance(found, str) else None
+
+
 def _as_json(result: object) -> str:
     return json.dumps([*_records(result)], ensure_ascii=False, default=str)
 
@@ -203,4 +208,4 @@ def _records(result: object) -> Iterator[dict[str, Any]]:
             for found in _records(record):
                 yield {**found, "score": getattr(result, "score", None)}
         case _:
-            yield from _records(getattr(result, "records", ()))
+            yield from _records(getattr(result, "records", getattr(result, "matches", ())))

@@ -27,7 +27,6 @@ from factmem.llm.faults import (
 )
 from factmem.llm.metering import meter
 from factmem.llm.reading import NoJSONError, json_in
-from factmem.observing import current_call
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -106,12 +105,6 @@ class Exchange(Generic[AnswerT]):
         self._said = text_of(response)
         self.ending = ending_of(response)
         meter(response=response)
-        usage = getattr(response, "usage", None)
-        current_call().asked(
-            model=getattr(response, "model", None),
-            input_tokens=getattr(usage, "prompt_tokens", getattr(usage, "input_tokens", None)),
-            output_tokens=getattr(usage, "completion_tokens", getattr(usage, "output_tokens", None)),
-        )
 
     def read(self, said: str) -> AnswerT:
         """Return the answer in what was said, and keep it.

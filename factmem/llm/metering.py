@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import attrs
 
+from factmem.observing import current_call
+
 __all__ = ["Spent", "meter", "metered"]
 
 
@@ -47,7 +49,7 @@ def metered() -> Iterator[Spent]:
 
 
 def meter(*, questions: int = 0, response: Any = None) -> None:
-    """Count something for everybody who counts.
+    """Count something for everybody who counts, and tell the operation under way of it.
 
     Args:
         questions: how many questions are asked.
@@ -56,12 +58,13 @@ def meter(*, questions: int = 0, response: Any = None) -> None:
     usage = getattr(response, "usage", None)
     sent = _number(usage, "prompt_tokens", "input_tokens")
     answered = _number(usage, "completion_tokens", "output_tokens")
+    current_call().asked(model=getattr(response, "model", None), input_tokens=sent, output_tokens=answered)
     for spent in _meters.get():
         spent.questions += questions
-        spent.input_tokens += sent
-        spent.output_tokens += answered
+        spent.input_tokens += sent or 0
+        spent.output_tokens += answered or 0
 
 
-def _number(usage: Any, *names: str) -> int:
+def _number(usage: Any, *names: str) -> int | None:
     found = (getattr(usage, name, None) for name in names)
-    return next((number for number in found if isinstance(number, int)), 0)
+    return next((number for number in found if isinstance(number, int)), None)

@@ -183,6 +183,15 @@ async def test_a_question_tells_its_model_and_tokens(watcher: Watcher) -> None:
     assert all(event.model for event in asked)
 
 
+async def test_what_deep_recall_finds_is_counted(watcher: Watcher) -> None:
+    """As what any recall finds; its questions to the model are parts of it."""
+    async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
+        await memory.save(SingleFact(CITY, "Lima"))
+        found = await memory.recall_deeply("Which city does somebody live in, and since when do they live there now?")
+    (recalled,) = watcher.completed(Operation.RECALL_DEEPLY)
+    assert recalled.records_out == len(found.matches) == 1
+
+
 async def test_an_embedding_tells_its_embedder(watcher: Watcher) -> None:
     """And how many texts became vectors."""
     embedder = HashEmbedder()
