@@ -38,12 +38,15 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "known": [{"number": 0, "action": "update", "text": "The launch is on 10 May."}],
         "insert": False,
     },
+    "QuestionAnswer": {"questions": ["Who tunes the organ?"], "complexity": "complex"},
+    "GapsAnswer": {"gaps": [{"missing": "who tunes the organ", "question": "Who is the organ's tuner?"}]},
 }
 SAYS = {
     "Facts find themselves": ["created 120 for Ada said The old brewery seats 120", "{}"],
     "Updates, and taking them back": ["updated The launch is on 3 May. -> The launch is on 10 May."],
     "In the background": ["['The cellar floods in March.']", "['The roof was mended.']"],
     "With a model": ["120"],
+    "Deep recall": ["['who tunes the organ']", "None"],
 }
 """What the fences of a section print: that their models were understood, and not only survived."""
 
