@@ -29,6 +29,7 @@ __all__ = [
     "KeepsHistory",
     "KeepsVectors",
     "Receipt",
+    "ScansVectors",
     "SearchesVectors",
     "StateRequest",
     "Statement",
@@ -194,6 +195,28 @@ class KeepsVectors(Protocol):
 
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
         """Return the sequence numbers and the vectors, one a row, of a tenant's assertions after a number."""
+        ...
+
+
+@runtime_checkable
+class ScansVectors(Protocol):
+    """Answers from vectors where they lie, for those who do not hold them in memory.
+
+    These methods block: they are for worker threads only.
+    """
+
+    def vector_numbers(self, tenant: str | None, since: int = 0) -> NDArray[np.int64]:
+        """Return the sequence numbers of a tenant's assertions after a number that have vectors, ascending."""
+        ...
+
+    def products(
+        self, tenant: str | None, vector: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return sequence numbers and inner products with a vector, of all vectors of a tenant, in no order."""
+        ...
+
+    def vectors_of(self, tenant: str | None, seqs: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
+        """Return vectors of a tenant by sequence numbers, one a row; zeros where there is none."""
         ...
 
 

@@ -34,6 +34,7 @@ from factmem.memory.auditing import MemoryAuditing
 from factmem.memory.erasing import MemoryErasing
 from factmem.memory.exchange import doubted, export_log, import_log
 from factmem.memory.expiry import TtlPolicy
+from factmem.memory.filtering import check_range
 from factmem.memory.handover import Background, MemoryEvent, Worker
 from factmem.memory.lifecycle import MemoryLifecycle
 from factmem.memory.observed import observed
@@ -101,12 +102,14 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         ttl: how long memories last; for ever, if it says nothing.
         flagged: what becomes of what reads like an instruction or hides something.
         actor: who writes, for the audit trail; the viewer, if nobody is named.
+        memory_limit: how many bytes embeddings may take in memory, any number if None; where they would take more,
+            each recall reads them from the store: slower, with the same results.
         clock: the present.
 
     Raises:
         UnknownProviderError: the address names no installed provider.
-        CapabilityError: accesses are to be counted, and the provider keeps no such counts.
-        InvalidDataError: accesses are to be counted by a memory that is read-only.
+        CapabilityError: accesses are to be counted, or memory is limited, and the provider is not made for it.
+        InvalidDataError: accesses are to be counted by a memory that is read-only, or the limit is no number.
     """
 
     def __init__(
@@ -139,6 +142,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         ttl: TtlPolicy = _FOR_EVER,
         flagged: FlaggedPolicy = FlaggedPolicy.QUARANTINE_OTHERS,
         actor: str | None = None,
+        memory_limit: int | None = None,
         clock: Clock = system_clock,
     ) -> None:
         if organization is not None:
@@ -147,6 +151,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             checked_name(viewer, what="a viewer")
         if actor is not None:
             checked_name(actor, what="an actor")
+        check_range(memory_limit=memory_limit)
         observing = tuple(observers)
         self._owned = isinstance(store, str)
         self._provider = open_provider(store) if isinstance(store, str) else store
@@ -174,6 +179,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             embedder,
             tenant=organization,
             clock=clock,
+            memory_limit=memory_limit,
         )
         writing = Writing(
             provider=self._provider,

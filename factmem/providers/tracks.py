@@ -19,7 +19,15 @@ from factmem.facts import Concept, FactType
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
 from factmem.values import Shape, accepts
 
-__all__ = ["TrackIndex", "check_expected", "check_readable", "check_writable", "new_id", "unknown_assertion"]
+__all__ = [
+    "TrackIndex",
+    "check_expected",
+    "check_readable",
+    "check_writable",
+    "erased_meanwhile",
+    "new_id",
+    "unknown_assertion",
+]
 
 
 def new_id() -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from factmem.abc import number_of_id
+from factmem.abc import ScansVectors, number_of_id
 from factmem.fold import Moment
 from factmem.recall.columns import Columns, Rows
 from factmem.recall.corpus import Corpus, grown
@@ -17,7 +17,7 @@ from factmem.recall.folding import Changes, Standing, affected, counting, joined
 from factmem.recall.laying_out import conversation_keys
 from factmem.recall.log_parts import LogPart, rows_of
 from factmem.recall.outlines import NEVER, STATES, drop_known_words, microseconds, outline_of
-from factmem.recall.vectors import Vectors
+from factmem.recall.vectors import HeldVectors, StoredVectors, Vectors
 from factmem.records import LogEntry, Recorded, StateChange, Tombstone
 from factmem.scopes import MemoryScope
 
@@ -119,10 +119,25 @@ class Ledger:
             return None
         return self._now
 
-    def use_dimension(self, dimension: int) -> None:
-        """Say how long vectors are."""
+    def use_vectors(self, dimension: int, store: ScansVectors | None, most: int | None) -> None:
+        """Say how long vectors are, and where they may be.
+
+        Args:
+            dimension: how long.
+            store: where they can stay.
+            most: how many bytes they may take in memory; any number if None.
+        """
         if self._vectors is None or self._vectors.dimension != dimension:
-            self._vectors = Vectors(dimension)
+            self._vectors = HeldVectors(dimension)
+        too_many = most is not None and 4 * dimension * len(self._columns) > most
+        if too_many and store is not None and not isinstance(self._vectors, StoredVectors):
+            self.drop_vectors()
+            self._vectors = StoredVectors(dimension, store, self._columns.tenant)
+
+    @property
+    def vectors_stay(self) -> bool:
+        """Whether the vectors are left in the store."""
+        return isinstance(self._vectors, StoredVectors)
 
     def plan(self, moment: Moment, *, present: bool) -> Plan:
         """Fold what must be folded to know what is current at a moment.
@@ -148,15 +163,20 @@ class Ledger:
         left: NDArray[np.intp] = rows[self._columns["slot"][rows] == _NOWHERE]
         return left
 
-    def take_stored_vectors(self, seqs: Sequence[int], rows: NDArray[np.float32]) -> None:
-        """Take in what a store keeps, by sequence numbers, ascending as the log is."""
+    def take_stored_vectors(self, seqs: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+        """Take in what a store keeps.
+
+        Args:
+            seqs: by which numbers, ascending as the log is.
+            rows: the vectors, one a row; of no width where they stay in the store.
+        """
         numbers = np.asarray(seqs, np.int64)
         known = self._columns["seq"]
         at = np.minimum(np.searchsorted(known, numbers), max(len(known) - 1, 0))
         there = known[at] == numbers if len(known) else np.zeros(len(numbers), np.bool_)
         there &= self._columns["slot"][at] == _NOWHERE if len(known) else there
         taken = rows if there.all() else rows[there]
-        self._columns["slot"][at[there]] = self._place(taken)
+        self._columns["slot"][at[there]] = self._place(numbers[there], taken)
 
     def take_vectors(self, rows: NDArray[np.intp], made: Sequence[NDArray[np.float32] | None]) -> None:
         """Take in vectors that were made, None for what there is nothing to embed of."""
@@ -164,7 +184,8 @@ class Ledger:
         slots[rows] = 0
         some = [at for at, vector in enumerate(made) if vector is not None]
         if some:
-            slots[rows[some]] = self._place(np.array([made[at] for at in some], np.float32))
+            vectors = np.array([made[at] for at in some], np.float32)
+            slots[rows[some]] = self._place(self._columns["seq"][rows[some]], vectors)
 
     def drop_vectors(self) -> None:
         """Forget every vector."""
@@ -264,9 +285,9 @@ class Ledger:
             recorded_at=np.array([microseconds(change.recorded_at) for change in self._changes], np.int64),
         )
 
-    def _place(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
+    def _place(self, seqs: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         assert self._vectors is not None
-        return self._vectors.append(vectors)
+        return self._vectors.append(seqs, vectors)
 
     def _later(self, moment: Moment) -> bool:
         return self._now is not None and self._now.moment.now <= moment.now

@@ -17,7 +17,17 @@ import attrs
 import numpy as np
 from anyio import Lock, to_thread
 
-from factmem.abc import AgentMemoryProvider, Append, Clock, Embedder, FeedsChanges, KeepsOutlines, KeepsVectors, Outline
+from factmem.abc import (
+    AgentMemoryProvider,
+    Append,
+    Clock,
+    Embedder,
+    FeedsChanges,
+    KeepsOutlines,
+    KeepsVectors,
+    Outline,
+    ScansVectors,
+)
 from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.analysis import analyse, indexed_text
@@ -88,6 +98,11 @@ class Mirror:
         embedder: makes the vectors.
         tenant: whose facts.
         clock: decides what has expired.
+        memory_limit: how many bytes the vectors may take in memory; above that they are read from the store for
+            each query. None is no limit.
+
+    Raises:
+        CapabilityError: there is a limit, and the provider keeps no vectors that can be read for each query.
     """
 
     def __init__(
@@ -98,7 +113,14 @@ class Mirror:
         *,
         tenant: str | None,
         clock: Clock,
+        memory_limit: int | None = None,
     ) -> None:
+        self._scans = provider if isinstance(provider, ScansVectors) else None
+        if memory_limit is not None and self._scans is None:
+            raise CapabilityError(
+                "this provider's embeddings are held in memory: leave memory_limit out, or use sqlite-vec"
+            )
+        self._memory_limit = memory_limit
         self._source = source
         self._store = provider if isinstance(provider, KeepsVectors) else None
         self._embedder = embedder
@@ -108,6 +130,7 @@ class Mirror:
         self._outlines = provider if isinstance(provider, KeepsOutlines) else None
         self._ledger = Ledger(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
         self._vectors_until = 0
+        self._vectors_stayed = False
         self._bound = False
 
     async def corpus(self, moment: Moment | None = None) -> Corpus:
@@ -119,7 +142,9 @@ class Mirror:
             if moment is None and (known := self._ledger.up_to_date(present)) is not None:
                 return known
             identity = await self._embedder.identity()
-            await to_thread.run_sync(self._ledger.use_dimension, identity.dimension)
+            await to_thread.run_sync(self._ledger.use_vectors, identity.dimension, self._scans, self._memory_limit)
+            if self._ledger.vectors_stay != self._vectors_stayed:
+                self._vectors_stayed, self._vectors_until = self._ledger.vectors_stay, 0
             plan = await to_thread.run_sync(partial(self._ledger.plan, present, present=moment is None))
             missing = self._ledger.lacking(plan.current.rows)
             if len(missing):
@@ -213,8 +238,13 @@ class Mirror:
         newest = self._ledger.newest
         if self._store is None or newest <= self._vectors_until:
             return
-        seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
-        await to_thread.run_sync(self._ledger.take_stored_vectors, seqs, rows)
+        if self._scans is not None and self._ledger.vectors_stay:
+            numbers = await to_thread.run_sync(self._scans.vector_numbers, self._tenant, self._vectors_until)
+            nothing = np.empty((len(numbers), 0), np.float32)
+            await to_thread.run_sync(self._ledger.take_stored_vectors, numbers, nothing)
+        else:
+            seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
+            await to_thread.run_sync(self._ledger.take_stored_vectors, seqs, rows)
         self._vectors_until = newest
 
 

@@ -1,24 +1,125 @@
-"""The embeddings of a mirror: float32, in the order they came, appended to and never moved."""
+"""The embeddings of a mirror, by slots: in memory, or left in the store where they would take too much of it.
+
+In memory they are float32, in the order they came, appended to and never moved. Slot 0 holds zeros, for what has
+no embedding.
+"""
 
 from __future__ import annotations
 
+import abc
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
+from factmem.abc import ScansVectors
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Vectors", "VectorsView"]
+__all__ = ["HeldVectors", "StoredVectors", "Vectors", "VectorsView"]
 
 _ROOM: Final = 4096
 """How many vectors a block takes that is filled one by one."""
 
 
+class VectorsView(abc.ABC):
+    """The vectors that there were at one time. Its methods may block: they are for worker threads."""
+
+    @abc.abstractmethod
+    def dots(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the inner product of every slot with a query, to the precision of float32."""
+
+    @abc.abstractmethod
+    def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the vectors of some slots, one a row."""
+
+    def exact(self, slots: NDArray[np.int32], query: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return inner products in double precision, each a function of its vector and the query alone."""
+        rows = self.take(slots).astype(np.float64)
+        products: NDArray[np.float64] = np.einsum("ij,j->i", rows, query.astype(np.float64))
+        return products
+
+
+class Vectors(abc.ABC):
+    """A place for vectors of one dimension.
+
+    Args:
+        dimension: of the vectors.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    @abc.abstractmethod
+    def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Take in vectors of length 1, by the numbers of their assertions, and return their slots."""
+
+    @abc.abstractmethod
+    def erase(self, slots: NDArray[np.int32]) -> None:
+        """Let go of vectors, also for those who are reading."""
+
+    @abc.abstractmethod
+    def view(self) -> VectorsView:
+        """Return what there is now; what is appended later does not change it."""
+
+
+class StoredVectors(Vectors):
+    """Vectors that stay in the store, and are read each time.
+
+    Args:
+        dimension: of the vectors.
+        store: where they lie.
+        tenant: whose.
+    """
+
+    def __init__(self, dimension: int, store: ScansVectors, tenant: str | None) -> None:
+        super().__init__(dimension)
+        self._store = store
+        self._tenant = tenant
+        self._seqs = np.array([-1], np.int64)
+
+    def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
+        """See `Vectors.append`; the rows are in the store already."""
+        start = len(self._seqs)
+        self._seqs = np.append(self._seqs, seqs)
+        return np.arange(start, len(self._seqs), dtype=np.int32)
+
+    def erase(self, slots: NDArray[np.int32]) -> None:
+        """See `Vectors.erase`; the store has done so."""
+
+    def view(self) -> VectorsView:
+        """See `Vectors.view`."""
+        return _StoredView(store=self._store, tenant=self._tenant, seqs=self._seqs, dimension=self.dimension)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class _StoredView(VectorsView):
+    """The vectors of a store: of each slot the number of its assertion."""
+
+    store: ScansVectors
+    tenant: str | None
+    seqs: NDArray[np.int64]
+    dimension: int
+
+    def dots(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """See `VectorsView.dots`."""
+        found = np.zeros(len(self.seqs), np.float32)
+        numbers, products = self.store.products(self.tenant, query)
+        order = np.argsort(self.seqs)
+        at = order[np.minimum(np.searchsorted(self.seqs, numbers, sorter=order), len(order) - 1)]
+        there = self.seqs[at] == numbers
+        found[at[there]] = products[there]
+        return found
+
+    def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
+        """See `VectorsView.take`."""
+        return self.store.vectors_of(self.tenant, self.seqs[slots], self.dimension)
+
+
 @attrs.frozen(eq=False)
-class VectorsView:
-    """The vectors that there were at one time; slot 0 holds zeros, for what has none.
+class _HeldView(VectorsView):
+    """Vectors in memory.
 
     Attributes:
         blocks: matrices of shape (some, dimension), one slot a row, as much of each as was filled.
@@ -29,14 +130,14 @@ class VectorsView:
     starts: NDArray[np.intp]
 
     def dots(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the inner product of every slot with a query, to the precision of float32."""
+        """See `VectorsView.dots`."""
         found = np.empty(int(self.starts[-1]), np.float32)
         for block, start, end in zip(self.blocks, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
             np.dot(block, query, out=found[start:end])
         return found
 
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the vectors of some slots, one a row."""
+        """See `VectorsView.take`."""
         if len(self.blocks) == 1:
             return self.blocks[0][slots]
         rows = np.empty((len(slots), self.blocks[0].shape[1]), np.float32)
@@ -46,28 +147,22 @@ class VectorsView:
             rows[inside] = self.blocks[number][slots[inside] - self.starts[number]]
         return rows
 
-    def exact(self, slots: NDArray[np.int32], query: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return inner products in double precision, each a function of its vector and the query alone."""
-        rows = self.take(slots).astype(np.float64)
-        products: NDArray[np.float64] = np.einsum("ij,j->i", rows, query.astype(np.float64))
-        return products
 
-
-class Vectors:
-    """A place for vectors of one dimension.
+class HeldVectors(Vectors):
+    """Vectors in memory.
 
     Args:
         dimension: of the vectors.
     """
 
     def __init__(self, dimension: int) -> None:
-        self.dimension = dimension
+        super().__init__(dimension)
         self._blocks: list[NDArray[np.float32]] = []
         self._filled: list[int] = []
-        self.append(np.zeros((1, dimension), np.float32))
+        self.append(np.array([-1]), np.zeros((1, dimension), np.float32))
 
-    def append(self, rows: NDArray[np.float32]) -> NDArray[np.int32]:
-        """Take in vectors of length 1, and return their slots."""
+    def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
+        """See `Vectors.append`."""
         start = sum(self._filled)
         done = 0
         while done < len(rows):
@@ -88,13 +183,13 @@ class Vectors:
         return np.arange(start, start + len(rows), dtype=np.int32)
 
     def erase(self, slots: NDArray[np.int32]) -> None:
-        """Overwrite vectors with zeros, also for those who are reading."""
+        """See `Vectors.erase`: they are overwritten with zeros."""
         starts = np.cumsum([0, *self._filled])
         for slot in slots[slots > 0].tolist():
             number = int(np.searchsorted(starts, slot, "right")) - 1
             self._blocks[number][slot - starts[number]] = 0
 
     def view(self) -> VectorsView:
-        """Return what there is now; what is appended later does not change it."""
+        """See `Vectors.view`."""
         blocks = tuple(block[:filled] for block, filled in zip(self._blocks, self._filled, strict=True))
-        return VectorsView(blocks, np.cumsum([0, *self._filled]))
+        return _HeldView(blocks, np.cumsum([0, *self._filled]))

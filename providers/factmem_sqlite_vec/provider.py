@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -26,19 +25,18 @@ from factmem.abc import (
     StateRequest,
     system_clock,
 )
-from factmem.errors import CapabilityError, CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError
+from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError
 from factmem.names import checked_path
 from factmem.providers import GroupCommit, LedgerProvider, raised_again
 from factmem.records import LogEntry, Place, Recorded
-from factmem.vectors import unit_vector
 from factmem_sqlite_vec import accesses as counting
-from factmem_sqlite_vec import outlining, reading
+from factmem_sqlite_vec import embeddings, outlining, reading
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.forms import ClearForm, Form
 from factmem_sqlite_vec.rows import NewRow, prepared
 from factmem_sqlite_vec.store import Store
-from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors
-from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
+from factmem_sqlite_vec.sums import sum_of_vectors
+from factmem_sqlite_vec.writing import Batch, write_batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,8 +47,6 @@ __all__ = ["SqliteVecMemoryProvider"]
 T = TypeVar("T")
 
 _READERS: Final = 4
-_MOST_DIMENSIONS: Final = 8192
-_VECTORS_PER_CHUNK: Final = 256
 
 
 @attrs.define(eq=False)
@@ -150,14 +146,14 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
     async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
         """See `factmem.abc.KeepsVectors.use_embedder`."""
-        _check_dimension(identity)
+        embeddings.check_dimension(identity)
         if replace or await self.embedder() != identity:
-            await self._write(partial(_bind, identity=identity, replace=replace))
+            await self._write(partial(embeddings.bind, identity=identity, replace=replace))
         self._bound = identity
 
     async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """See `factmem.abc.KeepsVectors.put_vectors`."""
-        await self._write(partial(_put_vectors, vectors=vectors))
+        await self._write(partial(embeddings.put_vectors, vectors=vectors))
 
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
         """See `factmem.abc.KeepsVectors.vectors`.
@@ -168,7 +164,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
         live = self._live()
 
         def read() -> tuple[Sequence[int], NDArray[np.float32]]:
-            seqs, rows, expected = live.store.read(partial(reading.vectors_with_sum, tenant=tenant, since=since))
+            seqs, rows, expected = live.store.read(partial(embeddings.vectors_with_sum, tenant=tenant, since=since))
             # Not among what makes the whole store one that is not written to: vectors can be made again.
             if expected is not None and expected != sum_of_vectors(seqs, rows):
                 raise CorruptStoreError(
@@ -178,6 +174,21 @@ class SqliteVecMemoryProvider(LedgerProvider):
             return seqs, rows
 
         return await anyio.to_thread.run_sync(read, limiter=live.readers)
+
+    def vector_numbers(self, tenant: str | None, since: int = 0) -> NDArray[np.int64]:
+        """See `factmem.abc.ScansVectors.vector_numbers`."""
+        return self._live().store.read(partial(embeddings.numbers, tenant=tenant, since=since))
+
+    def products(
+        self, tenant: str | None, vector: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """See `factmem.abc.ScansVectors.products`."""
+        return self._live().store.read(partial(embeddings.products, tenant=tenant, vector=vector))
+
+    def vectors_of(self, tenant: str | None, seqs: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
+        """See `factmem.abc.ScansVectors.vectors_of`."""
+        read = partial(embeddings.some_vectors, tenant=tenant, seqs=seqs, dimension=dimension)
+        return self._live().store.read(read)
 
     async def use_outlines(self, version: int) -> None:
         """See `factmem.abc.KeepsOutlines.use_outlines`."""
@@ -207,7 +218,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
         self, vector: NDArray[np.float32], limit: int, *, tenant: str | None
     ) -> Sequence[tuple[int, float]]:
         """See `factmem.abc.SearchesVectors.nearest`."""
-        return await self._read(partial(reading.nearest, vector=vector, limit=limit, tenant=tenant))
+        return await self._read(partial(embeddings.nearest, vector=vector, limit=limit, tenant=tenant))
 
     async def matching(self, text: str, limit: int, *, tenant: str | None) -> Sequence[int]:
         """Return the assertions of a tenant that have every word of a text, newest first.
@@ -343,33 +354,6 @@ def _prepared(request: _Request) -> list[NewRow | StateRequest] | None:
 
 def _again(error: BaseException) -> BaseException:
     return raised_again(error) if isinstance(error, FactMemError) else error
-
-
-def _bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
-    if batch.embedder not in (None, identity) and not replace:
-        raise mismatch(batch.embedder, identity)
-    if replace or batch.embedder != identity:
-        connection.execute("DROP TABLE IF EXISTS vectors")
-        connection.execute("DELETE FROM sums WHERE place = ?", (OF_VECTORS,))
-        # No partition keys: each value of one would take a chunk of its own.
-        connection.execute(
-            f"CREATE VIRTUAL TABLE vectors USING vec0("
-            f"embedding float[{identity.dimension}] distance_metric=cosine, chunk_size={_VECTORS_PER_CHUNK})"
-        )
-        written = json.dumps(attrs.asdict(identity), ensure_ascii=False)
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written,))
-
-
-def _put_vectors(connection: apsw.Connection, batch: Batch, *, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-    batch.replace_vectors({seq: batch.checked_vector(unit_vector(vector)) for seq, vector in vectors.items()})
-
-
-def _check_dimension(identity: EmbedderIdentity) -> None:
-    if not 1 <= identity.dimension <= _MOST_DIMENSIONS:
-        raise CapabilityError(
-            f"sqlite-vec keeps vectors of 1 to {_MOST_DIMENSIONS} dimensions, not of {identity.dimension}: "
-            "use an embedder with fewer"
-        )
 
 
 def _flag(value: bool | str, name: str) -> bool:

@@ -6,15 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.recall.vectors import Vectors
+from factmem.recall.vectors import HeldVectors
 
 
 def test_an_inner_product_is_the_same_whatever_stands_beside_it() -> None:
     """Double precision, row by row: alone, among few or among many, in one block or in several."""
     rows = np.random.default_rng(0).standard_normal((9000, 256)).astype(np.float32)
     query = rows[5] / np.float32(16)
-    vectors = Vectors(256)
-    slots = np.concatenate([vectors.append(part) for part in np.split(rows, [3, 700, 5200])])
+    vectors = HeldVectors(256)
+    slots = np.concatenate([vectors.append(np.arange(len(part)), part) for part in np.split(rows, [3, 700, 5200])])
     view = vectors.view()
     together = view.exact(slots, query)
     for row in (0, 2, 3, 699, 700, 5199, 5200, 8999):
@@ -27,21 +27,21 @@ def test_an_inner_product_is_the_same_whatever_stands_beside_it() -> None:
 @given(st.lists(st.integers(0, 4200), min_size=1, max_size=6))
 def test_vectors_keep_their_slots(sizes: list[int]) -> None:
     """However many come at a time, each is found again; what comes later changes no view."""
-    vectors, slots, all_rows = Vectors(2), [], []
+    vectors, slots, all_rows = HeldVectors(2), [], []
     for number, size in enumerate(sizes):
         rows = np.full((size, 2), number + 1, np.float32)
         before = vectors.view()
-        slots.append(vectors.append(rows))
+        slots.append(vectors.append(np.arange(size), rows))
         all_rows.append(rows)
-        assert before.starts[-1] == 1 + sum(sizes[:number])
+        assert len(before.dots(np.ones(2, np.float32))) == 1 + sum(sizes[:number])
     view = vectors.view()
     assert np.array_equal(view.take(np.concatenate(slots)), np.concatenate(all_rows))
     assert not view.take(np.zeros(1, np.int32)).any()
 
 
 def test_an_erased_vector_is_gone_from_every_view() -> None:
-    vectors = Vectors(4)
-    slots = vectors.append(np.ones((3, 4), np.float32))
+    vectors = HeldVectors(4)
+    slots = vectors.append(np.arange(3), np.ones((3, 4), np.float32))
     view = vectors.view()
     vectors.erase(slots[1:2])
     assert not view.take(slots[1:2]).any()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 from anyio import to_thread
 
 from factmem import Concept
@@ -73,6 +74,19 @@ async def _vectors(asked: Asked) -> object:
     numbers, _ = await asked.grown.provider.vectors(asked.seat.tenant, 0)
     said = {number: token for token, number in asked.grown.revisions.items()}
     return [said[number] for number in numbers]
+
+
+async def _scanned(asked: Asked) -> object:
+    """What vectors are told of where they lie, by what was said under the numbers that are answered."""
+    provider, tenant = asked.grown.provider, asked.seat.tenant
+    await asked.memory.recall("green door")
+    (vector,) = await EMBEDDER.embed([asked.query])
+    numbers = await to_thread.run_sync(provider.vector_numbers, tenant)
+    scanned, _ = await to_thread.run_sync(provider.products, tenant, vector)
+    every = np.array(sorted(asked.grown.revisions.values()))
+    rows = await to_thread.run_sync(provider.vectors_of, tenant, every, len(vector))
+    said = {number: token for token, number in asked.grown.revisions.items()}
+    return [said[number] for found in (numbers, scanned, every[rows.any(axis=1)]) for number in found.tolist()]
 
 
 async def _changes(asked: Asked) -> object:
@@ -155,10 +169,14 @@ _KEYS: Final[Mapping[str, Door]] = {
     "rotate": Neither("changes the key, and hands nothing back"),
     "verify": Neither("tells how much of the store is sound, whosever it is"),
 }
+_SCANS: Final = Reads([Way(_scanned, Shows.KEPT, only=_of_tenant, engine=True)])
 _WORDS: Final[Mapping[str, Door]] = {
     "outlined": Reads([Way(_outlined, Shows.KEPT, only=_of_tenant, engine=True)]),
     "recorded": Reads([Way(_recorded, Shows.KEPT, only=_of_tenant, engine=True)]),
     "newest": Neither("is the number of the store's newest entry, whoever wrote it: the engine's to ask for"),
+    "vector_numbers": _SCANS,
+    "products": _SCANS,
+    "vectors_of": _SCANS,
     "use_outlines": Neither("is one for the whole store"),
     "put_outlines": Neither("hands nothing back"),
     "matching": Reads([Way(_matching, Shows.KEPT, only=_of_tenant, engine=True)]),

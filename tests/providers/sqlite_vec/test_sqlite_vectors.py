@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factmem_sqlite_vec import SqliteVecMemoryProvider, reading
+from factmem_sqlite_vec import SqliteVecMemoryProvider, embeddings
 
 from factmem.abc import Append, EmbedderIdentity
 from factmem.errors import CapabilityError, EmbedderMismatchError, InvalidVectorError
@@ -108,7 +108,7 @@ async def test_neighbours_are_those_of_the_reference(
     provider: SqliteVecMemoryProvider, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
 ) -> None:
     """Of one tenant only, also where sqlite-vec cannot give as many as asked for."""
-    monkeypatch.setattr(reading, "_MOST_NEIGHBOURS", most)
+    monkeypatch.setattr(embeddings, "_MOST_NEIGHBOURS", most)
     reference = InMemoryProvider()
     await reference.use_embedder(ONE)
     rows = np.random.default_rng(7).standard_normal((40, DIMENSION)).astype(np.float32)
