@@ -40,7 +40,8 @@ class Adapter:
                 "history_db_path": str(folder / "history.db"),
             }
         )
-        self._memory.embedding_model = _Known(vectors)
+        self._known: _Known = _Known(vectors)
+        self._memory.embedding_model = self._known
 
     def add(self, items: Sequence[Item]) -> None:
         """Add one after the other."""
@@ -50,6 +51,7 @@ class Adapter:
 
     def search(self, query: str, limit: int, way: str) -> list[str]:
         """Search, with no score too low."""
+        self._known.asked = query
         found = self._memory.search(query, filters={"user_id": USER}, top_k=limit, threshold=0.0)
         return [memory["metadata"]["item"] for memory in found["results"]]
 
@@ -62,9 +64,10 @@ class Adapter:
 class _Known:
     def __init__(self, vectors: VectorTable) -> None:
         self._vectors = vectors
+        self.asked = ""  # a query reaches the embedder without the spaces around it
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-        return self._vectors.vector(text)
+        return self._vectors.vector(self.asked if text == self.asked.strip() else text)
 
     def embed_batch(self, texts: Sequence[str], memory_action: str | None = None) -> list[list[float]]:
         return self._vectors.vectors(texts)
