@@ -47,7 +47,7 @@ _TYPES: Final = {
     "terms_start": np.int64,
     "terms_count": np.int32,
 }
-_BODY: Final = np.dtype(list(BODY_FIELDS))
+_BODY: Final = np.dtype([*BODY_FIELDS, ("padding", "V6")])
 _HEAD_TYPES: Final = {
     "track": np.int32,
     "place": np.int32,

@@ -75,7 +75,8 @@ BODY_FIELDS: Final = (
 )
 """What a body begins with, as numpy names it; what follows are its terms, 64-bit numbers."""
 
-BODY: Final = struct.Struct("<qqdqqQBB")
+BODY: Final = struct.Struct("<qqdqqQBB6x")
+"""Padded to whole words of eight bytes."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)

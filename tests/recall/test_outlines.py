@@ -124,3 +124,13 @@ async def test_a_store_opened_for_reading_only_is_read_without_outlines(file: Pa
         assert (await memory.recall("delta", limit=1))[0].record.value == "cedar delta delta"
     await provider.aclose()
     assert outlines_in(file) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 33, 40])
+async def test_an_outline_of_another_length_is_damage(file: Path, size: int) -> None:
+    connection = apsw.Connection(str(file))
+    connection.execute("UPDATE outlines SET body = substr(body, 1, ?) WHERE seq = 2", (size,))
+    connection.close()
+    async with opened(file) as memory:
+        with pytest.raises(CorruptStoreError, match="number 2"):
+            await memory.recall("amber")
