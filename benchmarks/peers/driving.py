@@ -44,6 +44,7 @@ class Plan:
         questions: only the first so many of each file.
         measures: ``speed``, ``quality`` or both.
         again: measure also what is finished.
+        kept: measure nothing, tell what is finished.
     """
 
     peers: tuple[str, ...]
@@ -53,6 +54,7 @@ class Plan:
     questions: int | None = None
     measures: tuple[str, ...] = ("quality", "speed")
     again: bool = False
+    kept: bool = False
 
 
 def drive(plan: Plan) -> dict[str, Any]:
@@ -112,7 +114,10 @@ class _Measurer:
             data = [hashlib.sha256(path.read_bytes()).hexdigest(), str(self.plan.questions)]
             found = self._kept(name, "quality", partial(self._quality, worker, path), data)
             for way, figures in found.items():
-                merged[way] = f"{path.name}: {figures}" if way == "unavailable" else merged.get(way, {}) | figures
+                if way == "unavailable":
+                    merged[way] = "; ".join(filter(None, [merged.get(way), f"{path.name}: {figures}"]))
+                else:
+                    merged[way] = merged.get(way, {}) | figures
         return merged
 
     def _quality(self, worker: Worker, path: Path) -> dict[str, Any]:
@@ -140,12 +145,13 @@ class _Measurer:
         own = [_library()] if name == FACTMEM else []
         digest = _digest([embedder_name(), *depends, *own, *contestant.versions, *code])
         kept = _folder("finished") / f"{name}-{kind}-{digest}.json"
-        if kept.exists() and not self.plan.again:
-            return json.loads(kept.read_text(encoding="utf-8"))
+        earlier = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"unavailable": "not measured yet"}
+        if self.plan.kept or ("unavailable" not in earlier and not self.plan.again):
+            return earlier
         try:
             found = do()
         except PeerFailedError as error:
-            return {"unavailable": str(error)}
+            found = {"unavailable": str(error)}
         kept.write_text(json.dumps(found), encoding="utf-8")
         return found
 

@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, help="only the first so many questions of each file")
     parser.add_argument("--measure", nargs="+", choices=("quality", "speed"), default=["quality", "speed"])
     parser.add_argument("--again", action="store_true", help="measure also what is finished")
+    parser.add_argument("--kept", action="store_true", help="measure nothing, tell what is finished")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
     given = parser.parse_args()
     plan = Plan(
@@ -44,6 +45,7 @@ def main() -> None:
         files=tuple(sorted([*given.data.glob("locomo*.json"), *given.data.glob("longmemeval*.jsonl*")])),
         measures=tuple(given.measure),
         again=given.again,
+        kept=given.kept,
     )
     results = drive(plan)
     if given.json:
