@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from factmem.cli.app import app
+from factmem.memory.handover import Worker
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import unreachable_base_url
 
@@ -122,6 +123,12 @@ def concepts(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def nobody() -> str:
-    """The address of a language model whose server does not run."""
+def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a language model whose server does not run; it is tried as often as usual, without pauses."""
+
+    async def at_once(worker: Worker, attempt: int) -> bool:
+        return True
+
+    monkeypatch.setattr("factmem.llm.exchange._LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(Worker, "_pause", at_once)
     return f"{unreachable_base_url()}#nobody"
