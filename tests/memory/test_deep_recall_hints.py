@@ -60,7 +60,7 @@ analyses = st.builds(
 gaps = st.lists(st.builds(Gap, missing=texts, question=texts), max_size=5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(analysis=analyses, missing=st.lists(gaps, max_size=2), question=texts.filter(str.strip), data=st.data())
 async def test_whatever_a_model_says_no_hint_hides_or_shows_anything(
     analysis: QuestionAnalysis, missing: list[list[Gap]], question: str, data: st.DataObject

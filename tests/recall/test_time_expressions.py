@@ -7,7 +7,7 @@ import datetime as dt
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factmem.recall.time_expressions import TimeSpan, times_in
@@ -121,6 +121,7 @@ def test_a_moment_lies_in_a_span_from_its_beginning_to_before_its_end() -> None:
     assert TimeSpan(start=None, end=day("2024-05-01")).holds(day("0001-01-01"))
 
 
+@settings(max_examples=50)
 @given(st.text() | st.from_regex(r"([a-z]+ |(last|in|since|between|and|May|ago|\d{1,4}|weeks?|Monday) )+"), MOMENTS)
 def test_whatever_is_asked_a_span_has_a_length(query: str, now: dt.datetime) -> None:
     for span in times_in(query, now):
@@ -128,12 +129,14 @@ def test_whatever_is_asked_a_span_has_a_length(query: str, now: dt.datetime) -> 
         assert span.start is None or span.start < span.end
 
 
+@settings(max_examples=50)
 @given(st.sampled_from(["yesterday", "last May", "since 2019", "99 decades ago", "in 1900", "until last week"]))
 def test_where_the_calendar_ends_nothing_is_found_rather_than_broken(query: str) -> None:
     for now in (dt.datetime.max.replace(tzinfo=dt.UTC), dt.datetime.min.replace(tzinfo=dt.UTC)):
         assert all(span.start is None or span.start < span.end for span in times_in(query, now))
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 300), st.sampled_from(["day", "week", "month", "year"]), MOMENTS)
 def test_so_long_ago_is_in_the_span_and_now_is_not(number: int, unit: str, now: dt.datetime) -> None:
     days = {"day": 1, "week": 7, "month": 30.44, "year": 365.25}[unit] * number
@@ -144,6 +147,7 @@ def test_so_long_ago_is_in_the_span_and_now_is_not(number: int, unit: str, now: 
     assert not span.holds(now + dt.timedelta(days=1))
 
 
+@settings(max_examples=50)
 @given(st.sampled_from(MONTHS), MOMENTS)
 def test_a_month_without_a_year_is_the_last_that_had_begun(month: str, now: dt.datetime) -> None:
     (span,) = times_in(f"Who came in {month}?", now)
@@ -152,6 +156,7 @@ def test_a_month_without_a_year_is_the_last_that_had_begun(month: str, now: dt.d
     assert span.start.month == MONTHS.index(month) + 1
 
 
+@settings(max_examples=50)
 @given(st.dates(dt.date(1900, 1, 1), dt.date(2099, 12, 31)), MOMENTS)
 def test_a_date_means_that_day_however_it_is_written(date: dt.date, now: dt.datetime) -> None:
     month, start = MONTHS[date.month - 1], dt.datetime(date.year, date.month, date.day, tzinfo=dt.UTC)
@@ -161,6 +166,7 @@ def test_a_date_means_that_day_however_it_is_written(date: dt.date, now: dt.date
         assert times_in(f"what DID we do on {written.upper()}", now) == (span,)
 
 
+@settings(max_examples=50)
 @given(st.integers(1900, 2098), st.integers(1900, 2098), st.sampled_from(MONTHS), st.sampled_from(MONTHS))
 def test_two_times_that_are_ends_make_one(first: int, last: int, month: str, other: str) -> None:
     if (first, MONTHS.index(month)) > (last, MONTHS.index(other)):
