@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from peers.environments import cache_folder
 from peers.protocol import write_vectors
 
+from factmem import Embedder
 from factmem.recall import default_embedder
 
 __all__ = ["embedder_name", "vectors_of"]
@@ -18,7 +20,7 @@ __all__ = ["embedder_name", "vectors_of"]
 
 def embedder_name() -> str:
     """The name of the embedder that made the vectors."""
-    return anyio.run(default_embedder().identity).name
+    return anyio.run(_embedder().identity).name
 
 
 def vectors_of(texts: Iterable[str]) -> Path:
@@ -27,7 +29,12 @@ def vectors_of(texts: Iterable[str]) -> Path:
     digest = hashlib.sha256("\0".join([embedder_name(), *distinct]).encode()).hexdigest()[:16]
     folder = cache_folder() / "vectors" / digest
     if not (folder / "vectors.f32").exists():
-        rows = np.array(anyio.run(default_embedder().embed, distinct), np.float32)
+        rows = np.array(anyio.run(_embedder().embed, distinct), np.float32)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         write_vectors(folder, distinct, (rows / np.where(lengths > 0, lengths, 1)).tolist())
     return folder
+
+
+@functools.cache
+def _embedder() -> Embedder:
+    return default_embedder()  # its weights are loaded once
