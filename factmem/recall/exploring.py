@@ -85,7 +85,17 @@ async def explored(
         ModelError: the model failed, and ``strict`` was asked for.
     """
     with metered() as spent:
-        flow = _Flow(question, searcher, analyst, limit, now, settings, weights, strict, spent)
+        flow = _Flow(
+            question,
+            searcher,
+            analyst=analyst,
+            limit=limit,
+            now=now,
+            settings=settings,
+            weights=weights,
+            strict=strict,
+            spent=spent,
+        )
         await flow.run()
     return flow.result()
 
@@ -94,13 +104,13 @@ async def explored(
 class _Flow:
     question: str
     searcher: Searcher
-    analyst: QuestionAnalyst
-    limit: int
-    now: dt.datetime
-    settings: DeepSettings
-    weights: RecallSettings
-    strict: bool
-    spent: Spent
+    analyst: QuestionAnalyst = attrs.field(kw_only=True)
+    limit: int = attrs.field(kw_only=True)
+    now: dt.datetime = attrs.field(kw_only=True)
+    settings: DeepSettings = attrs.field(kw_only=True)
+    weights: RecallSettings = attrs.field(kw_only=True)
+    strict: bool = attrs.field(kw_only=True)
+    spent: Spent = attrs.field(kw_only=True)
     deadline: float = attrs.field(init=False, factory=anyio.current_time)
     analysis: QuestionAnalysis = attrs.field(init=False, factory=QuestionAnalysis)
     times: tuple[TimeSpan, ...] = attrs.field(init=False, default=())
