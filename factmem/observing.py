@@ -99,7 +99,17 @@ class TellingCall(Call):
         arguments: what it is called with.
     """
 
-    __slots__ = ("_arguments", "_asked", "_began", "_given", "_records_out", "_result", "_token", "observation")
+    __slots__ = (
+        "_arguments",
+        "_asked",
+        "_began",
+        "_content",
+        "_given",
+        "_records_out",
+        "_result",
+        "_token",
+        "observation",
+    )
 
     def __init__(
         self,
@@ -120,7 +130,9 @@ class TellingCall(Call):
             "scope": scope,
             "records_in": records_in,
         }
-        self._arguments = arguments if observation.content else None
+        # What happens within may be done for another viewer, whose words are nobody else's.
+        self._content = observation.content and parent is None
+        self._arguments = arguments if self._content else None
         self._asked: dict[str, Any] = {}
         self._records_out: int | None = None
         self._result: object = None
@@ -158,7 +170,7 @@ class TellingCall(Call):
     def gave(self, records: int | None, result: object = None) -> None:
         """See `Call.gave`."""
         self._records_out = records
-        if self.observation.content:  # else a task that is begun within, and lives long, would hold on to it
+        if self._content:  # else a task that is begun within, and lives long, would hold on to it
             self._result = result
 
     def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:

@@ -128,7 +128,8 @@ class OperationStarted(_Run):
     """An operation has begun.
 
     Attributes:
-        arguments: what it was called with, by name; None unless the memory was opened with ``observed_content=True``.
+        arguments: what it was called with, by name; None unless the memory was opened with ``observed_content=True``,
+            and always of what happens within another operation, which may be done for another viewer.
     """
 
     arguments: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
@@ -140,7 +141,7 @@ class OperationCompleted(_Ended):
 
     Attributes:
         records_out: how many things it gave (records, changes, vectors), where that can be told.
-        result: what it returned; None unless the memory was opened with ``observed_content=True``.
+        result: what it returned; None where the arguments are.
     """
 
     records_out: int | None = None

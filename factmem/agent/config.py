@@ -29,6 +29,10 @@ def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
     return tuple(subjects)
 
 
+def _observers(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, ...]:
+    return tuple(observers)
+
+
 def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
     return tuple(concepts)
 
@@ -81,7 +85,7 @@ class AgentMemoryConfig:
     loading: Loading = attrs.field(factory=Loading)
     saving: Saving = attrs.field(factory=Saving)
     hooks: Hooks = attrs.field(factory=Hooks)
-    observers: tuple[MemoryObserver, ...] = attrs.field(default=(), converter=tuple)
+    observers: tuple[MemoryObserver, ...] = attrs.field(default=(), converter=_observers)
 
     def __attrs_post_init__(self) -> None:
         if not self.scopes:

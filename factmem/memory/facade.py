@@ -90,7 +90,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         on_event: is called with every `MemoryEvent` about words that are public or this viewer's own.
         observers: are told of every operation of this memory and of its views; see `MemoryObserver`. They are the
             program's: they hear how much was done for every viewer, and never what was said.
-        observed_content: give observers the arguments and results of this memory's methods as well.
+        observed_content: give observers the arguments and results of what the program calls as well.
         access_statistics: count how often records are recalled, and when last; see `accesses`. They are counted in
             memory and written in the background, some hundreds at a time or after half a minute, and at the end; a
             process that is killed loses what it has not written.
@@ -217,10 +217,12 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
 
     async def aclose(self) -> None:
         """Write what is counted, and close the store, if this memory opened it."""
-        if self._reading.accesses is not None:
-            await self._reading.accesses.write()
-        if self._owned:
-            await self._provider.aclose()
+        try:
+            if self._reading.accesses is not None:
+                await self._reading.accesses.write()
+        finally:
+            if self._owned:
+                await self._provider.aclose()
 
     def as_viewer(self, viewer: str | None) -> Self:
         """Return this memory as another viewer sees it, over the same store and the same mirror."""

@@ -81,12 +81,12 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
             observation = self._reading.observation
             if observation is None:
                 return await method(self, *args, **kwargs)
-            given = {**dict(zip(names[1:], args, strict=False)), **kwargs}
+            named = {**dict(zip(names[1:], args, strict=False)), **kwargs}
             call = TellingCall(
                 observation,
                 which,
-                scope=_path(self._reading, given.get("scope")),
-                records_in=len(args) if many else _number_of(given.get(counted)) if counted else None,
+                scope=_path(self._reading, named.get("scope")),
+                records_in=len(args) if many else _number_of(named.get(counted)) if counted else None,
                 arguments=_arguments(signature, self, args, kwargs) if observation.content else None,
             )
             with call:

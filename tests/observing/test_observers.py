@@ -25,11 +25,13 @@ from factmem.abc import EmbedderIdentity, Operation, OperationCompleted, Operati
 from factmem.errors import RecordNotFoundError
 from factmem.llm import InstructorModel
 from factmem.observing import current_call
+from factmem.records import FactDetails
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.memory.telling import CITY, SEATS, USER, opened, over_the_wire, talk, well
+from tests.memory.telling import CITY, SEATS, USER, Gated, opened, over_the_wire, talk, until, well
 from tests.observing.watching import Watcher
+from tests.walls.leaves import text_of
 
 
 @pytest.fixture
@@ -153,6 +155,30 @@ async def test_content_is_told_where_a_memory_was_opened_so(watcher: Watcher) ->
     assert began.arguments == {"query": "Lima", "limit": 3}
     assert ended.result is found
     assert "Lima" not in repr(watcher.events)
+
+
+async def test_content_of_what_is_done_for_another_viewer_is_never_told(watcher: Watcher) -> None:
+    """Whoever opens the store reads what was left for everybody, and hears no word of it."""
+    provider = InMemoryProvider()
+    with anyio.CancelScope() as killed:
+        async with opened(provider, Gated()) as alices:
+            await alices.save(SingleFact(SEATS, 5), details=FactDetails(categories=["parrots"]), private=True)
+            said = [talk("I live in Samarkand"), "There is a cellar."]
+            await alices.remember_many(said, subject=USER, private=True)
+            killed.cancel()
+            await anyio.lowlevel.checkpoint()
+    async with opened(
+        provider, ScriptedModel(well), viewer="bob", observers=[watcher], observed_content=True
+    ) as memory:
+        await until(lambda: bool(watcher.completed(Operation.READ)))
+        await memory.recall("anything at all")
+    content = [*(event.arguments for event in watcher.events if isinstance(event, OperationStarted))]
+    content += [{"result": event.result} for event in watcher.events if isinstance(event, OperationCompleted)]
+    told = text_of(content)
+    assert "anything at all" in told
+    assert [word for word in ("Samarkand", "cellar", "parrots") if word in told] == []
+    async with opened(provider, viewer="alice") as memory:
+        assert await memory.load(CITY) is not None
 
 
 async def test_what_is_read_in_the_background_names_what_handed_it_over(watcher: Watcher) -> None:
