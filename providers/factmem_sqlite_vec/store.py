@@ -247,18 +247,18 @@ class Store:
 
     def _new_reader(self) -> apsw.Connection | None:
         """Open the file for reading; None if it is only just being made and still empty."""
-        connection = self.form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
         try:
-            with telling_failed_reads(connection):
-                made = found_version(connection, self.name) > 0
+            connection = self.form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+            try:
+                with telling_failed_reads(connection):
+                    made = found_version(connection, self.name) > 0
+            except BaseException:
+                connection.close()
+                raise
         except apsw.ReadOnlyError:
-            connection.close()
             if not self.form.is_only_begun(self._path):
                 raise
             return None
-        except BaseException:
-            connection.close()
-            raise
         if made:
             return connection
         connection.close()
@@ -275,14 +275,8 @@ class Store:
         there = self.form.is_there(self._path)
         if there:
             # Whoever opens for writing may already change the file: first look whose it is.
-            probe = self.form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
-            try:
-                with telling_failed_reads(probe):
-                    found_version(probe, self.name)
-            except apsw.ReadOnlyError:
-                if not self.form.is_only_begun(self._path):
-                    raise
-            finally:
+            probe = self._new_reader()
+            if probe is not None:
                 probe.close()
         else:
             self.form.begin(self._path)
