@@ -190,8 +190,13 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
         _check_all(connection, tenant or "")
     part = (tenant or "", since, _until(connection, tenant, since, limit))
     usable = version is not None and outlines_version(connection) == version
-    rows = select(connection, f"SELECT seq, about, metadata, body FROM outlines WHERE {_PART}", part) if usable else []
-    seqs, about, metadata, bodies = zip(*rows, strict=True) if rows else ((),) * 4
+    seqs, about, metadata, bodies = [], [], [], []
+    rows = connection.execute(f"SELECT seq, about, metadata, body FROM outlines WHERE {_PART}", part) if usable else ()
+    for seq, text, more, body in rows:  # row by row: thousands of tuples at once set off full garbage collections
+        seqs.append(seq)
+        about.append(text)
+        metadata.append(more)
+        bodies.append(body)
     _check(seqs, about, metadata, bodies)
     given = np.frombuffer(b"".join([body[: _GIVEN.size] for body in bodies]), "<u8").reshape(-1, 3)
     return Outlined(
