@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from factmem import (
     BlockingMemory,
+    Conversation,
     InMemoryProvider,
     Memory,
     MemoryScope,
@@ -163,7 +164,7 @@ async def test_content_of_what_is_done_for_another_viewer_is_never_told(watcher:
     with anyio.CancelScope() as killed:
         async with opened(provider, Gated()) as alices:
             await alices.save(SingleFact(SEATS, 5), details=FactDetails(categories=["parrots"]), private=True)
-            said = [talk("I live in Samarkand"), "There is a cellar."]
+            said: list[str | Conversation] = [talk("I live in Samarkand"), "There is a cellar."]
             await alices.remember_many(said, subject=USER, private=True)
             killed.cancel()
             await anyio.lowlevel.checkpoint()
