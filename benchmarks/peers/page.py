@@ -59,6 +59,7 @@ def rows_of_speed(results: Results) -> Rows:
         *(f"p50 ms, {count:,}" for count in smaller),
         f"p50 ms, {size:,}",
         "p95",
+        "CPU ms",
         "factmem is faster",
         "saves/s",
         "in batches",
@@ -101,7 +102,7 @@ def _speed_rows(results: Results, smaller: Sequence[str], size: str) -> Iterator
         found = speed.get(size, {})
         ways = [name.removesuffix(" p50_ms") for name in found if name.endswith(" p50_ms")]
         for number, way in enumerate(ways):
-            ratio = found.get("factmem_is_faster", {}).get(f"{way} p50_ms")
+            ratio = found.get("factmem_is_faster", {}).get(f"{way} cpu_ms")
             rest = [
                 found.get("saves_per_second"),
                 found.get("batched_saves_per_second"),
@@ -115,6 +116,7 @@ def _speed_rows(results: Results, smaller: Sequence[str], size: str) -> Iterator
                 *(_number(speed.get(count, {}).get(f"{way} p50_ms")) for count in smaller),
                 _number(found[f"{way} p50_ms"]),
                 _number(found[f"{way} p95_ms"]),
+                _number(found[f"{way} cpu_ms"]),
                 "–" if ratio is None or way == "embedding" else f"{_number(ratio)}×",
                 *(_number(value) if number == 0 else "" for value in rest),
                 _number(found["exactness"]) if way == "semantic" else "",

@@ -47,7 +47,7 @@ def quality_of(worker: Worker, cases: Iterable[Case], folder: Path, tick: Callab
                 worker.close()
                 worker.open(store, vectors)
             for way in opened["ways"]:
-                found, _ = worker.search(questions, ASKED_FOR, way)
+                found, _, _ = worker.search(questions, ASKED_FOR, way)
                 for question, ranking in zip(case.questions, found, strict=True):
                     for name, value in question.judge(ranking).items():
                         scores.setdefault(way, Scores()).add(name, value)

@@ -94,10 +94,14 @@ class Worker:
         """Hand over items, so many at once; return how many seconds it took."""
         return float(self._ask("add", items=list(items), batch=batch)["seconds"])
 
-    def search(self, queries: Sequence[str], limit: int, way: str) -> tuple[list[list[str]], list[float]]:
-        """Search for queries, one after the other; return what each found, and how many seconds it took."""
+    def search(self, queries: Sequence[str], limit: int, way: str) -> tuple[list[list[str]], list[float], list[float]]:
+        """Search for queries, one after the other.
+
+        Returns:
+            What each found, how many seconds it took, and for how many the processors were busy with it.
+        """
         answer = self._ask("search", queries=list(queries), limit=limit, way=way)
-        return answer["found"], answer["seconds"]
+        return answer["found"], answer["seconds"], answer["busy"]
 
     def close(self) -> float:
         """Close the store; return how many MB the process held at most."""

@@ -63,12 +63,13 @@ class Server:
         return {"seconds": time.perf_counter() - started}
 
     async def _search(self, queries: list[str], limit: int, way: str) -> dict[str, Any]:
-        found, seconds = [], []
+        found, seconds, busy = [], [], []
         for query in queries:
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.process_time()
             found.append(await _done(self._peer.search(query, limit, way)))
             seconds.append(time.perf_counter() - started)
-        return {"found": found, "seconds": seconds}
+            busy.append(time.process_time() - worked)
+        return {"found": found, "seconds": seconds, "busy": busy}
 
     async def _close(self) -> dict[str, Any]:
         started = time.perf_counter()
