@@ -98,7 +98,7 @@ class _Measurer:
             found["quality"] = self._quality_of_all(name, worker)
         found["speed"] = {}
         for size in self.plan.sizes if name != FACTMEM and "speed" in measures else ():
-            load = Workload(size=size, rounds=self.plan.rounds, singles=min(100, size // 4))
+            load = Workload(size=size, rounds=self.plan.rounds, singles=min(50, size // 4))
             self.rounds[size] = self._kept(name, "speed", partial(self._speed, worker, load), [str(load), _library()])
             found["speed"][str(size)] = _told(self.rounds[size])
         return found
