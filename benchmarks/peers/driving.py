@@ -145,7 +145,11 @@ class _Measurer:
         own = [_library()] if name == FACTMEM else []
         digest = _digest([embedder_name(), *depends, *own, *contestant.versions, *code])
         kept = _folder("finished") / f"{name}-{kind}-{digest}.json"
-        earlier = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"unavailable": "not measured yet"}
+        earlier = (
+            json.loads(kept.read_text(encoding="utf-8"))
+            if kept.exists()
+            else {"unavailable": "not measured in this run"}
+        )
         if self.plan.kept or ("unavailable" not in earlier and not self.plan.again):
             return earlier
         try:

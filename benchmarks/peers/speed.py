@@ -86,8 +86,8 @@ def medians_of(rounds: Sequence[Round]) -> Round:
 def ratios_of(rounds: Mapping[str, Sequence[Round]]) -> Round:
     """How many times faster factmem is: the median over rounds, each against its neighbour.
 
-    Searching by meaning alone is compared with the same; whatever way else with factmem's default. Of a search it
-    is the processors' time that counts: a machine that has other work as well lets everybody wait at its own whim.
+    Searching by meaning alone is compared with the same; whatever way else with factmem's default. Searches are
+    compared by the clock, and by the processors' time, which other work on the machine does not stretch.
     """
     found: dict[str, list[float]] = {}
     for own, peer in zip(rounds["factmem"], rounds["peer"], strict=True):
@@ -95,8 +95,9 @@ def ratios_of(rounds: Mapping[str, Sequence[Round]]) -> Round:
             if name in own and name in peer:
                 found.setdefault(name, []).append(own[name] / peer[name])
         for name in peer:
-            if name.endswith(" cpu_ms"):
-                found.setdefault(name, []).append(peer[name] / own.get(name, own["hybrid cpu_ms"]))
+            if name.endswith((" p50_ms", " cpu_ms")):
+                default = own[f"hybrid {name.rpartition(' ')[2]}"]
+                found.setdefault(name, []).append(peer[name] / own.get(name, default))
     return {name: _rounded(statistics.median(values)) for name, values in found.items()}
 
 
