@@ -118,13 +118,11 @@ class MemoryRecalling(abc.ABC):
 
     async def _shallowly(self, query: str, search: _Search) -> list[RecallMatch]:
         vector = await embed_query(self._embedder, query) if search.semantic else None
-        rank = functools.partial(
-            ranked,
-            query=search.query(query, vector),
-            wanted=search.wanted,
-            limit=search.limit,
-            concepts=self._reading.concepts,
-        )
+        asked = functools.cache(lambda: search.query(query, vector))  # takes time: in worker threads only
+
+        def rank(corpus: Corpus) -> list[RecallMatch]:
+            concepts = self._reading.concepts
+            return ranked(corpus, asked(), wanted=search.wanted, limit=search.limit, concepts=concepts)
 
         def at_once() -> list[RecallMatch] | None:
             corpus = self._at_once()

@@ -86,9 +86,10 @@ class DeepSettings:
 
     def explores(self, confidence: float, complexity: Complexity) -> bool:
         """Whether what is missing should be asked after."""
-        if complexity is Complexity.COMPLEX and confidence < self.complex_query_threshold:
-            return True
-        return confidence < min(self.confidence_threshold_low, self.confidence_threshold_high)
+        if confidence >= self.confidence_threshold_high:
+            return False
+        complicated = complexity is Complexity.COMPLEX and confidence < self.complex_query_threshold
+        return complicated or confidence < self.confidence_threshold_low
 
 
 @attrs.frozen(kw_only=True)

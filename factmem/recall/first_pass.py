@@ -47,9 +47,8 @@ def approximate(corpus: Corpus, number: int, asked: Asked) -> NDArray[np.float32
     segment, query = corpus.parts[number].segment, asked.query
     w_s, w_r, w_i = query.settings.weights
     words = query.lexical_weight
-    alike = np.zeros(len(segment), np.float32)
-    if asked.dots is not None and words < 1:
-        alike = _meaning(segment, asked.dots, 1 - words)
+    dots = asked.dots if words < 1 else None
+    alike = np.zeros(len(segment), np.float32) if dots is None else _meaning(segment, dots, 1 - words)
     if asked.terms:
         share = _shares(corpus, number, asked)
         # The evidence of words is (1 + c) · share / (share + c).

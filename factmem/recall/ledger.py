@@ -119,8 +119,8 @@ class Ledger:
             return None
         return self._now
 
-    def use_vectors(self, dimension: int, store: ScansVectors | None, most: int | None) -> None:
-        """Say how long vectors are, and where they may be.
+    def use_vectors(self, dimension: int, store: ScansVectors | None, most: int | None) -> bool:
+        """Say how long vectors are, and where they may be; return whether those in memory were let go.
 
         Args:
             dimension: how long.
@@ -130,9 +130,11 @@ class Ledger:
         if self._vectors is None or self._vectors.dimension != dimension:
             self._vectors = HeldVectors(dimension)
         too_many = most is not None and 4 * dimension * len(self._columns) > most
-        if too_many and store is not None and not isinstance(self._vectors, StoredVectors):
-            self.drop_vectors()
-            self._vectors = StoredVectors(dimension, store, self._columns.tenant)
+        if store is None or not too_many or self.vectors_stay:
+            return False
+        self.drop_vectors()
+        self._vectors = StoredVectors(dimension, store, self._columns.tenant)
+        return True
 
     @property
     def vectors_stay(self) -> bool:

@@ -130,7 +130,6 @@ class Mirror:
         self._outlines = provider if isinstance(provider, KeepsOutlines) else None
         self._ledger = Ledger(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
         self._vectors_until = 0
-        self._vectors_stayed = False
         self._bound = False
 
     async def corpus(self, moment: Moment | None = None) -> Corpus:
@@ -142,9 +141,9 @@ class Mirror:
             if moment is None and (known := self._ledger.up_to_date(present)) is not None:
                 return known
             identity = await self._embedder.identity()
-            await to_thread.run_sync(self._ledger.use_vectors, identity.dimension, self._scans, self._memory_limit)
-            if self._ledger.vectors_stay != self._vectors_stayed:
-                self._vectors_stayed, self._vectors_until = self._ledger.vectors_stay, 0
+            use_vectors = self._ledger.use_vectors
+            if await to_thread.run_sync(use_vectors, identity.dimension, self._scans, self._memory_limit):
+                self._vectors_until = 0
             plan = await to_thread.run_sync(partial(self._ledger.plan, present, present=moment is None))
             missing = self._ledger.lacking(plan.current.rows)
             if len(missing):

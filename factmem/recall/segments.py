@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 _DAY: Final = 86_400.0
 _LONG_AGO: Final = 1000.0
 
-_KEPT: Final = 8
-"""Of so many terms the rows are kept for the next time."""
-
 _DENSE: Final = 16
 """Where there is as much as one occurrence to so many rows, they are counted row by row."""
 
@@ -101,7 +98,6 @@ class Segment:
     _where: NDArray[np.int32] = attrs.field(alias="where")
     _often: NDArray[np.integer[Any]] = attrs.field(alias="often")
     _decays: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
-    _occurrences: dict[int, Hits] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def build(cls, columns: Columns, standing: Standing) -> Segment:
@@ -173,14 +169,6 @@ class Segment:
 
     def occurrences(self, term: Term) -> Hits:
         """Return the rows that hold a term or a related one, and how much of it each holds."""
-        known = self._occurrences.get(term.number)
-        if known is None:
-            if len(self._occurrences) >= _KEPT:
-                self._occurrences.clear()
-            known = self._occurrences[term.number] = self._count(term)
-        return known
-
-    def _count(self, term: Term) -> Hits:
         at = np.minimum(np.searchsorted(self._terms, term.numbers), max(len(self._terms) - 1, 0))
         held = self._terms[at] == term.numbers if len(self._terms) else np.zeros(len(at), np.bool_)
         starts, ends = self._postings[at[held]], self._postings[at[held] + 1]

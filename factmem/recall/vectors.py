@@ -7,6 +7,7 @@ no embedding.
 from __future__ import annotations
 
 import abc
+import functools
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -111,7 +112,7 @@ class _StoredView(VectorsView):
         """See `VectorsView.dots`."""
         found = np.zeros(len(self.seqs), np.float32)
         numbers, products = self.store.products(self.tenant, query)
-        order = np.argsort(self.seqs)
+        order = self._order
         at = order[np.minimum(np.searchsorted(self.seqs, numbers, sorter=order), len(order) - 1)]
         there = self.seqs[at] == numbers
         found[at[there]] = products[there]
@@ -120,6 +121,10 @@ class _StoredView(VectorsView):
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `VectorsView.take`."""
         return self.store.vectors_of(self.tenant, self.seqs[slots], self.dimension)
+
+    @functools.cached_property
+    def _order(self) -> NDArray[np.intp]:
+        return np.argsort(self.seqs)
 
 
 @attrs.frozen(eq=False)
