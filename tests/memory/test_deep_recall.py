@@ -227,6 +227,7 @@ async def test_it_explores_no_longer_than_its_budget(budget: int) -> None:
         (DeepSettings(confidence_threshold_low=0.1, complex_query_threshold=0.95), "simple", False),
         (DeepSettings(confidence_threshold_low=0.1, complex_query_threshold=0.1), "complex", False),
         (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.1), "simple", False),
+        (DeepSettings(complex_query_threshold=0.95, confidence_threshold_high=0.1), "complex", False),
     ],
 )
 async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexity: str, explores: bool) -> None:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem import (
+    AgentMemoryProvider,
+    Concept,
+    FactDetails,
+    InMemoryProvider,
+    Memory,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+)
 from factmem.facts import STATEMENT
+from factmem.recall.related_words import Term, term_of
 from factmem.testing import FakeClock
 from tests.memory.telling import opened
 
@@ -96,3 +107,19 @@ async def test_what_was_said_at_a_time_that_is_named_goes_before_its_like(provid
         assert "dated" in first.reasons
         assert all("dated" not in match.reasons for match in others)
         assert all(match.parts.dated == 0 for match in await memory.recall("When did we meet?"))
+
+
+async def test_a_query_is_read_in_a_worker_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one reads the table of related words, which takes the loop's time for as long as a frame."""
+    read_in = []
+
+    def noted(number: int) -> Term:
+        read_in.append(threading.get_ident())
+        return term_of(number)
+
+    monkeypatch.setattr("factmem.recall.mirror.term_of", noted)
+    async with opened(InMemoryProvider()) as memory:
+        await memory.remember("The car is red.")
+        assert len(await memory.recall("red car")) == 1
+    assert read_in
+    assert threading.get_ident() not in read_in

@@ -17,23 +17,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from factmem import Memory
 from factmem.errors import FactMemError
 from factmem.facts import Concept, Fact
-from factmem.memory import FlaggedPolicy, ScopeTree
+from factmem.memory import FlaggedPolicy
 from factmem.records import (
     AssertionState,
     Evidence,
     FactDetails,
-    FactRecord,
     Origin,
     Place,
     Recorded,
     Tombstone,
     assertions_of,
 )
-from factmem.scopes import MemoryScope
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import decode_value
 from tests.models.hostile import BASE, TENANTS, World, at, times, values, worlds
-from tests.models.plain_memory import PlainMemory, Shown, shown
+from tests.models.plain_memory import PlainMemory, shown
+from tests.models.plain_seen import below, counts_in, in_order, json_of, seen, sums_of
 from tests.models.plain_store import PlainStore, Words, readable
 from tests.models.plain_values import TYPES, as_json, exact
 from tests.models.stores import FullProvider, Store
@@ -180,7 +179,7 @@ class MemoryMachine(RuleBasedStateMachine):
             lambda plain: plain.save(words, private),
         )
         if done is not None:
-            assert [_seen(record) for record in result] == [shown(it, (it,), it.it.state) for it, _ in done]
+            assert [seen(record) for record in result] == [shown(it, (it,), it.it.state) for it, _ in done]
 
     @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who, reason=_reasons)
     def retract(self, which: list[int], who: tuple[str | None, str | None, int], reason: str | None) -> None:
@@ -225,7 +224,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self._do(
             who,
             lambda memory: memory.forget(scope=place.scope, concepts=[keyword]),
-            lambda plain: plain.forget(lambda said: said.it.keyword == keyword and _below(said.it.place.scope, scope)),
+            lambda plain: plain.forget(lambda said: said.it.keyword == keyword and below(said.it.place.scope, scope)),
         )
 
     @rule(data=st.data(), which=_ids, who=_who)
@@ -256,7 +255,7 @@ class MemoryMachine(RuleBasedStateMachine):
         result, target = self._do(who, lambda memory: memory.rollback(revision), lambda plain: plain.rollback(revision))
         if target is not None:
             assert result.record.revision == target.seq
-            assert exact(as_json_value(result.record)) == exact(target.it.data)
+            assert exact(json_of(result.record.value)) == exact(target.it.data)
 
     @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who, let_in=st.booleans(), reason=_reasons)
     def decide(
@@ -310,7 +309,7 @@ class MemoryMachine(RuleBasedStateMachine):
         reader = memory.known_at(when) if recorded else memory.as_of(when)
         standing = plain.standing(known_at=when) if recorded else plain.standing(as_of=when)
         found = self.portal.call(reader.list_records)
-        assert _sorted(map(_seen, found)) == _sorted(shown(item.said, item.alike) for item in standing)
+        assert in_order(map(seen, found)) == in_order(shown(item.said, item.alike) for item in standing)
 
     @rule(data=st.data(), who=_who, everywhere=st.booleans())
     def load(self, data: st.DataObject, who: tuple[str | None, str | None, int], everywhere: bool) -> None:
@@ -334,7 +333,7 @@ class MemoryMachine(RuleBasedStateMachine):
         if fact is not None:
             assert readable(chosen, kind, many)
             expected = [item.said.it.data for item in chosen]
-            assert [exact(_json_of(value)) for value in fact.values] == [exact(value) for value in expected]
+            assert [exact(json_of(value)) for value in fact.values] == [exact(value) for value in expected]
             assert fact.timestamp == max(item.said.it.timestamp for item in chosen)
 
     @rule(who=_who)
@@ -349,7 +348,7 @@ class MemoryMachine(RuleBasedStateMachine):
         expected = [shown(item.said, item.alike) for item in standing]
         listed = self.portal.call(memory.list_records)
         newest_first = sorted(expected, key=lambda record: (record.timestamp, record.revision), reverse=True)
-        assert list(map(_seen, listed)) == newest_first
+        assert list(map(seen, listed)) == newest_first
         apart = self.portal.call(memory.quarantine.list)
         assert [record.id for record in apart] == [
             said.id for said in plain.kept_apart() if said.state is AssertionState.QUARANTINED
@@ -365,7 +364,7 @@ class MemoryMachine(RuleBasedStateMachine):
         assert info.newest == max((record.timestamp for record in expected), default=None)
         tree = self.portal.call(memory.tree)
         counts = Counter(item.said.it.place.scope.segments for item in standing)
-        assert dict(_counts(tree)) == _sums(counts)
+        assert dict(counts_in(tree)) == sums_of(counts)
 
     @rule(who=_who)
     def compare_histories(self, who: tuple[str | None, str | None, int]) -> None:
@@ -376,12 +375,12 @@ class MemoryMachine(RuleBasedStateMachine):
         memory, plain = self._both(who)
         for keyword, _, _ in self.world.keywords:
             found = self.portal.call(memory.history, keyword)
-            assert list(map(_seen, found)) == plain.history(keyword)
+            assert list(map(seen, found)) == plain.history(keyword)
         for item in plain.standing():
             record = self.portal.call(memory.get, item.said.record)
             assert record.id == item.said.record
         everything = self.portal.call(lambda: memory.recall("Oslo", limit=10_000))
-        assert _sorted(_seen(match.record) for match in everything) == _sorted(
+        assert in_order(seen(match.record) for match in everything) == in_order(
             shown(item.said, item.alike) for item in plain.standing()
         )
 
@@ -400,49 +399,3 @@ class MemoryMachine(RuleBasedStateMachine):
             case _:
                 pass
         return TYPES[kind].concept(keyword, "", many), kind
-
-
-def as_json_value(record: FactRecord[Any]) -> Any:
-    return _json_of(record.value)
-
-
-def _json_of(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, dt.date) else as_json(value)
-
-
-def _seen(record: FactRecord[Any]) -> Shown:
-    return Shown(
-        record.id,
-        exact(_json_of(record.value)),
-        record.timestamp,
-        record.revision,
-        record.recorded_at,
-        record.details.owner,
-        record.importance,
-        tuple(item.message_id for item in record.evidence),
-        record.state,
-    )
-
-
-def _sorted(records: Any) -> list[Shown]:
-    return sorted(records, key=lambda record: (record.revision, record.id))
-
-
-def _below(scope: MemoryScope, top: MemoryScope) -> bool:
-    same_branch = (scope.tenant, scope.kind) == (top.tenant, top.kind)
-    return same_branch and scope.path[: len(top.path)] == top.path
-
-
-def _counts(tree: ScopeTree, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], int]]:
-    return [
-        (path, tree.records),
-        *(pair for child in tree.children for pair in _counts(child, (*path, child.name))),
-    ]
-
-
-def _sums(counts: Counter[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
-    sums: dict[tuple[str, ...], int] = {(): 0}
-    for segments, count in counts.items():
-        for depth in range(len(segments) + 1):
-            sums[segments[:depth]] = sums.get(segments[:depth], 0) + count
-    return sums
