@@ -184,7 +184,7 @@ PROMISES = (
     ),
     Promise(
         "tenancy, private facts",
-        "10,000 random cases over every read path: 0 leaks",
+        "10,000 random cases (what one read path tells one caller): 0 leaks",
         ["tests/walls"],
         figures=["tenancy, private facts"],
     ),

@@ -72,7 +72,7 @@ def test_a_value_is_refused_or_reads_back(big: bool, promise: Promise) -> None:
         assert repr(fact)
         canonical_bytes(encode_value(checked, value_type))
 
-    promise("malformed values", fed("values", 150_000 if big else 700, feed))
+    promise("malformed values", fed("values", 300_000 if big else 700, feed))
 
 
 def _only(items: Any) -> Any:
@@ -93,7 +93,7 @@ def test_a_shape_is_refused_or_gives_a_type(big: bool, promise: Promise) -> None
             with contextlib.suppress(FactMemError):
                 decode_value(hostile(rng), value_type)
 
-    promise("malformed shapes", fed("shapes", 100_000 if big else 500, feed))
+    promise("malformed shapes", fed("shapes", 250_000 if big else 500, feed))
 
 
 @pytest.mark.parametrize("between", [lambda shape: shape, lambda shape: {"list": shape}], ids=["at once", "in lists"])

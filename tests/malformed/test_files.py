@@ -72,7 +72,7 @@ def test_a_conversation_file_is_refused_or_read(tmp_path: Path, big: bool, promi
             data = mutated_bytes(rng, gzip.compress(data, mtime=0))
         list(conversations_in(io.BytesIO(data)))
 
-    promise("malformed conversation files", fed("conversations", 100_000 if big else 500, feed))
+    promise("malformed conversation files", fed("conversations", 40_000 if big else 500, feed))
     for name in ("", "\0", "\ud800", "a" * 300, str(tmp_path), "\n"):
         with pytest.raises(ConversationFormatError):
             list(read_conversations(name))
@@ -106,7 +106,7 @@ def test_an_import_is_refused_or_leaves_a_memory_that_can_be_read(big: bool, pro
         finally:
             await _read_all(memory, rng.choice(keywords))
 
-    promise("malformed imports", fed_async("imports", 60_000 if big else 150, feed))
+    promise("malformed imports", fed_async("imports", 3_000 if big else 150, feed))
 
 
 async def _read_all(memory: Memory, keyword: str) -> None:
@@ -147,7 +147,7 @@ def test_words_with_an_errand_that_nobody_gave_are_read_or_left_alone(big: bool,
             await memory.dead_letters.list()
             await _read_all(memory, said.keyword)
 
-    promise("malformed errands", fed_async("errands", 20_000 if big else 60, feed))
+    promise("malformed errands", fed_async("errands", 2_000 if big else 60, feed))
 
 
 def _recorded() -> list[Recorded]:
@@ -179,7 +179,7 @@ def test_a_page_for_agents_is_refused_or_read(tmp_path: Path, big: bool, promise
         await facts.sync()
         await facts.sync()
 
-    promise("malformed pages for agents", fed_async("agents", 20_000 if big else 80, feed))
+    promise("malformed pages for agents", fed_async("agents", 2_000 if big else 80, feed))
 
 
 @_BIG
@@ -194,7 +194,7 @@ def test_a_text_for_agents_is_refused_or_shown(tmp_path: Path, big: bool, promis
         block_in(text, "AGENTS.md")
         AgentsMd([hostile_text(rng)[:300]], tmp_path).read_blocking()
 
-    promise("malformed texts for agents", fed("texts for agents", 30_000 if big else 200, feed))
+    promise("malformed texts for agents", fed("texts for agents", 15_000 if big else 200, feed))
 
 
 def test_damaged_gzip_of_any_length_is_told_as_such() -> None:

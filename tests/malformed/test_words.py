@@ -52,7 +52,7 @@ def test_a_scope_is_refused_or_written_as_it_is_read(big: bool, promise: Promise
         assert child.parent == scope
         assert MemoryScope.parse(str(child)) == child
 
-    promise("malformed scopes", fed("scopes", 100_000 if big else 1_000, feed))
+    promise("malformed scopes", fed("scopes", 60_000 if big else 1_000, feed))
 
 
 @_BIG
@@ -85,7 +85,7 @@ def test_an_address_is_refused_or_opens_a_store(tmp_path: Path, big: bool, promi
         async with open_provider(address) as provider:
             await provider.load_all(MemorySubject("user"), MemoryScope.CROSS_PRODUCT)
 
-    promise("malformed addresses", fed_async("addresses", 20_000 if big else 200, feed, echoes=True))
+    promise("malformed addresses", fed_async("addresses", 2_000 if big else 200, feed, echoes=True))
     assert list(tmp_path.rglob("*")) == []
 
 
@@ -151,7 +151,7 @@ def test_the_arguments_of_a_memory_are_refused_or_understood(big: bool, promise:
         ]
         await rng.choice(calls)()
 
-    promise("malformed arguments", fed_async("arguments", 60_000 if big else 400, feed))
+    promise("malformed arguments", fed_async("arguments", 4_000 if big else 400, feed))
 
 
 _COMMANDS = (
@@ -197,7 +197,7 @@ def test_a_command_line_is_refused_or_run(
         if run.exception is not None and not isinstance(run.exception, SystemExit):
             raise run.exception
 
-    promise("malformed command lines", fed("command lines", 10_000 if big else 60, feed))
+    promise("malformed command lines", fed("command lines", 300 if big else 60, feed))
 
 
 def test_a_time_to_live_is_refused_or_ends() -> None:

@@ -23,7 +23,7 @@ from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, memory_at, wa
 from tests.walls.worlds import NOW, Seat, World, seats, world
 from tests.walls.writing import WRITING
 
-WORLDS: Final = {"memory": (3, 400), **dict.fromkeys(("sqlite-vec", "file", "encrypted", "encrypted-sqlite"), (1, 50))}
+WORLDS: Final = {"memory": (3, 60), **dict.fromkeys(("sqlite-vec", "file", "encrypted", "encrypted-sqlite"), (1, 15))}
 _VERBS: Final = {"Provider": {name: CAPABILITIES[name] for name in ("load", "load_all", "load_by_description")}}
 
 
