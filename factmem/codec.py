@@ -12,8 +12,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from factmem.errors import CodecError, FactMemError, NewerVersionError
 from factmem.facts import check_interval, utc
 from factmem.names import checked_name
@@ -152,9 +150,19 @@ def _same_place(scope: str, tenant: str | None, **subject: Any) -> Place:
 
 
 def _written_place(place: Place) -> dict[str, Any]:
-    subject = attrs.asdict(place.subject, filter=lambda _, value: value not in (None, ""))
+    subject = place.subject
+    about = {
+        "name": subject.name,
+        "prompt_description": subject.prompt_description,
+        "priority_level": subject.priority_level,
+        "individual_name": subject.individual_name,
+    }
     tenant = {} if place.scope.tenant is None else {"tenant": place.scope.tenant}
-    return {"subject": subject, "scope": str(place.scope), **tenant}
+    return {
+        "subject": {name: value for name, value in about.items() if value not in (None, "")},
+        "scope": str(place.scope),
+        **tenant,
+    }
 
 
 def _optional_text(data: object) -> str | None:
@@ -194,9 +202,15 @@ def _converter(*, detailed: bool) -> Converter:
     for cls in (Evidence, FactDetails, Assertion):
         _register(conv, cls)
     # A stored state must not depend on a default that may move.
-    stated = make_dict_unstructure_fn(
-        Assertion, conv, _cattrs_omit_if_default=True, state=override(omit_if_default=False)
-    )
+    always = override(omit_if_default=False)
+    written = make_dict_unstructure_fn(Assertion, conv, _cattrs_omit_if_default=True, state=always, details=always)
+
+    def stated(said: Assertion) -> dict[str, Any]:
+        document: dict[str, Any] = written(said)
+        if not document["details"]:  # to compare them with a default would make one each time
+            del document["details"]
+        return document
+
     conv.register_unstructure_hook(Assertion, stated)
     for cls in _KIND_OF:
         _register(conv, cls)

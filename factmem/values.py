@@ -129,8 +129,7 @@ def _normalised(data: Json) -> Json:
             return data
 
 
-def _dumps(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+_dumps: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def _plain(data: Json) -> Json:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from factmem.errors import InvalidVectorError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["storable_vector", "unit_rows", "unit_vector"]
+__all__ = ["storable_vector", "unit_rows", "unit_vector", "unit_vectors"]
 
 
 def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.float32]:
@@ -24,6 +26,23 @@ def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.floa
         raise InvalidVectorError(f"an embedding must have one axis, not {row.ndim}")
     unit: NDArray[np.float32] = unit_rows(row[None, :], dimension=dimension)[0]
     return unit
+
+
+def unit_vectors(vectors: Sequence[Any]) -> list[NDArray[np.float32] | None]:
+    """Return vectors, of any dimensions, as `unit_vector` does; None for None.
+
+    Raises:
+        InvalidVectorError: see `unit_vector`.
+    """
+    import numpy as np
+
+    given = [vector for vector in vectors if vector is not None]
+    alike = all(isinstance(vector, np.ndarray) and vector.ndim == 1 for vector in given)
+    if alike and len({len(vector) for vector in given}) == 1:
+        units = iter(unit_rows(np.stack(given)))  # all at once is quicker by far
+    else:
+        units = map(unit_vector, given)
+    return [None if vector is None else next(units) for vector in vectors]
 
 
 def storable_vector(vector: Any, *, dimension: int | None) -> NDArray[np.float32]:

@@ -108,7 +108,7 @@ RULES: Final[tuple[FlagRule, ...]] = (
     ),
     _rule(
         "addresses the assistant",
-        "assistant|chatbot|language model|llm|chatgpt|gpt|claude|gemini|copilot|ai",
+        "assistant|chatbot|language model|llm|chatgpt|gpt|claude|gemini|copilot| ai|ai agent",
         rf"(?:^|[\n.!?\[\]<>*#(:;/\"'-] ?)(?:\w+ )?(?:note|todo|to-do|task|instructions?|message|memo"
         rf"|attention|reminder"
         rf"|notice|directive|order)s?[ :-]{{1,3}}(?:\w+ )?(?:to|for) {_AI}",

@@ -48,12 +48,12 @@ def flags_in(*texts: str) -> tuple[str, ...]:
 
 
 def _flags(text: str, depth: int = 0) -> Iterator[str]:
-    lowered = text.lower()
-    if not text.isascii():
+    lowered, ascii_only = text.lower(), text.isascii()
+    if not ascii_only:
         if _MIXED.search(lowered):
             yield DISGUISED
         lowered = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).lower()
-    if _SMUGGLED.search(text):
+    if not (ascii_only and text.isprintable()) and _SMUGGLED.search(text):
         yield HIDES
     plain = _SPACES.sub(_one, lowered)
     for rule in RULES:

@@ -31,7 +31,7 @@ from factmem.memory.journal import Unit, detailed, in_order, rebuilt
 from factmem.memory.listing import ScopeInfo
 from factmem.memory.observed import operation
 from factmem.memory.outcomes import Remembered
-from factmem.memory.screening import screened
+from factmem.memory.screening import Screening
 from factmem.memory.settling import (
     Finding,
     analysed_details,
@@ -325,8 +325,8 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
             raise RecordNotFoundError("words were forgotten while they were read")
 
     async def _newcomers(self, found: Sequence[Finding]) -> list[Newcomer]:
-        policy = self._writing.flagged
-        said = [(screened(assertion, policy), removal) for item in found for assertion, removal in item.newcomers]
+        screening = Screening(self._writing.flagged)
+        said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.newcomers]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
         lasts = self._writing.ttl.of(TtlOperation.GENERATE_CREATED) is None
         return [

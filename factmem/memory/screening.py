@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -11,7 +11,7 @@ import attrs
 from factmem.detection import flags_in
 from factmem.records import Assertion, AssertionState, Origin
 
-__all__ = ["FlaggedPolicy", "screened"]
+__all__ = ["FlaggedPolicy", "Screening"]
 
 
 class FlaggedPolicy(enum.Enum):
@@ -27,29 +27,51 @@ class FlaggedPolicy(enum.Enum):
     QUARANTINE_ALL = "quarantine all"
 
 
-def screened(said: Assertion, policy: FlaggedPolicy) -> Assertion:
-    """Return an assertion with its flags, in the state that the policy wants it in.
+class Screening:
+    """Screens assertions that come in together: what many of them have in common is looked at once.
 
-    What was flagged before keeps its flags and its state: somebody may have let it in.
+    Args:
+        policy: what becomes of what is flagged.
     """
-    if policy is FlaggedPolicy.IGNORE:
-        return said
-    details = said.details
-    found = flags_in("\n".join(dict.fromkeys(_texts_of(said))))  # one look at all of it is quicker than many
-    if not (new := [flag for flag in found if flag not in details.flags]):
-        return said
-    flagged = attrs.evolve(said, details=attrs.evolve(details, flags=(*details.flags, *new)))
-    match said.state:
-        case AssertionState.ACTIVE | AssertionState.PENDING if policy is FlaggedPolicy.QUARANTINE_ALL:
-            return attrs.evolve(flagged, state=AssertionState.QUARANTINED, errand=None)
-        case AssertionState.ACTIVE if said.details.origin is not Origin.USER:
-            return attrs.evolve(flagged, state=AssertionState.QUARANTINED)
-        case _:
-            return flagged
+
+    def __init__(self, policy: FlaggedPolicy) -> None:
+        self._policy = policy
+        self._around: dict[str, tuple[str, ...]] = {}
+
+    def screened(self, said: Assertion) -> Assertion:
+        """Return an assertion with its flags, in the state that the policy wants it in.
+
+        What was flagged before keeps its flags and its state: somebody may have let it in.
+        """
+        if self._policy is FlaggedPolicy.IGNORE:
+            return said
+        details, found = said.details, dict.fromkeys((*self._flags_around(said), *flags_in(_joined(_words_of(said)))))
+        if not (new := [flag for flag in found if flag not in details.flags]):
+            return said
+        flagged = attrs.evolve(said, details=attrs.evolve(details, flags=(*details.flags, *new)))
+        match said.state:
+            case AssertionState.ACTIVE | AssertionState.PENDING if self._policy is FlaggedPolicy.QUARANTINE_ALL:
+                return attrs.evolve(flagged, state=AssertionState.QUARANTINED, errand=None)
+            case AssertionState.ACTIVE if said.details.origin is not Origin.USER:
+                return attrs.evolve(flagged, state=AssertionState.QUARANTINED)
+            case _:
+                return flagged
+
+    def _flags_around(self, said: Assertion) -> tuple[str, ...]:
+        text = _joined(_names_of(said))
+        if (known := self._around.get(text)) is None:
+            known = self._around[text] = flags_in(text)
+        return known
 
 
-def _texts_of(said: Assertion) -> Iterator[str]:
-    """Whatever of it may come before a model."""
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(dict.fromkeys(texts))  # one look at all of it is quicker than many
+
+
+# Whatever of an assertion may come before a model is in one of these two.
+
+
+def _names_of(said: Assertion) -> Iterator[str]:
     yield said.keyword
     yield said.description
     yield said.place.subject.name
@@ -57,6 +79,9 @@ def _texts_of(said: Assertion) -> Iterator[str]:
     yield from said.place.scope.segments
     yield from said.details.categories
     yield from said.details.topics
+
+
+def _words_of(said: Assertion) -> Iterator[str]:
     yield from _texts_in(said.data)
     yield from _texts_in(said.details.metadata)
     for item in said.details.evidence:

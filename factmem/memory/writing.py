@@ -39,7 +39,7 @@ from factmem.fold import states_of
 from factmem.memory.expiry import TtlOperation, TtlPolicy, after, expires_at
 from factmem.memory.observed import observed
 from factmem.memory.reading import MemoryReader
-from factmem.memory.screening import FlaggedPolicy, screened
+from factmem.memory.screening import FlaggedPolicy, Screening
 from factmem.memory.viewing import Reading
 from factmem.observing import nested
 from factmem.recall import LogPart, Mirror, RecallFilter, embedded, hydrate, indexed_text
@@ -247,7 +247,7 @@ class MemoryWriter(MemoryReader, abc.ABC):
         """Write to the store, in one transaction. Everything goes this way: screened, and with whoever writes it."""
         store = self._history()
         with nested(Operation.COMMIT, records_in=len(statements)) as call:
-            receipts = await store.append(await to_thread.run_sync(lambda: [self._signed(item) for item in statements]))
+            receipts = await store.append(await to_thread.run_sync(self._signed, statements))
             call.gave(len(receipts))
             return receipts
 
@@ -255,14 +255,19 @@ class MemoryWriter(MemoryReader, abc.ABC):
     def _actor(self) -> str | None:
         return self._writing.actor or self._reading.viewer
 
-    def _signed(self, statement: Statement) -> Statement:
-        match statement:
-            case Append(assertion=said):
-                said = screened(said, self._writing.flagged)
-                signed = attrs.evolve(said, actor=said.actor or self._actor)
-                return self._mirror.outlined(attrs.evolve(statement, assertion=signed))
-            case StateRequest():
-                return attrs.evolve(statement, actor=statement.actor or self._actor)
+    def _signed(self, statements: Sequence[Statement]) -> list[Statement]:
+        screening, actor = Screening(self._writing.flagged), self._actor
+
+        def signed(statement: Statement) -> Statement:
+            match statement:
+                case Append(assertion=said):
+                    said = screening.screened(said)
+                    said = said if said.actor or actor is None else attrs.evolve(said, actor=actor)
+                    return attrs.evolve(statement, assertion=said, outline=self._mirror.outline(said))
+                case StateRequest():
+                    return attrs.evolve(statement, actor=statement.actor or actor)
+
+        return [signed(statement) for statement in statements]
 
     async def _vectors(self, assertions: Sequence[Assertion]) -> Sequence[Any]:
         """Embed what is about to be kept; a failing embedder must not lose a fact, so that comes later then."""

@@ -7,7 +7,7 @@ user's facts out by planting words of another type.
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -32,7 +32,7 @@ __all__ = [
 
 def new_id() -> str:
     """Return a fresh random id for an assertion or a record."""
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)
 
 
 def check_readable(stored: Assertion, concept: Concept[Any, Any]) -> None:

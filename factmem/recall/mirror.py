@@ -19,7 +19,6 @@ from anyio import Lock, to_thread
 
 from factmem.abc import (
     AgentMemoryProvider,
-    Append,
     Clock,
     Embedder,
     FeedsChanges,
@@ -38,7 +37,7 @@ from factmem.recall.ledger import Ledger
 from factmem.recall.log_parts import LogPart
 from factmem.recall.outlines import OUTLINE_VERSION, outline_of, term_numbers
 from factmem.recall.related_words import Term, term_of
-from factmem.records import LogEntry, Place, Recorded, assertions_of
+from factmem.records import Assertion, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
@@ -192,11 +191,9 @@ class Mirror:
             self._vectors_until = 0
         self._bound = True
 
-    def outlined(self, statement: Append) -> Append:
-        """Return what is to be appended with its outline, if the store keeps such."""
-        if self._outlines is None:
-            return statement
-        return attrs.evolve(statement, outline=outline_of(statement.assertion))
+    def outline(self, said: Assertion) -> Outline | None:
+        """Return what recall keeps of an assertion; None where the store keeps no outlines."""
+        return None if self._outlines is None else outline_of(said)
 
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
         """Return the embedding of an assertion that was read already, or None."""

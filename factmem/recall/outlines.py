@@ -186,8 +186,7 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def _written(data: object) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+_written: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _flags(said: Assertion) -> int:

@@ -17,7 +17,7 @@ from factmem.abc import Append, Outline, Statement, StateRequest
 from factmem.codec import decode_entry, encode_entry
 from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, NewerVersionError
 from factmem.records import Assertion, AssertionState, Place, Recorded, StateChange
-from factmem.vectors import unit_vector
+from factmem.vectors import unit_vectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,12 +97,15 @@ def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
         InvalidDataError: a text holds a lone surrogate.
     """
     try:
-        return [_new_row(item) if isinstance(item, Append) else _checked_request(item) for item in statements]
+        vectors = iter(unit_vectors([item.vector for item in statements if isinstance(item, Append)]))
+        return [
+            _new_row(item, next(vectors)) if isinstance(item, Append) else _checked_request(item) for item in statements
+        ]
     except UnicodeEncodeError:
         raise InvalidDataError("a text holds a lone surrogate, which no store can carry") from None
 
 
-def _new_row(item: Append) -> NewRow:
+def _new_row(item: Append, vector: NDArray[np.float32] | None) -> NewRow:
     said = item.assertion
     document = encode_entry(Recorded(assertion=said, id="", record_id="", seq=0, recorded_at=said.timestamp))
     # What the store gives has columns of its own, and is not known yet.
@@ -118,7 +121,7 @@ def _new_row(item: Append) -> NewRow:
         doc=doc,
         partial_checksum=zlib.crc32(doc.encode()),
         text=" ".join((said.description, said.keyword, *_texts_of(said.data))),
-        vector=None if item.vector is None else unit_vector(item.vector),
+        vector=vector,
         outline=item.outline,
         follows=item.follows,
     )

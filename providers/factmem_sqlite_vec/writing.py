@@ -13,12 +13,11 @@ from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import check_expected, erased_meanwhile, new_id, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlining import insert_outlines, outline_row, outlines_version
+from factmem_sqlite_vec.outlining import Kept, insert_outlines, outlines_version
 from factmem_sqlite_vec.reading import bound_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
     NewRow,
-    Row,
     checksum,
     numbered_id,
     read_assertion,
@@ -74,7 +73,7 @@ class Batch:
         self._texts: list[tuple[int, str]] = []
         self._vectors: dict[int, tuple[str, bytes]] = {}
         self._outlined = outlines_version(connection)
-        self._outlines: dict[int, Row] = {}
+        self._outlines: list[Kept] = []
 
     def next_seq(self) -> int:
         """Return the next number of the store's sequence."""
@@ -87,7 +86,7 @@ class Batch:
         Raises:
             FactMemError: see `KeepsHistory.append`; the batch goes on without it.
         """
-        before = (self._seq, len(self._texts), len(self._vectors), len(self.sums))
+        before = (self._seq, len(self._texts), len(self._vectors), len(self.sums), len(self._outlines))
         try:
             if len(rows) == 1:
                 # It is checked before its first write, so there is nothing to go back to.
@@ -100,8 +99,7 @@ class Batch:
             for number in list(self._vectors)[before[2] :]:
                 del self._vectors[number]
             self.sums.forget(before[3])
-            for number in [number for number in self._outlines if number > before[0]]:
-                del self._outlines[number]
+            del self._outlines[before[4] :]
             raise
 
     def finish(self) -> None:
@@ -112,7 +110,7 @@ class Batch:
         self._store_vectors(self._vectors)
         self.sums.write(self._connection)
         if self._outlines:
-            insert_outlines(self._connection, self._outlines.values())
+            insert_outlines(self._connection, self._outlines)
         if self._seq != self._first:
             self._connection.execute("UPDATE meta SET value = ? WHERE key IN ('seq', 'seq again')", (self._seq,))
 
@@ -167,7 +165,8 @@ class Batch:
         vector = None if row.vector is None else self.checked_vector(row.vector)
         said = row.assertion
         track = track_of(self._connection, row)
-        if track is not None and (known := self._known(track, row)) is not None:
+        last = None if track is None else self._last_in(track, row.slot)
+        if track is not None and last is not None and (known := self._known(track, row)) is not None:
             return Receipt(recorded=known, new=False)
         if row.follows is not None:
             self._check_followed(row.follows)
@@ -175,7 +174,8 @@ class Batch:
         counts = said.counts(said.state)
         if counts:
             admit(self._connection, track, said)
-        recorded = self._insert(row, track, joined=counts)
+        same = last if last is not None and self._holds(last, track, row.slot) else None
+        recorded = self._insert(row, track, said.revises or same, joined=counts)
         if vector is not None:
             self._vectors[recorded.seq] = (said.place.scope.tenant or "", vector)
         return Receipt(recorded=recorded, new=True)
@@ -192,26 +192,28 @@ class Batch:
         )
         return read_assertion(found[0]) if found else None
 
-    def _record_id(self, track: Track, slot: bytes) -> str | None:
-        """The record that holds a slot: its last one, unless that has moved to another value since."""
+    def _last_in(self, track: Track, slot: bytes) -> str | None:
+        """The record that was the last one in a slot."""
         found = select(
             self._connection,
             "SELECT record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY seq DESC LIMIT 1",
             (track.id, slot),
         )
-        if not found:
-            return None
+        return str(found[0][0]) if found else None
+
+    def _holds(self, record_id: str, track: Track, slot: bytes) -> bool:
+        """Whether a record is where it was, and has not moved to another value since."""
         ((now_in, now_at),) = select(
             self._connection,
             "SELECT track, slot FROM assertions WHERE record_id = ? ORDER BY seq DESC LIMIT 1",
-            found[0],
+            (record_id,),
         )
-        return str(found[0][0]) if (now_in, now_at) == (track.id, slot) else None
+        return (now_in, now_at) == (track.id, slot)
 
-    def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
+    def _insert(self, row: NewRow, track: Track, record_id: str | None, *, joined: bool) -> Recorded:
         seq, now = self.next_seq(), self._clock()
         id = numbered_id(seq, new_id())
-        record_id = row.assertion.revises or self._record_id(track, row.slot) or numbered_id(seq, new_id())
+        record_id = record_id or numbered_id(seq, new_id())
         recorded_at = now.isoformat()
         check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
         tenant = row.assertion.place.scope.tenant or ""
@@ -236,9 +238,16 @@ class Batch:
         )
         self._texts.append((seq, row.text))
         if row.outline is not None and row.outline.version == self._outlined:
-            self._outlines[seq] = outline_row(
-                seq, id, record_id, now, checksum=check, tenant=tenant, outline=row.outline
+            kept = Kept(
+                seq=seq,
+                id=id,
+                record_id=record_id,
+                recorded_at=now,
+                checksum=check,
+                tenant=tenant,
+                outline=row.outline,
             )
+            self._outlines.append(kept)
         return Recorded(assertion=row.assertion, id=id, record_id=record_id, seq=seq, recorded_at=now)
 
     def _append_state(self, request: StateRequest) -> None:
