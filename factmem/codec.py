@@ -170,6 +170,8 @@ def _optional_text(data: object) -> str | None:
 
 
 def _text(data: Any, _: Any) -> str:
+    if type(data) is str and data.isascii():
+        return data  # nearly all there is
     check_text(data, path="$")
     return str(data)
 

@@ -101,6 +101,8 @@ def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _labels(labels: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(labels, tuple) and not labels:
+        return ()  # most facts have none
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise InvalidDataError("categories, topics and flags are lists of strings, not a single thing")
     return tuple(dict.fromkeys(checked_name(label, what="a category, topic or flag") for label in labels))

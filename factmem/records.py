@@ -13,12 +13,12 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, merged_metadata
-from factmem.facts import Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
+from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of, text
@@ -390,6 +390,11 @@ def _says_no_value(said: Assertion) -> bool:
     return said.removed and said.data is None
 
 
+_STATEMENTS: Final = (STATEMENT.keyword, STATEMENT.description, STATEMENT.shape, STATEMENT.fact_type)
+
+
 def _concept_of(said: Assertion) -> Concept[Any, Any]:
+    if (said.keyword, said.description, said.shape, said.fact_type) == _STATEMENTS and not _says_no_value(said):
+        return STATEMENT
     kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept
     return kind(said.keyword, said.description, value_type=object if _says_no_value(said) else type_of(said.shape))

@@ -35,5 +35,7 @@ def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> No
     Raises:
         InvalidDataError: naming the attribute.
     """
+    if type(value) is str and value.isascii():
+        return  # nearly all there is, read or written
     if value is not None or attribute.default is not None:
         check_text(value, path=f"$.{attribute.name}")

@@ -132,11 +132,18 @@ def _best(corpus: Corpus, query: Query, keep: Sequence[NDArray[np.intp] | None],
         gone = [current is None for current in read]
         if not any(gone):
             there = [(row, current) for row, current in enumerate(read) if current is not None]
-            ordered = sorted(there, key=lambda pair: _order(best, *pair))[:limit]
+            if _has_ties(best):
+                there.sort(key=lambda pair: _order(best, *pair))
+            ordered = there[:limit]
             return Ranking(best.at(np.array([row for row, _ in ordered])), [current for _, current in ordered])
         # Erased since the corpus was made: others take their places.
         keep = without(corpus, query.viewer, keep, best.rows[gone])
     return None
+
+
+def _has_ties(best: Found) -> bool:
+    """Whether any two rows that stand in order, but for the digests of what is said, have equal scores and times."""
+    return bool(((best.score[1:] == best.score[:-1]) & (best.said_at[1:] == best.said_at[:-1])).any())
 
 
 def _order(found: Found, row: int, current: Current) -> tuple[float, float, bytes]:

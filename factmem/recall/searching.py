@@ -61,13 +61,16 @@ def search(corpus: Corpus, query: Query, keep: Sequence[NDArray[np.intp] | None]
     parts = [scored(corpus, number, asked, rows) for number, rows in chosen if len(rows)]
     if not parts:
         return None
-    found = Found(
-        **{field.name: np.concatenate([getattr(item, field.name) for item in parts]) for field in attrs.fields(Found)}
-    )
+    found = parts[0] if len(parts) == 1 else _joined(parts)
     if limit < len(found.rows):
         cut = np.partition(found.score, len(found.rows) - limit)[len(found.rows) - limit]
         found = found.at(np.flatnonzero(found.score >= cut))
     return found
+
+
+def _joined(parts: Sequence[Found]) -> Found:
+    columns = {field.name: [getattr(item, field.name) for item in parts] for field in attrs.fields(Found)}
+    return Found(**{name: np.concatenate(column) for name, column in columns.items()})
 
 
 def _few(rows: NDArray[np.intp], segment: Segment) -> bool:

@@ -95,11 +95,13 @@ def scored(corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]) ->
 
 def _names(segment: Segment, asked: Asked, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Whether the query holds the first word of rows, and whether it names their concepts."""
-    words = np.array([weighed.term.number for weighed in asked.terms], np.uint64)
-    leads = np.isin(segment.leads[rows], words).astype(np.float64)
-    if asked.concepts is None:
-        return leads, np.zeros(len(rows))
-    return leads, asked.concepts[segment.heads[rows]].astype(np.float64)
+    leads = concepts = np.zeros(len(rows))
+    if asked.terms:
+        words = np.array([weighed.term.number for weighed in asked.terms], np.uint64)
+        leads = np.isin(segment.leads[rows], words).astype(np.float64)
+    if asked.concepts is not None:
+        concepts = asked.concepts[segment.heads[rows]].astype(np.float64)
+    return leads, concepts
 
 
 def _attained(

@@ -148,11 +148,12 @@ class _HeldView(VectorsView):
 
     def take(self, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """See `VectorsView.take`."""
-        if len(self.blocks) == 1:
-            return self.blocks[0][slots]
-        rows = np.empty((len(slots), self.blocks[0].shape[1]), np.float32)
         block_of = np.searchsorted(self.starts, slots, "right") - 1
-        for number in np.unique(block_of).tolist():
+        first, last = (int(block_of.min()), int(block_of.max())) if len(slots) else (0, 0)
+        if first == last:
+            return self.blocks[first][slots - self.starts[first]]
+        rows = np.empty((len(slots), self.blocks[0].shape[1]), np.float32)
+        for number in range(first, last + 1):
             inside = block_of == number
             rows[inside] = self.blocks[number][slots[inside] - self.starts[number]]
         return rows

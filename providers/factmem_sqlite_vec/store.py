@@ -191,7 +191,7 @@ class Store:
         connection.close()
 
     def _read(self, query: Callable[[apsw.Connection], T]) -> T:
-        there = self._writer is not None or self.form.is_there(self._path)
+        there = self._writer is not None or bool(self._idle) or self.form.is_there(self._path)
         connection = self._borrow() if there else None
         if connection is None:
             return self._read_nothing(query)
