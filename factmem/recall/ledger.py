@@ -14,6 +14,7 @@ from factmem.recall.columns import Columns, Rows
 from factmem.recall.corpus import Corpus, grown
 from factmem.recall.documents import Held, Library, rows_in_outline
 from factmem.recall.folding import Changes, Standing, affected, counting, joined, standing
+from factmem.recall.giving_back import give_back
 from factmem.recall.laying_out import conversation_keys
 from factmem.recall.log_parts import LogPart, rows_of
 from factmem.recall.outlines import NEVER, STATES, drop_known_words, microseconds, outline_of
@@ -28,6 +29,10 @@ __all__ = ["Ledger", "Plan"]
 
 _NOWHERE = -1
 """The slot of what has not been embedded yet."""
+
+
+_MANY = 10_000
+"""After so many records were laid out at once, there is memory worth giving back."""
 
 
 @attrs.frozen(eq=False)
@@ -223,6 +228,8 @@ class Ledger:
                 vectors=self._vectors.view(),
                 documents=self.documents,
             )
+            if len(plan.current.rows) > _MANY:
+                give_back()
         if present:
             self._now, self._touched = corpus, []
             self._expires = self._next_expiry(plan.moment)

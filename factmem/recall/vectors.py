@@ -150,8 +150,10 @@ class _HeldView(VectorsView):
         """See `VectorsView.take`."""
         block_of = np.searchsorted(self.starts, slots, "right") - 1
         first, last = (int(block_of.min()), int(block_of.max())) if len(slots) else (0, 0)
+        rows: NDArray[np.float32]
         if first == last:
-            return self.blocks[first][slots - self.starts[first]]
+            rows = self.blocks[first][slots - self.starts[first]]
+            return rows
         rows = np.empty((len(slots), self.blocks[0].shape[1]), np.float32)
         for number in range(first, last + 1):
             inside = block_of == number

@@ -1,0 +1,56 @@
+"""Which rows hold which terms, told at once for all of them, is what a plain loop tells."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import Counter, defaultdict
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.recall.columns import Columns, Rows
+from factmem.recall.laying_out import post
+from factmem.recall.outlines import BODY
+
+_TERMS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([7 << 40, (7 << 40) + 1, (7 << 40) + 2]), max_size=6)
+"""Some differ in their last bits alone, for which there is no room beside the number of a row."""
+
+
+def columns_of(terms: list[list[int]]) -> Columns:
+    """Columns of which nothing matters but the terms."""
+    columns, count = Columns(), len(terms)
+    columns.add(
+        Rows(
+            seqs=list(range(1, count + 1)),
+            ids=list(range(1, count + 1)),
+            records=list(range(1, count + 1)),
+            recorded_at=[0] * count,
+            about=['[["/agent/a","user",null,0,"word",null],"",null]'] * count,
+            metadata=[""] * count,
+            bodies=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0) + struct.pack(f"<{len(held)}Q", *held) for held in terms],
+        )
+    )
+    return columns
+
+
+@given(st.lists(_TERMS, min_size=1, max_size=40), st.randoms())
+def test_each_term_is_posted_with_its_rows_and_counts(terms: list[list[int]], chance: random.Random) -> None:
+    order = list(range(len(terms)))
+    chance.shuffle(order)
+    expected: dict[int, dict[int, int]] = defaultdict(dict)
+    for row, held in enumerate(order):
+        for term, count in Counter(terms[held]).items():
+            expected[term][row] = count
+
+    distinct, begins, rows, counts = post(columns_of(terms), np.array(order, np.intp))
+
+    assert len(begins) == len(distinct) + 1
+    assert begins[-1] == len(rows) == len(counts)
+    found = [
+        (term, dict(zip(rows[start:end].tolist(), counts[start:end].tolist(), strict=True)))
+        for term, start, end in zip(distinct.tolist(), begins[:-1].tolist(), begins[1:].tolist(), strict=True)
+    ]
+    assert found == sorted(expected.items())
+    assert all(list(held) == sorted(held) for _, held in found)
