@@ -131,8 +131,11 @@ def _several(names: Collection[str]) -> frozenset[str]:
 
 
 def _bound(importance: float | None) -> float | None:
-    if importance is not None and (isinstance(importance, bool) or not isinstance(importance, int | float)):
-        raise InvalidDataError("an importance to filter by is a number", path="$.min_importance")
+    if importance is None:
+        return None
+    number = isinstance(importance, int | float) and not isinstance(importance, bool)
+    if not number or not 0 <= importance <= 1:
+        raise InvalidDataError("an importance to filter by is a number from 0 to 1", path="$.min_importance")
     return importance
 
 

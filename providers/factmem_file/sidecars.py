@@ -48,7 +48,9 @@ class Sidecars:
         payload = self._storage.read_note(_NOTE)
         try:
             match json.loads(payload or b"null"):
-                case {"name": str() as name, "dimension": int() as dimension} if 1 <= dimension <= _MOST_DIMENSIONS:
+                case {"name": str() as name, "dimension": int() as dimension} if (
+                    type(dimension) is int and 1 <= dimension <= _MOST_DIMENSIONS
+                ):
                     return EmbedderIdentity(name=name, dimension=dimension)
         except (ValueError, RecursionError):
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,14 @@ async def test_what_cannot_be_compared_is_refused(memory: Memory) -> None:
         await memory.list_records(where=[[]])
     with pytest.raises(InvalidDataError, match="groups"):
         await memory.list_records(where=[MetadataCondition("x", 1)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("importance", [2, -0.1, float("nan"), 10**400, True, "high"])
+async def test_an_importance_that_no_fact_has_is_refused(memory: Memory, importance: Any) -> None:
+    with pytest.raises(InvalidDataError, match="from 0 to 1"):
+        await memory.recall("tea", min_importance=importance)
+    with pytest.raises(InvalidDataError, match="from 0 to 1"):
+        await memory.list_records(max_importance=importance)
 
 
 async def test_listings_and_recall_are_narrowed_by_the_same_filters_before_ranking(

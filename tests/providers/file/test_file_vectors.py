@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from factmem_file import LocalFileMemoryProvider
+from factmem_file.frames import framed
 
 from factmem.abc import Append, EmbedderIdentity
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
@@ -110,10 +111,11 @@ async def test_a_damaged_sidecar_is_missing_vectors_that_can_be_put_again(tmp_pa
         assert list((await again.vectors(None))[0]) == [1, 2, 4]
 
 
-async def test_a_damaged_or_lost_note_of_the_embedder_mixes_no_vectors(tmp_path: Path) -> None:
+@pytest.mark.parametrize("note", [b"rubbish", framed(b'{"name": "other", "dimension": true}'), framed(b"[]")])
+async def test_a_damaged_or_lost_note_of_the_embedder_mixes_no_vectors(tmp_path: Path, note: bytes) -> None:
     async with LocalFileMemoryProvider(tmp_path) as provider:
         await _filled(provider)
-    (tmp_path / "embedder.note").write_bytes(b"rubbish")
+    (tmp_path / "embedder.note").write_bytes(note)
     other = EmbedderIdentity(name="other", dimension=2)
     async with LocalFileMemoryProvider(tmp_path) as again:
         assert await again.embedder() is None
