@@ -8,6 +8,9 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
+from factmem.errors import InvalidDataError
+from factmem.validators import instance_of
+
 __all__ = ["Access", "KeepsAccesses"]
 
 
@@ -18,10 +21,17 @@ class Access:
     Attributes:
         count: how often.
         last: when last, in UTC; None if never.
+
+    Raises:
+        InvalidDataError: the count is negative, or there is a count without a time, or a time without a count.
     """
 
-    count: int = 0
+    count: int = attrs.field(default=0, validator=instance_of(int))
     last: dt.datetime | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.count < 0 or (self.last is None) != (self.count == 0):
+            raise InvalidDataError("what was recalled has a count and a time of the last one; what was not has neither")
 
     def __add__(self, other: Access) -> Access:
         """Return both together: the counts add up, and the later time stands."""

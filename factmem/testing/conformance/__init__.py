@@ -13,13 +13,14 @@ A provider's test is one class::
             return ShelfProvider(directory / "facts")
 
 The specs of the four verbs (`AgentMemoryProvider`) always run. Those of a capability (`KeepsHistory`,
-`FeedsChanges`, `KeepsVectors`, `SearchesVectors`, `Erases`) run where the provider satisfies it, and are
-skipped with the reason where it does not. The specs are asynchronous and run under anyio's own pytest
-plugin; write a fixture ``anyio_backend`` to say on which event loops.
+`FeedsChanges`, `KeepsVectors`, `SearchesVectors`, `Erases`, `KeepsAccesses`) run where the provider
+satisfies it, and are skipped with the reason where it does not. The specs are asynchronous and run under
+anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which event loops.
 """
 
 from __future__ import annotations
 
+from factmem.testing.conformance.accesses import AccessSpecs
 from factmem.testing.conformance.details import DetailSpecs
 from factmem.testing.conformance.embeddings import VectorSpecs
 from factmem.testing.conformance.erasing import ErasureSpecs
@@ -36,6 +37,7 @@ from factmem.testing.conformance.values import ValueSpecs
 from factmem.testing.conformance.walls import WallSpecs
 
 __all__ = [
+    "AccessSpecs",
     "CapabilityConformance",
     "DetailSpecs",
     "ErasureSpecs",
@@ -61,7 +63,7 @@ class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, TypeSpecs,
 
 
 class CapabilityConformance(
-    HistorySpecs, StateSpecs, QuarantineSpecs, DetailSpecs, FeedSpecs, VectorSpecs, ErasureSpecs
+    HistorySpecs, StateSpecs, QuarantineSpecs, DetailSpecs, FeedSpecs, VectorSpecs, ErasureSpecs, AccessSpecs
 ):
     """The specs of the capabilities; each is skipped where the provider does not have it."""
 

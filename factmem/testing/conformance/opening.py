@@ -8,7 +8,15 @@ from typing import Any, ClassVar, NoReturn
 
 import pytest
 
-from factmem.abc import AgentMemoryProvider, Erases, FeedsChanges, KeepsHistory, KeepsVectors, SearchesVectors
+from factmem.abc import (
+    AgentMemoryProvider,
+    Erases,
+    FeedsChanges,
+    KeepsAccesses,
+    KeepsHistory,
+    KeepsVectors,
+    SearchesVectors,
+)
 
 __all__ = ["ProviderCase"]
 
@@ -74,6 +82,13 @@ class ProviderCase:
         """The provider as one that erases; skips where it does not."""
         if not isinstance(provider, Erases):
             _skip(provider, "Erases")
+        return provider
+
+    @pytest.fixture
+    def counter(self, provider: AgentMemoryProvider) -> KeepsAccesses:
+        """The provider as one that keeps how often records were recalled; skips where it does not."""
+        if not isinstance(provider, KeepsAccesses):
+            _skip(provider, "KeepsAccesses")
         return provider
 
     async def reopened(self, provider: AgentMemoryProvider, directory: Path) -> AgentMemoryProvider:
