@@ -81,19 +81,19 @@ class Asked:
     dots: NDArray[np.float32] | None
 
 
-def asked_of(corpus: Corpus, query: Query, *, everything: bool) -> Asked:
+def asked_of(corpus: Corpus, query: Query, *, among: Sequence[NDArray[np.bool_]] | None) -> Asked:
     """Return what a query asks of a corpus.
 
     Args:
         corpus: of which.
         query: what is looked for.
-        everything: whether the inner products of all vectors are needed.
+        among: of each part, which rows matter, whole conversations; all of them if None.
     """
     return Asked(
         query=query,
-        terms=_weighed(corpus, query) if query.lexical_weight else (),
+        terms=_weighed(corpus, query, among) if query.lexical_weight else (),
         concepts=_named(corpus, query) if query.lexical_weight else None,
-        dots=corpus.vectors.dots(query.vector) if everything and query.vector is not None else None,
+        dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
     )
 
 
@@ -102,10 +102,10 @@ def length_norm(level: int, averages: tuple[float, float, float]) -> tuple[float
     return K1 * (1 - _B[level]), K1 * _B[level] / (averages[level] or 1.0)
 
 
-def _weighed(corpus: Corpus, query: Query) -> list[WeighedTerm]:
+def _weighed(corpus: Corpus, query: Query, among: Sequence[NDArray[np.bool_]] | None) -> list[WeighedTerm]:
     """The terms that the viewer's documents hold; the others count in what could be attained."""
     counts = corpus.seen(query.viewer).counts
-    found = [corpus.term(term, query.viewer) for term in query.terms]
+    found = [corpus.term(term, query.viewer, among) for term in query.terms]
     weights = [
         tuple(idf(df, count) * (K1 + 1) for df, count in zip(known.documents, counts, strict=True)) for known in found
     ]

@@ -153,20 +153,35 @@ class Corpus:
             known = self._seen[viewer] = self._seen_by(viewer)
         return known
 
-    def term(self, term: Term, viewer: str | None) -> Occurrences:
-        """Return where a term occurs in what a viewer sees, and in how many documents."""
-        levels = tuple(
-            part.segment.levels(_seen_of(part.segment.occurrences(term), mask))
-            for part, mask in zip(self.parts, self.seen(viewer).masks, strict=True)
-        )
+    def term(self, term: Term, viewer: str | None, among: Sequence[NDArray[np.bool_]] | None = None) -> Occurrences:
+        """Return where a term occurs in what a viewer sees, and in how many documents.
+
+        Args:
+            term: the term.
+            viewer: who.
+            among: of each part, which rows matter, whole conversations; all of them if None. The number of
+                documents is that of all the same.
+        """
         known = self._known.get((viewer, term.number))
         if known is None:
+            levels = self._levels(term, viewer, None)
             if len(self._known) >= _KNOWN_TERMS:
                 self._known.clear()
             known = self._known[viewer, term.number] = tuple(
                 sum(_documents(of_part[level]) for of_part in levels) for level in range(3)
             )
+        else:
+            levels = self._levels(term, viewer, among)
         return Occurrences(levels, known)
+
+    def _levels(
+        self, term: Term, viewer: str | None, among: Sequence[NDArray[np.bool_]] | None
+    ) -> tuple[tuple[Hits, Hits, Hits], ...]:
+        masks = self.seen(viewer).masks
+        return tuple(
+            part.segment.levels(_seen_of(part.segment.occurrences(term, some), mask))
+            for part, mask, some in zip(self.parts, masks, among or (None,) * len(masks), strict=True)
+        )
 
     def currents(self, standing: Standing) -> list[Current | None]:
         """Return records in full; None for what was erased meanwhile. This may block: for worker threads only.

@@ -42,7 +42,8 @@ def search(corpus: Corpus, query: Query, keep: Sequence[NDArray[np.intp] | None]
         limit: how many.
     """
     few = [rows is not None and _few(rows, part.segment) for part, rows in zip(corpus.parts, keep, strict=True)]
-    asked = asked_of(corpus, query, everything=not all(few))
+    among = _around(corpus, keep) if all(few) else None
+    asked = asked_of(corpus, query, among=among)
     chosen: list[tuple[int, NDArray[np.intp]]] = []
     firsts: list[tuple[int, NDArray[np.float32]]] = []
     for number, rows in enumerate(keep):
@@ -66,6 +67,10 @@ def search(corpus: Corpus, query: Query, keep: Sequence[NDArray[np.intp] | None]
         cut = np.partition(found.score, len(found.rows) - limit)[len(found.rows) - limit]
         found = found.at(np.flatnonzero(found.score >= cut))
     return found
+
+
+def _around(corpus: Corpus, keep: Sequence[NDArray[np.intp] | None]) -> list[NDArray[np.bool_]]:
+    return [part.segment.around(rows) for part, rows in zip(corpus.parts, keep, strict=True) if rows is not None]
 
 
 def _joined(parts: Sequence[Found]) -> Found:

@@ -167,15 +167,32 @@ class Segment:
         """The first row of each conversation, single records being conversations too."""
         return np.concatenate([np.arange(self.alone), self.starts[:-1]])
 
-    def occurrences(self, term: Term) -> Hits:
-        """Return the rows that hold a term or a related one, and how much of it each holds."""
+    def around(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which rows are some rows, or stand in a conversation with one of them."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[rows] = True
+        inside = rows[rows >= self.alone]
+        if len(inside):
+            mask[spread(*self.bounds(np.unique(self.session[inside])))] = True
+        return mask
+
+    def occurrences(self, term: Term, among: NDArray[np.bool_] | None = None) -> Hits:
+        """Return the rows that hold a term or a related one, and how much of it each holds.
+
+        Args:
+            term: the term.
+            among: which rows to look at; None for all.
+        """
         at = np.minimum(np.searchsorted(self._terms, term.numbers), max(len(self._terms) - 1, 0))
         held = self._terms[at] == term.numbers if len(self._terms) else np.zeros(len(at), np.bool_)
         starts, ends = self._postings[at[held]], self._postings[at[held] + 1]
         places = spread(starts, ends)
         rows = self._where[places].astype(np.intp)
         counts = self._often[places] * np.repeat(term.weights[held], ends - starts)
-        if len(starts) < 2:
+        if among is not None:
+            seen = among[rows]
+            rows, counts = rows[seen], counts[seen]
+        if len(starts) < 2 or not len(rows):
             return Hits(rows, counts)
         if len(rows) * _DENSE < len(self):
             return _summed(rows, counts)
