@@ -165,8 +165,7 @@ class Batch:
         vector = None if row.vector is None else self.checked_vector(row.vector)
         said = row.assertion
         track = track_of(self._connection, row)
-        last = None if track is None else self._last_in(track, row.slot)
-        if track is not None and last is not None and (known := self._known(track, row)) is not None:
+        if track is not None and (known := self._known(track, row)) is not None:
             return Receipt(recorded=known, new=False)
         if row.follows is not None:
             self._check_followed(row.follows)
@@ -174,8 +173,7 @@ class Batch:
         counts = said.counts(said.state)
         if counts:
             admit(self._connection, track, said)
-        same = last if last is not None and self._holds(last, track, row.slot) else None
-        recorded = self._insert(row, track, said.revises or same, joined=counts)
+        recorded = self._insert(row, track, joined=counts)
         if vector is not None:
             self._vectors[recorded.seq] = (said.place.scope.tenant or "", vector)
         return Receipt(recorded=recorded, new=True)
@@ -192,28 +190,26 @@ class Batch:
         )
         return read_assertion(found[0]) if found else None
 
-    def _last_in(self, track: Track, slot: bytes) -> str | None:
-        """The record that was the last one in a slot."""
+    def _record_id(self, track: Track, slot: bytes) -> str | None:
+        """The record that holds a slot: its last one, unless that has moved to another value since."""
         found = select(
             self._connection,
             "SELECT record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY seq DESC LIMIT 1",
             (track.id, slot),
         )
-        return str(found[0][0]) if found else None
-
-    def _holds(self, record_id: str, track: Track, slot: bytes) -> bool:
-        """Whether a record is where it was, and has not moved to another value since."""
+        if not found:
+            return None
         ((now_in, now_at),) = select(
             self._connection,
             "SELECT track, slot FROM assertions WHERE record_id = ? ORDER BY seq DESC LIMIT 1",
-            (record_id,),
+            found[0],
         )
-        return (now_in, now_at) == (track.id, slot)
+        return str(found[0][0]) if (now_in, now_at) == (track.id, slot) else None
 
-    def _insert(self, row: NewRow, track: Track, record_id: str | None, *, joined: bool) -> Recorded:
+    def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
         seq, now = self.next_seq(), self._clock()
         id = numbered_id(seq, new_id())
-        record_id = record_id or numbered_id(seq, new_id())
+        record_id = row.assertion.revises or self._record_id(track, row.slot) or numbered_id(seq, new_id())
         recorded_at = now.isoformat()
         check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
         tenant = row.assertion.place.scope.tenant or ""
