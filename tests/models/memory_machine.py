@@ -18,16 +18,7 @@ from factmem import Memory
 from factmem.errors import FactMemError
 from factmem.facts import Concept, Fact
 from factmem.memory import FlaggedPolicy
-from factmem.records import (
-    AssertionState,
-    Evidence,
-    FactDetails,
-    Origin,
-    Place,
-    Recorded,
-    Tombstone,
-    assertions_of,
-)
+from factmem.records import AssertionState, Evidence, FactDetails, Origin, Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import decode_value
 from tests.models.hostile import BASE, TENANTS, World, at, times, values, worlds
