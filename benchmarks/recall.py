@@ -203,6 +203,8 @@ class StillLoop:
 
 async def live(path: Path, queries: NDArray[np.float32]) -> dict[str, float]:
     """Open in this process, write and ask, with somebody watching the event loop."""
+    async with Memory("memory:", embedder=KnownEmbedder(queries)) as nothing:
+        await nothing.recall("hello q0")  # what is imported when it is first needed is imported now
     still, before = StillLoop(), resident()
     saves: list[float] = []
     asks: list[float] = []

@@ -21,7 +21,7 @@ from peers.driving import Plan, drive  # noqa: E402
 from peers.field import FACTMEM, FIELD  # noqa: E402
 from peers.page import show, written  # noqa: E402
 
-DATA = Path(__file__).parents[3].parent / "shared" / "data"
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
 
 def main() -> None:
@@ -37,12 +37,15 @@ def main() -> None:
     parser.add_argument("--kept", action="store_true", help="measure nothing, tell what is finished")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
     given = parser.parse_args()
+    files = tuple(sorted([*given.data.glob("locomo*.json"), *given.data.glob("longmemeval*.jsonl*")]))
+    if "quality" in given.measure and not files:
+        print(f"No files of LoCoMo or LongMemEval in {given.data}: retrieval is not measured.", file=sys.stderr)
     plan = Plan(
         peers=tuple(given.only or (name for name in FIELD if name != FACTMEM)),
         sizes=(200,) if given.small else tuple(given.sizes),
         rounds=1 if given.small else given.rounds,
         questions=3 if given.small else given.questions,
-        files=tuple(sorted([*given.data.glob("locomo*.json"), *given.data.glob("longmemeval*.jsonl*")])),
+        files=files,
         measures=tuple(given.measure),
         again=given.again,
         kept=given.kept,

@@ -381,8 +381,9 @@ class Columns:
 def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
     """Return the numbers of all ranges from ``starts`` to ``ends``, one after the other."""
     counts = (ends - starts).astype(np.intp)
-    offsets = np.cumsum(counts) - counts
-    numbers: NDArray[np.intp] = np.arange(int(counts.sum())) + np.repeat(starts.astype(np.intp) - offsets, counts)
+    behind = counts.cumsum()
+    numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
+    numbers += np.arange(len(numbers))
     return numbers
 
 

@@ -111,7 +111,7 @@ def _shares(corpus: Corpus, number: int, asked: Asked) -> NDArray[np.float32]:
         if not len(own.rows):
             continue
         weights = [np.float32(item * of / sum(LEVELS)) for item, of in zip(weighed.shares, LEVELS, strict=True)]
-        cut = int(np.searchsorted(own.rows, segment.alone))
+        cut = int(own.rows.searchsorted(segment.alone))
         rows, counts = own.rows[:cut], own.counts[:cut]
         length = lengths[0][rows]
         total = np.zeros(cut, np.float32)
@@ -120,7 +120,7 @@ def _shares(corpus: Corpus, number: int, asked: Asked) -> NDArray[np.float32]:
         share[rows] += total
         if cut == len(own.rows):
             continue
-        inside = int(np.searchsorted(whole.rows, segment.alone))
+        inside = int(whole.rows.searchsorted(segment.alone))
         for level, (hits, start) in enumerate(((own, cut), (near, cut), (whole, inside))):
             rows, counts = hits.rows[start:], hits.counts[start:]
             fixed, factor = norms[level]

@@ -51,7 +51,7 @@ _BATCH = 1024
 """How many texts are embedded, and their vectors stored, at a time."""
 
 
-_PAGE = 16_384
+_PAGE = 4096
 """How many outlines are read at a time."""
 
 

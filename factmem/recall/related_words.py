@@ -39,17 +39,12 @@ class Term:
 
 def term_of(number: int) -> Term:
     """Return a term with its relations."""
-    table = _table()
+    terms = _table().terms
     own = np.array([number], np.uint64)
-    at = int(np.searchsorted(table.terms, own[0]))
-    if at == len(table.terms) or table.terms[at] != own[0]:
+    at = int(terms.searchsorted(own[0]))
+    if at == len(terms) or terms[at] != own[0]:
         return Term(number, own, np.ones(1, np.float32))
-    part = slice(table.starts[at], table.starts[at + 1])
-    return Term(
-        number,
-        np.append(own, table.terms[table.related[part]]),
-        np.append(np.float32(1), table.weights[part] * _STEP),
-    )
+    return _related(at)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -60,6 +55,18 @@ class _Table:
     starts: NDArray[np.intp]
     related: NDArray[np.uint16]
     weights: NDArray[np.uint8]
+
+
+@functools.lru_cache(maxsize=4096)
+def _related(at: int) -> Term:
+    """Return a term of the table; what is kept here tells nothing of what anybody said."""
+    table = _table()
+    part = slice(table.starts[at], table.starts[at + 1])
+    return Term(
+        int(table.terms[at]),
+        np.append(table.terms[at], table.terms[table.related[part]]),
+        np.append(np.float32(1), table.weights[part] * _STEP),
+    )
 
 
 @functools.cache

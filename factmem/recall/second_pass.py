@@ -98,7 +98,7 @@ def _names(segment: Segment, asked: Asked, rows: NDArray[np.intp]) -> tuple[NDAr
     leads = concepts = np.zeros(len(rows))
     if asked.terms:
         words = np.array([weighed.term.number for weighed in asked.terms], np.uint64)
-        leads = np.isin(segment.leads[rows], words).astype(np.float64)
+        leads = (segment.leads[rows, np.newaxis] == words).any(axis=1).astype(np.float64)
     if asked.concepts is not None:
         concepts = asked.concepts[segment.heads[rows]].astype(np.float64)
     return leads, concepts

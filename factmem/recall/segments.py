@@ -56,8 +56,11 @@ class Hits:
         """Return how often it occurs in each of some rows."""
         if not len(self.rows):
             return np.zeros(len(rows))
-        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return np.where(self.rows[at] == rows, self.counts[at], 0).astype(np.float64)
+        at = self.rows.searchsorted(rows)
+        np.minimum(at, len(self.rows) - 1, out=at)
+        counts = self.counts[at].astype(np.float64)
+        counts *= self.rows[at] == rows
+        return counts
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -183,8 +186,8 @@ class Segment:
             term: the term.
             among: which rows to look at; None for all.
         """
-        at = np.minimum(np.searchsorted(self._terms, term.numbers), max(len(self._terms) - 1, 0))
-        held = self._terms[at] == term.numbers if len(self._terms) else np.zeros(len(at), np.bool_)
+        at = self._terms.searchsorted(term.numbers)
+        held = self._terms.take(at, mode="clip") == term.numbers if len(self._terms) else np.zeros(len(at), np.bool_)
         starts, ends = self._postings[at[held]], self._postings[at[held] + 1]
         places = spread(starts, ends)
         rows = self._where[places].astype(np.intp)
@@ -210,7 +213,7 @@ class Segment:
         return own, self._exchanges(own), self._sessions(own)
 
     def _exchanges(self, own: Hits) -> Hits:
-        cut = int(np.searchsorted(own.rows, self.alone))
+        cut = int(own.rows.searchsorted(self.alone))
         rows, counts = own.rows[cut:] - self.alone, own.counts[cut:]
         if not len(rows):
             return own
@@ -235,7 +238,7 @@ class Segment:
         numbers = self.session[own.rows]
         if not len(numbers) or own.rows[-1] < self.alone:
             return own
-        starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+        starts = _starts(numbers)
         return Hits(numbers[starts], np.add.reduceat(own.counts, starts))
 
     @functools.cached_property
@@ -332,7 +335,14 @@ def _decayed(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.floa
 
 
 def _summed(rows: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:
-    order = np.argsort(rows, kind="stable")
+    order = rows.argsort(kind="stable")
     rows, counts = rows[order], counts[order]
-    starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    starts = _starts(rows)
     return Hits(rows[starts], np.add.reduceat(counts, starts))
+
+
+def _starts(ascending: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return where each number stands first."""
+    first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return first.nonzero()[0]

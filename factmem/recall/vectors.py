@@ -170,16 +170,15 @@ class HeldVectors(Vectors):
 
     def __init__(self, dimension: int) -> None:
         super().__init__(dimension)
-        self._blocks: list[NDArray[np.float32]] = []
-        self._filled: list[int] = []
-        self.append(np.array([-1]), np.zeros((1, dimension), np.float32))
+        self._blocks: list[NDArray[np.float32]] = [np.zeros((1, dimension), np.float32)]
+        self._filled: list[int] = [1]
 
     def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
         """See `Vectors.append`."""
         start = sum(self._filled)
         done = 0
         while done < len(rows):
-            room = len(self._blocks[-1]) - self._filled[-1] if self._blocks else 0
+            room = len(self._blocks[-1]) - self._filled[-1]
             if not room and len(rows) - done >= _ROOM:
                 # So many at once make a block of their own, and are not copied.
                 self._blocks.append(rows[done:])
