@@ -1,22 +1,26 @@
 """The one analyser of factmem: from text to terms, the same for every provider.
 
 Lower case, words of letters and digits with inner apostrophes, English function words dropped (after
-the Snowball project's list), English Snowball stems.
+the Snowball project's list), English Snowball stems. Accents, vowel points and the width of letters make no
+difference. What is written without spaces goes by each pair of neighbouring characters, as Lucene's
+``CJKBigramFilter`` does it, and Korean too, whose words take endings; an ideograph goes by itself as well.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 import threading
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.facts import STATEMENT
 from factmem.records import Assertion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["STOP_WORDS", "analyse", "forget_words", "indexed_terms", "indexed_text"]
 
@@ -35,6 +39,20 @@ STOP_WORDS: Final = frozenset(
 )
 
 _WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+
+_POINTS: Final = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
+"""Accents, and the points of Hebrew and Arabic, which are written or left out as one likes."""
+
+_SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
+"""The scripts of India and Tibet: their vowel signs are part of a word, and no letters to `re`."""
+
+_IDEOGRAPHS: Final = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KANA_AND_HANGUL: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
+_THAI_AND_AROUND: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ece\u1000-\u109f\u1780-\u17d3"
+_UNSPACED: Final = _IDEOGRAPHS + _KANA_AND_HANGUL + _THAI_AND_AROUND
+_IDEOGRAPH: Final = re.compile(f"[{_IDEOGRAPHS}]")
+_LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
+_ANY_WORD: Final = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
 
 
 @functools.cache
@@ -56,8 +74,24 @@ def _stem() -> Callable[[str], str]:
 def analyse(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
     stem = _stem()
-    words = _WORD.findall(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    words = _WORD.findall(text) if text.isascii() else _words_of_any_language(text)
     return [stem(word) for word in words if word not in STOP_WORDS]
+
+
+def _words_of_any_language(text: str) -> Iterable[str]:
+    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    for found in _ANY_WORD.finditer(unicodedata.normalize("NFC", plain)):
+        if found["unspaced"] is None:
+            yield found[0]
+        else:
+            yield from _characters(found[0])
+
+
+def _characters(run: str) -> Iterable[str]:
+    """Each pair of neighbours, each ideograph, and what stands alone."""
+    yield from map("".join, itertools.pairwise(run))
+    yield from run if len(run) == 1 else _IDEOGRAPH.findall(run)
 
 
 def forget_words() -> None:
@@ -81,7 +115,8 @@ def indexed_terms(said: Assertion) -> list[str]:
         return terms
     quote = said.details.evidence[0].quote if said.details.evidence else None
     more = dict.fromkeys(analyse(said.keyword) + analyse(quote or ""))
-    return terms + [term for term in more if term not in terms]
+    known = set(terms)
+    return terms + [term for term in more if term not in known]
 
 
 def _speaker(said: Assertion) -> str:

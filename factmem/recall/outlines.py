@@ -45,7 +45,7 @@ __all__ = [
     "term_numbers",
 ]
 
-OUTLINE_VERSION: Final = 2
+OUTLINE_VERSION: Final = 3
 """Grows with every change of the analyser or of what an outline holds."""
 
 NEVER: Final = 2**63 - 1
