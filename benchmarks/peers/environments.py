@@ -41,6 +41,7 @@ def python_of(requirements: str | None) -> Path:
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(wanted)]
         done = subprocess.run(install, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise CannotInstallError(done.stderr.strip().splitlines()[-1])
+            last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+            raise CannotInstallError(*last or [f"pip ended with {done.returncode} and said nothing"])
         (folder / "complete").touch()
     return python

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 from peers.environments import REQUIREMENTS
 
-__all__ = ["FACTMEM", "FIELD", "LIMITS", "Contestant"]
+__all__ = ["FACTMEM", "FIELD", "Contestant"]
 
 
 @attrs.frozen
@@ -39,9 +39,6 @@ class Contestant:
 
 
 FACTMEM: Final = "factmem"
-
-LIMITS: Final = ("scan", "embedder")
-"""What bounds everybody: they keep nothing."""
 
 FIELD: Final[Mapping[str, Contestant]] = {
     FACTMEM: Contestant("factmem", "factmem_memory", package="factmem"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -77,7 +78,8 @@ class Worker:
     ) -> None:
         process = self._process.pop()
         if process.stdin and process.stdout:
-            process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # it has ended, and what was not sent is not missed
+                process.stdin.close()
             process.stdout.close()
         try:
             process.wait(30)
@@ -121,7 +123,7 @@ class Worker:
             line = ""
         finally:
             watchdog.cancel()
-        if not line:
+        if not line.endswith("\n"):  # it ended in the middle of its answer, or before
             raise PeerFailedError(f"{do}: {self._last_words()}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:

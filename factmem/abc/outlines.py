@@ -76,6 +76,7 @@ class KeepsOutlines(Protocol):
         """Say of which version outlines are from now on; those of another one are dropped.
 
         A store that is opened for reading only, and holds those of another version, tells of none.
+        Where there is no store yet, none is made: the first write does.
         """
         ...
 

@@ -203,7 +203,7 @@ class MemoryRun:
         query = _query(history, loading.messages)
         if concepts is not None and not concepts:
             return []
-        wanted = tuple(concepts or ())
+        wanted = tuple(concepts or ()) or None
         if query:
             found = await view.recall(query, limit=limit, strongest=True, subjects=subjects, concepts=wanted)
             records = [match.record for match in found]

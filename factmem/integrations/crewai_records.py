@@ -133,7 +133,7 @@ async def seen(
     subjects = (run.user, *run.config.subjects)
     wanted = segments_of(path)
     records = await _view(run, memory).list_records(
-        strongest=True, subjects=subjects, categories=categories or (), metadata=metadata or {}
+        strongest=True, subjects=subjects, categories=categories or None, metadata=metadata or {}
     )
     found = [_shown(run, record) for record in records]
     return [item for item in found if item.path[: len(wanted)] == wanted]

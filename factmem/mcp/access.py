@@ -106,8 +106,8 @@ class Access:
 
         return await self._held.use(worked)
 
-    def about(self, name: str | None) -> tuple[MemorySubject, ...]:
-        """Return the subjects that a client reads about; none means all.
+    def about(self, name: str | None) -> tuple[MemorySubject, ...] | None:
+        """Return the subjects that a client reads about; None means all.
 
         Args:
             name: the one that it asks for, as ``name`` or ``name:individual``.
@@ -116,7 +116,7 @@ class Access:
             InvalidDataError: that is none of those that the server serves.
         """
         if name is None:
-            return self.subjects
+            return self.subjects or None
         wanted = subject_named(name)
         if not self.subjects:
             return (wanted,)
@@ -130,7 +130,7 @@ class Access:
 
     async def subject_to_write(self, view: Memory, name: str | None) -> MemorySubject:
         """Return the subject that a client writes about, as the store knows it."""
-        subject = next(iter(self.about(name)), MemorySubject.EVERYTHING)
+        subject = next(iter(self.about(name) or ()), MemorySubject.EVERYTHING)
         known = await view.list_records(subject=subject, limit=1)
         return known[0].subject if known and not self.subjects else subject
 

@@ -81,9 +81,9 @@ class ReadingTools:
                 scope=scope,
                 exact=exact,
                 subjects=subjects,
-                concepts=concepts,
-                categories=categories,
-                sources=sources,
+                concepts=concepts or None,
+                categories=categories or None,
+                sources=sources or None,
                 since=since,
                 until=until,
             )
@@ -147,9 +147,9 @@ class ReadingTools:
             scope=scope,
             exact=exact,
             subjects=self._access.about(subject),
-            concepts=concepts,
-            categories=categories,
-            sources=sources,
+            concepts=concepts or None,
+            categories=categories or None,
+            sources=sources or None,
             since=since,
             until=until,
         )
@@ -171,7 +171,7 @@ class ReadingTools:
 
     async def info(self, scope: ScopeArgument = None) -> InfoAnswer:
         """Tell how much is known: the keywords, subjects, categories and scopes in use, and what this server allows."""
-        found = await self._access.use(partial(Memory.info, scope=scope, subjects=self._access.subjects))
+        found = await self._access.use(partial(Memory.info, scope=scope, subjects=self._access.subjects or None))
         return InfoAnswer(
             scope=None if found.scope is None else str(found.scope),
             records=found.records,

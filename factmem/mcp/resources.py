@@ -53,7 +53,7 @@ def add_resources(server: MCPServer[Any], access: Access, reading: ReadingTools)
     @server.resource(TREE, name="tree", mime_type=_JSON)
     async def tree() -> str:
         """The tree of scopes, with how many facts are in each and below."""
-        return _dumped(_node(await access.use(partial(Memory.tree, subjects=access.subjects))))
+        return _dumped(_node(await access.use(partial(Memory.tree, subjects=access.subjects or None))))
 
     @server.resource("factmem://record/{id}", name="record", mime_type=_JSON, security=_NOT_FILES)
     async def record(id: str) -> str:
@@ -103,7 +103,7 @@ def add_prompts(server: MCPServer[Any], access: Access, *, writable: bool) -> No
         question: Annotated[str, Field(max_length=4_000, description="What to ask.")],
     ) -> str:
         """Put what is known about a question before it, as escaped data."""
-        find = partial(Memory.recall, query=question, limit=50, strongest=True, subjects=access.subjects)
+        find = partial(Memory.recall, query=question, limit=50, strongest=True, subjects=access.subjects or None)
         matches = await access.use(find)
         block = rendered([match.record for match in matches], _BUDGET, estimated_tokens)
         return f"{block.text}\n\n{question}" if block else question
@@ -126,13 +126,13 @@ an `update` of it. Then tell the user in one line what you kept."""
 
 
 async def _info(access: Access) -> Any:
-    return await access.use(partial(Memory.info, subjects=access.subjects))
+    return await access.use(partial(Memory.info, subjects=access.subjects or None))
 
 
 async def _block(access: Access, scope: str | None) -> str:
     async def work(view: Memory) -> tuple[list[FactRecord[Any]], int]:
-        every = (await view.info(scope, subjects=access.subjects)).records
-        return await view.list_records(scope=scope, subjects=access.subjects, limit=_MOST), every
+        every = (await view.info(scope, subjects=access.subjects or None)).records
+        return await view.list_records(scope=scope, subjects=access.subjects or None, limit=_MOST), every
 
     records, every = await access.use(work)
     block = rendered(records, _BUDGET, estimated_tokens, ids=True)

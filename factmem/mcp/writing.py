@@ -117,7 +117,7 @@ class WritingTools:
 
         async def work(view: Memory) -> tuple[FactRecord[Any], ...]:
             about = await self._access.subject_to_write(view, subject)
-            known = await view.list_records(concepts=[keyword], subjects=self._access.subjects, limit=1)
+            known = await view.list_records(concepts=[keyword], subjects=self._access.subjects or None, limit=1)
             concept, typed = concept_and_value(
                 keyword, value, next(iter(known), None), type_name=type, multiple=multiple, description=description
             )

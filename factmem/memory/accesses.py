@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
+import anyio
 import attrs
 
 from factmem.abc import Access, AgentMemoryProvider, Clock, KeepsAccesses
@@ -64,19 +65,29 @@ class AccessCounts:
         return self._counted.get(record_id, Access())
 
     async def write(self) -> None:
-        """Write what was counted. What cannot be written is counted on, and tried again with the next batch."""
+        """Write what was counted. What cannot be written is counted on, and tried again with the next batch.
+
+        A write that was begun is ended, whoever is cancelled meanwhile.
+        """
         self._writing = True
         batch, self._counted = self._counted, {}
         try:
             if batch:
-                await self.keeper.add_accesses(self.tenant, batch)
+                with anyio.CancelScope(shield=True):
+                    await self.keeper.add_accesses(self.tenant, batch)
         except FactMemError as error:
             _log.warning("how often records were recalled cannot be written yet: %s", type(error).__name__)
-            for id, access in batch.items():
-                self._counted[id] = self._counted.get(id, Access()) + access
+            self._put_back(batch)
+        except BaseException:
+            self._put_back(batch)
+            raise
         finally:
             self._writing = False
             self._since = time.monotonic()
+
+    def _put_back(self, batch: Mapping[str, Access]) -> None:
+        for id, access in batch.items():
+            self._counted[id] = self._counted.get(id, Access()) + access
 
 
 def keeper_of(provider: AgentMemoryProvider) -> KeepsAccesses:

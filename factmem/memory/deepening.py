@@ -134,7 +134,7 @@ def narrowed(wanted: RecallFilter, hint: Hint) -> RecallFilter | None:
     """
     inside = attrs.evolve(wanted, strongest=False)
     if hint.keyword is not None:
-        keep = not wanted.keywords or hint.keyword in wanted.keywords
+        keep = wanted.keywords is None or hint.keyword in wanted.keywords
         return attrs.evolve(inside, keywords=(hint.keyword,)) if keep else None
     if hint.time is not None:
         since, until = hint.time.start, hint.time.end

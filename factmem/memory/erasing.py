@@ -139,13 +139,13 @@ class MemoryErasing(MemoryWriter, abc.ABC):
             InvalidDataError: nothing is given; that would erase everything.
         """
         wanted = RecallFilter(
-            record_ids=record_ids,
+            record_ids=record_ids or None,
             scope=self._reading.anchored(scope),
             exact=exact,
             subject=subject,
-            keywords=keywords_of(concepts),
-            categories=categories,
-            sources=sources,
+            keywords=keywords_of(concepts) or None,
+            categories=categories or None,
+            sources=sources or None,
             until=before,
             metadata=metadata or {},
         )

@@ -46,7 +46,16 @@ def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: Any)
         raise InvalidDataError(f"{attribute.name} must not be negative", path=f"$.{attribute.name}")
 
 
-_TIME: Final = (instance_of(dt.timedelta, NoneType), _not_negative)
+def _not_endless(instance: object, attribute: attrs.Attribute[Any], value: dt.timedelta | None) -> None:
+    if value is not None and value > _LONGEST:
+        raise InvalidDataError(
+            f"{attribute.name} must not be longer than a hundred years: leave it out to wait for something else",
+            path=f"$.{attribute.name}",
+        )
+
+
+_LONGEST: Final = dt.timedelta(days=36_525)
+_TIME: Final = (instance_of(dt.timedelta, NoneType), _not_negative, _not_endless)
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +69,7 @@ class Trigger:
         overlap: so many events that were read already are read along, for context.
 
     Raises:
-        InvalidDataError: one of them is of another type, or negative.
+        InvalidDataError: one of them is of another type, negative, or longer than a hundred years.
     """
 
     count: int | None = attrs.field(default=None, validator=[instance_of(int, NoneType), _not_negative])
@@ -161,6 +170,7 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook_func(_is_concept, _written_concept)
     conv.register_structure_hook_func(_is_concept, _read_concept)
     conv.register_unstructure_hook(dt.timedelta, dt.timedelta.total_seconds)
-    conv.register_structure_hook(dt.timedelta, lambda seconds, _: dt.timedelta(seconds=seconds))
+    longest = _LONGEST.total_seconds()  # earlier versions let through what is longer
+    conv.register_structure_hook(dt.timedelta, lambda seconds, _: dt.timedelta(seconds=min(seconds, longest)))
     conv.register_unstructure_hook(Errand, make_dict_unstructure_fn(Errand, conv, _cattrs_omit_if_default=True))
     return conv

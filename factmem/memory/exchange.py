@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +14,7 @@ import attrs
 from anyio import AsyncFile, to_thread
 
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
-from factmem.errors import CodecError, InvalidDataError, NewerVersionError, StoreUnavailableError
+from factmem.errors import CodecError, NewerVersionError, StoreUnavailableError
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
 __all__ = ["doubted", "export_log", "import_log"]
@@ -32,10 +32,12 @@ async def export_log(
     """
     kept = [recorded for recorded in sorted(log, key=lambda item: item.seq) if recorded.id in states]
     async with _opened(target, "w") as file:
-        await file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
+        with _using(target):
+            await file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
         for start in range(0, len(kept), _BATCH):
             lines = [_written(recorded, states[recorded.id]) for recorded in kept[start : start + _BATCH]]
-            await file.writelines(lines)
+            with _using(target):
+                await file.writelines(lines)
     return len(kept)
 
 
@@ -78,9 +80,11 @@ async def import_log(
         batch.clear()
 
     async with _opened(source, "r") as file:
-        _check_header(await file.readline())
+        with _using(source):
+            header = await file.readline()
+        _check_header(header)
         number = 0
-        while lines := await to_thread.run_sync(lambda: list(itertools.islice(file.wrapped, _BATCH))):
+        while lines := await _lines(source, file):
             for line in lines:
                 number += 1
                 recorded = _read(line, number)
@@ -91,6 +95,11 @@ async def import_log(
             await flush()
             if progress is not None:
                 progress(number)
+
+
+async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str]:
+    with _using(source):
+        return await to_thread.run_sync(lambda: list(itertools.islice(file.wrapped, _BATCH)))
 
 
 def doubted(said: Assertion) -> Assertion:
@@ -132,17 +141,27 @@ def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str]
 
 @contextlib.asynccontextmanager
 async def _opened(file: Path | str | IO[str], mode: str) -> AsyncIterator[AsyncFile[str]]:
+    if not isinstance(file, Path | str):
+        yield anyio.wrap_file(file)
+        return
+    with _using(file):
+        opened: AsyncFile[str] = await anyio.open_file(file, mode, encoding="utf-8")  # type: ignore[call-overload]
     try:
-        if isinstance(file, Path | str):
-            async with await anyio.open_file(file, mode, encoding="utf-8") as opened:  # type: ignore[call-overload]
-                yield opened
-        else:
-            yield anyio.wrap_file(file)
+        yield opened
+    finally:
+        with _using(file), anyio.CancelScope(shield=True):
+            await opened.aclose()
+
+
+@contextlib.contextmanager
+def _using(file: Path | str | IO[str]) -> Iterator[None]:
+    """Tell what goes wrong with a file, and nothing else, as errors of factmem that name it."""
+    name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
+    try:
+        yield
     except UnicodeDecodeError:
-        raise CodecError("the file is not UTF-8 text") from None
+        raise CodecError(f"{name} is not UTF-8 text") from None
     except OSError as error:
-        raise StoreUnavailableError(f"the file cannot be used: {error.strerror}") from error
+        raise StoreUnavailableError(f"{name} cannot be used: {error.strerror or type(error).__name__}") from error
     except ValueError as error:
-        if isinstance(error, InvalidDataError | CodecError):
-            raise
-        raise StoreUnavailableError("the file is closed") from error
+        raise StoreUnavailableError(f"{name} cannot be used: it is closed, or names no file") from error

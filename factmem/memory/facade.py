@@ -30,6 +30,7 @@ from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
 from factmem.memory.accesses import AccessCounts, keeper_of
+from factmem.memory.arguments import check_parts, check_store, listed, observers_in
 from factmem.memory.auditing import MemoryAuditing
 from factmem.memory.erasing import MemoryErasing
 from factmem.memory.exchange import doubted, export_log, import_log
@@ -109,7 +110,8 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
     Raises:
         UnknownProviderError: the address names no installed provider.
         CapabilityError: accesses are to be counted, or memory is limited, and the provider is not made for it.
-        InvalidDataError: accesses are to be counted by a memory that is read-only, or the limit is no number.
+        InvalidDataError: something is not what it says here, such as a name in place of a model; or accesses are to
+            be counted by a memory that is read-only.
     """
 
     def __init__(
@@ -152,7 +154,11 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         if actor is not None:
             checked_name(actor, what="an actor")
         check_range(memory_limit=memory_limit)
-        observing = tuple(observers)
+        check_store(store)
+        check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
+        check_parts(consolidator=consolidator, question_analyst=question_analyst)
+        observing = observers_in(observers)
+        declared = listed("concepts", concepts, Concept)
         self._owned = isinstance(store, str)
         self._provider = open_provider(store) if isinstance(store, str) else store
         if access_statistics and read_only:
@@ -160,7 +166,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         reading = Reading(
             tenant=organization,
             viewer=viewer,
-            concepts={concept.keyword: concept for concept in concepts},
+            concepts={concept.keyword: concept for concept in declared},
             settings=settings or RecallSettings(),
             question_analyst=question_analyst or (InstructorQuestionAnalyst(model) if model else None),
             deep=deep,
@@ -170,8 +176,9 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             else None,
             accesses=AccessCounts(keeper_of(self._provider), organization, clock) if access_statistics else None,
         )
-        anchored = [scope for scope in map(reading.anchored, scopes) if scope is not None]
-        places = [Place(subject, scope) for subject in subjects for scope in anchored]
+        within = [reading.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
+        about = listed("subjects", subjects, MemorySubject)
+        places = [Place(subject, scope) for subject in about for scope in within if scope is not None]
         embedder = embedder or default_embedder()
         mirror = Mirror(
             log_source(self._provider, organization, places),
@@ -294,7 +301,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         self._check_writable()
         if self._reading.view is not None:
             raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
-        await self._mirror.bind(replace=True)
+        await self._mirror.reembed()
         return len(await self._visible(RecallFilter()))
 
     async def import_(

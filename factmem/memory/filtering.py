@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime as dt
 import enum
 import json
@@ -36,7 +37,7 @@ __all__ = [
 
 
 class Filters(TypedDict, total=False):
-    """Which records count; all that is given must hold.
+    """Which records count; all that is given must hold. An empty list of what may be keeps nothing, None everything.
 
     Attributes:
         scope: in this scope and its subtree.
@@ -61,11 +62,11 @@ class Filters(TypedDict, total=False):
     scope: MemoryScope | str | None
     exact: bool
     subject: MemorySubject | None
-    subjects: Collection[MemorySubject]
-    concepts: Collection[Concept[Any, Any] | str]
-    categories: Collection[str]
-    topics: Collection[str]
-    sources: Collection[str]
+    subjects: Collection[MemorySubject] | None
+    concepts: Collection[Concept[Any, Any] | str] | None
+    categories: Collection[str] | None
+    topics: Collection[str] | None
+    sources: Collection[str] | None
     since: dt.datetime | None
     until: dt.datetime | None
     recorded_since: dt.datetime | None
@@ -74,7 +75,7 @@ class Filters(TypedDict, total=False):
     max_importance: float | None
     metadata: Mapping[str, Json] | None
     where: Sequence[Sequence[MetadataCondition]]
-    record_ids: Collection[str]
+    record_ids: Collection[str] | None
 
 
 def filter_of(filters: Filters, scope: MemoryScope | None) -> RecallFilter:
@@ -88,7 +89,8 @@ def filter_of(filters: Filters, scope: MemoryScope | None) -> RecallFilter:
         InvalidDataError: a time has no zone, or a condition cannot be met.
     """
     given: dict[str, Any] = {**filters, "scope": scope}
-    keywords = keywords_of(given.pop("concepts", ()))
+    concepts = given.pop("concepts", None)
+    keywords = None if concepts is None else keywords_of(concepts)
     return RecallFilter(**given | {"keywords": keywords, "metadata": given.get("metadata") or {}})
 
 
@@ -195,8 +197,7 @@ def page_of(
     listing = [order_by.value, descending]
     rest = sorted_rows(corpus, found, order_by, descending=descending)
     if page is not None:
-        value, seq = _read_token(page, listing)
-        last = _read_value(value)
+        last, seq = _read_token(page, listing)
         values, seqs = _keys(corpus, rest, order_by)
         passed = operator.lt if descending else operator.gt
         rest = rest.at(passed(values, last) | ((values == last) & passed(seqs, seq)))
@@ -211,7 +212,7 @@ def _token(listing: list[Any], key: tuple[float | str, int]) -> str:
     return base64.urlsafe_b64encode(json.dumps([*listing, *key]).encode()).decode().rstrip("=")
 
 
-def _read_token(token: str, listing: list[Any]) -> tuple[float | str, int]:
+def _read_token(token: str, listing: list[Any]) -> tuple[float | int, int]:
     try:
         found: Any = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (ValueError, TypeError, RecursionError):
@@ -221,9 +222,9 @@ def _read_token(token: str, listing: list[Any]) -> tuple[float | str, int]:
             order,
             descending,
         ] == listing and isinstance(value, float) is (order == RecordOrder.IMPORTANCE.value):
-            return value, seq
-        case _:
-            raise InvalidDataError("this is no page of this listing: hand in the next_page of one in the same order")
+            with contextlib.suppress(ValueError, TypeError):  # it is no time, or has no zone
+                return _read_value(value), seq
+    raise InvalidDataError("this is no page of this listing: hand in the next_page of one in the same order")
 
 
 def check_range(**numbers: int | None) -> None:

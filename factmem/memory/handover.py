@@ -172,6 +172,8 @@ class Worker:
         self._gates: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise CapabilityError("the memory is open already, and its views with it: use them without `async with`")
         self._closing = anyio.Event()
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(self._settings.concurrency)
@@ -310,7 +312,7 @@ class Worker:
         """Let nothing that fails in the background end the program; whoever opens the store next finds what waits."""
         try:
             await work()
-        except FactMemError as error:
+        except Exception as error:
             if not self._closing.is_set():  # what is closed while it looks around has nothing to complain about
                 _log.warning("what waits to be read cannot be looked after: %s", type(error).__name__)
 
@@ -381,10 +383,10 @@ class Worker:
             _log.warning("a listener to the memory's events failed: %s", type(error).__name__)
 
 
-async def _given_up(reader: UnitReader, unit: Unit, error: FactMemError) -> Remembered:
+async def _given_up(reader: UnitReader, unit: Unit, why: FactMemError) -> Remembered:
     try:
-        return await reader.give_up(unit, error)
-    except FactMemError:  # the store is out of reach: they wait on, and the next process will find them
+        return await reader.give_up(unit, why)
+    except Exception as error:  # the store is out of reach: they wait on, and the next process will find them
         return Remembered(failure=type(error).__name__)
 
 
@@ -393,3 +395,5 @@ async def _processed(reader: UnitReader, units: Sequence[Unit]) -> Sequence[Reme
         return await reader.process(units)
     except FactMemError as error:
         return [error] * len(units)
+    except Exception as error:  # somebody's own consolidator, embedder or store may raise what it likes
+        return [FactMemError(f"the words could not be read: {type(error).__name__}")] * len(units)

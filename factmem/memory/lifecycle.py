@@ -17,6 +17,7 @@ from factmem.abc import KeepsHistory
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import Concept
 from factmem.fold import Current
+from factmem.memory.arguments import listed
 from factmem.memory.expiry import TtlOperation, after, expires_at
 from factmem.memory.filtering import ids_of
 from factmem.memory.observed import observed
@@ -229,11 +230,13 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
             What that changed, in the order done; undoing this brings the changes about again.
 
         Raises:
+            InvalidDataError: it is no list of changes.
             RecordNotFoundError: one of them is undone already, or its record was erased; what came before
                 it in this order is undone, but for its neighbours of the same kind.
         """
         done: list[Change] = []
-        for kind, alike in itertools.groupby(reversed(list(changes)), key=lambda change: change.kind):
+        last_first = reversed(listed("changes", changes, Change))
+        for kind, alike in itertools.groupby(last_first, key=lambda change: change.kind):
             match kind:
                 case ChangeKind.CREATED:
                     done += await self.retract(*(change.record.id for change in alike), reason=reason)

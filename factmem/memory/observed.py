@@ -35,6 +35,8 @@ _HANDED_IN: Final[Mapping[Operation, str]] = {
 }
 """The argument that is counted, of operations that do not take any number of ids."""
 
+_BY_PLACE: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 _RECALLING: Final = (Operation.RECALL, Operation.RECALL_DEEPLY)
 """What is counted by the records that it finds."""
 
@@ -72,7 +74,7 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
     def mark(given: MethodT) -> MethodT:
         method = _counting(given) if which in _RECALLING else given
         signature = inspect.signature(method)
-        names = list(signature.parameters)
+        _, *by_place = (name for name, item in signature.parameters.items() if item.kind in _BY_PLACE)
         counted = _HANDED_IN.get(which)
         many = any(item.kind is item.VAR_POSITIONAL for item in signature.parameters.values())
 
@@ -81,7 +83,7 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
             observation = self._reading.observation
             if observation is None:
                 return await method(self, *args, **kwargs)
-            named = {**dict(zip(names[1:], args, strict=False)), **kwargs}
+            named = {**dict(zip(by_place, args, strict=False)), **kwargs}
             call = TellingCall(
                 observation,
                 which,

@@ -174,20 +174,30 @@ class MemoryReader(MemoryRecalling, abc.ABC):
         wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
         log = [entry for entry in await self._mirror.log(LogPart(kept=wanted)) if self._is_of(entry, wanted)]
         declared = {keyword: concept} if isinstance(concept, Concept) else self._reading.concepts
+        return [
+            record
+            for record in self._revisions(log, declared)
+            if (labels or {}).items() <= record.details.labels.items()
+        ]
+
+    def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
+        """Return what a log tells of, oldest first, but for what was never let in."""
         apart = never_let_in(log)
         return [
             shown_record(recorded, declared, state=state)
             for recorded, state in revisions(log, self._moment())
-            if recorded.id not in apart
-            and not recorded.assertion.removed
-            and (labels or {}).items() <= recorded.assertion.details.labels.items()
+            if recorded.id not in apart and not recorded.assertion.removed
         ]
 
-    async def _with_history(self, match: RecallMatch) -> RecallMatch:
-        record = match.record
-        revisions = await self.history(record.concept.keyword, subject=record.subject, scope=record.scope)
-        before = [it for it in reversed(revisions) if it.id == record.id and it.revision < record.revision]
-        return attrs.evolve(match, earlier=tuple(before))
+    async def _with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
+        """Give to each match what was said before of the same record, whenever that was recorded."""
+        wanted = RecallFilter()
+        part = LogPart(record_ids=[match.record.id for match in matches], related=True)
+        log = [entry for entry in await self._mirror.log(part) if self._is_of(entry, wanted)]
+        said: dict[str, list[FactRecord[Any]]] = {}
+        for record in self._revisions(log, self._reading.concepts):
+            said.setdefault(record.id, []).append(record)
+        return [attrs.evolve(match, earlier=_before(match.record, said.get(match.record.id, ()))) for match in matches]
 
     async def list_records(
         self,
@@ -264,22 +274,22 @@ class MemoryReader(MemoryRecalling, abc.ABC):
         scope: MemoryScope | str | None = None,
         *,
         exact: bool = False,
-        subjects: Collection[MemorySubject] = (),
+        subjects: Collection[MemorySubject] | None = None,
     ) -> ScopeInfo:
         """Return what a scope holds, its subtree included; without one, of everything.
 
         Args:
             scope: which.
             exact: without what lies below it.
-            subjects: counting only what is about one of these.
+            subjects: counting only what is about one of these; about anybody if None.
         """
         anchored = self._reading.anchored(scope)
         here = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, exact=exact, subjects=subjects)
         return await self._of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
 
-    async def tree(self, *, subjects: Collection[MemorySubject] = ()) -> ScopeTree:
-        """Return the tree of all scopes that hold records, of one of these subjects if any are named."""
+    async def tree(self, *, subjects: Collection[MemorySubject] | None = None) -> ScopeTree:
+        """Return the tree of all scopes that hold records, of one of some subjects if any are named."""
         wanted = RecallFilter(subjects=subjects)
         return await self._of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows))
 
@@ -306,6 +316,13 @@ class MemoryReader(MemoryRecalling, abc.ABC):
         if not isinstance(entry, Recorded):
             return True
         return self._reading.sees(entry.assertion) and wanted.keeps(entry)
+
+
+def _before(record: FactRecord[Any], said: Sequence[FactRecord[Any]]) -> tuple[FactRecord[Any], ...]:
+    """Return what was said before a revision, newest first, out of all that was said, oldest first."""
+    revisions = [it.revision for it in said]
+    until = revisions.index(record.revision) if record.revision in revisions else 0
+    return tuple(reversed(said[:until]))
 
 
 def _in_full(corpus: Corpus, found: Standing) -> list[Current]:

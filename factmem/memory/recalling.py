@@ -7,7 +7,7 @@ import datetime as dt
 import enum
 import functools
 import math
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 import attrs
 from anyio import to_thread
@@ -28,17 +28,26 @@ from factmem.recall import (
     RecallFilter,
     RecallMatch,
     RecallSettings,
-    embed_query,
+    TimeSpan,
+    embedded,
+    events_in,
     explored,
     ranked,
+    spans_told,
     times_in,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["MemoryRecalling", "RecallDepth"]
+
+
+_TELLING: Final = 10
+"""Among so many records, the one is looked for that tells when something happened that a query names."""
 
 
 class RecallDepth(enum.Enum):
@@ -65,8 +74,8 @@ class MemoryRecalling(abc.ABC):
         """Return what is current at this reader's moment."""
 
     @abc.abstractmethod
-    async def _with_history(self, match: RecallMatch) -> RecallMatch:
-        """Return a result with what was known before of the same."""
+    async def _with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
+        """Return results, each with what was said before of the same."""
 
     def _at_once(self) -> Corpus | None:
         """Return the same if nothing has to be waited for. This may block: for worker threads only."""
@@ -94,7 +103,7 @@ class MemoryRecalling(abc.ABC):
         Args:
             query: what to look for, in words.
             limit: how many results at the most.
-            depth: whether a language model helps; see `recall_deeply`, which also tells how.
+            depth: whether a language model helps, if there is one; see `recall_deeply`, which also tells how.
             lexical: whether words count.
             semantic: whether meaning counts.
             strongest: of typed facts that several places have of one concept, only what `load` would choose.
@@ -105,24 +114,29 @@ class MemoryRecalling(abc.ABC):
         Raises:
             InvalidDataError: the query is blank or holds lone surrogates, the limit is no positive number, there is
                 no such depth, or both kinds of evidence are switched off.
-            CapabilityError: it is to be deep, and there is no model.
             EmbedderError: the embedder failed.
             EmbedderMismatchError: the store's vectors come from another embedder.
         """
         search = self._search(query, limit, lexical, semantic, strongest, settings, filters)
-        if _depth(depth) is RecallDepth.DEEP:
+        if _depth(depth) is RecallDepth.DEEP and self._reading.question_analyst is not None:
             matches = list((await self._deeply(query, search, self._reading.deep, strict=False)).matches)
         else:
             matches = await self._shallowly(query, search)
-        return [await self._with_history(match) for match in matches] if history else matches
+        return await self._with_earlier(matches) if history else matches
 
     async def _shallowly(self, query: str, search: _Search) -> list[RecallMatch]:
-        vector = await embed_query(self._embedder, query) if search.semantic else None
-        asked = functools.cache(lambda: search.query(query, vector))  # takes time: in worker threads only
+        happened = events_in(query, search.now) if search.lexical else ()
+        texts = [query, *(event.phrase for event in happened)]
+        vectors = await embedded(self._embedder, texts) if search.semantic else [None] * len(texts)
+        asked = functools.cache(lambda: list(map(search.query, texts, vectors)))  # takes time: in worker threads only
 
         def rank(corpus: Corpus) -> list[RecallMatch]:
-            concepts = self._reading.concepts
-            return ranked(corpus, asked(), wanted=search.wanted, limit=search.limit, concepts=concepts)
+            best = functools.partial(ranked, corpus, wanted=search.wanted, concepts=self._reading.concepts)
+            whole, *phrases = asked()
+            if happened:
+                told = spans_told(happened, [best(phrase, limit=_TELLING) for phrase in phrases], search.now)
+                whole = attrs.evolve(whole, times=(*whole.times, *map(_in_seconds, told)))
+            return best(whole, limit=search.limit)
 
         def at_once() -> list[RecallMatch] | None:
             corpus = self._at_once()
@@ -175,7 +189,7 @@ class MemoryRecalling(abc.ABC):
         found = await self._deeply(question, search, deep or self._reading.deep, strict=strict)
         if not history:
             return found
-        return attrs.evolve(found, matches=tuple([await self._with_history(match) for match in found.matches]))
+        return attrs.evolve(found, matches=tuple(await self._with_earlier(found.matches)))
 
     async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> DeepRecall:
         analyst = self._reading.question_analyst
@@ -263,8 +277,11 @@ class _Search:
         )
 
     def _times(self, text: str) -> tuple[tuple[float, float], ...]:
-        spans = times_in(text, self.now)
-        return tuple((-math.inf if it.start is None else it.start.timestamp(), it.end.timestamp()) for it in spans)
+        return tuple(map(_in_seconds, times_in(text, self.now)))
+
+
+def _in_seconds(span: TimeSpan) -> tuple[float, float]:
+    return -math.inf if span.start is None else span.start.timestamp(), span.end.timestamp()
 
 
 def _depth(depth: object) -> RecallDepth:

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import datetime as dt
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 import attrs
@@ -131,7 +131,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
 
     async def remember_many(
         self,
-        what: Sequence[str | Message | Conversation],
+        what: Iterable[str | Message | Conversation],
         **about: Unpack[About],
     ) -> Handover:
         """Hand over many texts, messages or conversations; see `remember` for what becomes of each.
@@ -152,9 +152,9 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         """
         self._worker.check_running()
         order = self._ordered(about)
-        if isinstance(what, str | Message | Conversation):
+        if isinstance(what, str) or not isinstance(what, Iterable):
             raise InvalidDataError("remember_many takes a list: give [what], or use remember")
-        return await self._submitted(await self._hand_over(what, order))
+        return await self._submitted(await self._hand_over(list(what), order))
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements that a text makes, each understandable by itself. Nothing is stored.

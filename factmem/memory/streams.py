@@ -45,10 +45,18 @@ def due_at(unit: Unit, trigger: Trigger, now: dt.datetime) -> dt.datetime:
     events = {recorded.assertion.details.evidence[0].message_id for recorded in unit.words}
     if trigger.immediate or (trigger.count is not None and len(events) >= trigger.count):
         return now
-    times = [max(handed_in) + min(trigger.idle or ABANDONED_AFTER, ABANDONED_AFTER)]
+    times = [_after(max(handed_in), min(trigger.idle or ABANDONED_AFTER, ABANDONED_AFTER))]
     if trigger.interval is not None:
-        times.append(min(handed_in) + trigger.interval)
+        times.append(_after(min(handed_in), trigger.interval))
     return min(times)
+
+
+def _after(start: dt.datetime, pause: dt.timedelta) -> dt.datetime:
+    """The end of a pause; the end of all time, where it would lie beyond that."""
+    try:
+        return start + pause
+    except OverflowError:
+        return dt.datetime.max.replace(tzinfo=dt.UTC)
 
 
 @observed()

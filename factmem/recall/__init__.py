@@ -17,14 +17,16 @@ from factmem.recall.embedders import (
     embedded,
     embedder_named,
 )
-from factmem.recall.engine import RecallMatch, ScoreParts, embed_query, hydrate, ranked
+from factmem.recall.engine import RecallMatch, ScoreParts, hydrate, ranked
+from factmem.recall.events import events_in, spans_told
 from factmem.recall.exploring import explored
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.folding import Standing
 from factmem.recall.log_parts import LogPart
-from factmem.recall.mirror import Mirror, log_source
+from factmem.recall.mirror import Mirror
 from factmem.recall.narrowing import selected
 from factmem.recall.scoring import RecallSettings, composite, decay
+from factmem.recall.sources import log_source
 from factmem.recall.time_expressions import TimeSpan, times_in
 
 __all__ = [
@@ -52,14 +54,15 @@ __all__ = [
     "composite",
     "decay",
     "default_embedder",
-    "embed_query",
     "embedded",
     "embedder_named",
+    "events_in",
     "explored",
     "hydrate",
     "indexed_text",
     "log_source",
     "ranked",
     "selected",
+    "spans_told",
     "times_in",
 ]

@@ -4,6 +4,7 @@ Lower case, words of letters and digits with inner apostrophes, English function
 the Snowball project's list), English Snowball stems. Accents, vowel points and the width of letters make no
 difference. What is written without spaces goes by each pair of neighbouring characters, as Lucene's
 ``CJKBigramFilter`` does it, and Korean too, whose words take endings; an ideograph goes by itself as well.
+A number with parts (``3.11``, ``2026-05-07``, ``14:30``) and a code (``AB-1234``) are terms besides their parts.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from factmem.facts import STATEMENT
 from factmem.records import Assertion
+from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["STOP_WORDS", "analyse", "forget_words", "indexed_terms", "indexed_text"]
+__all__ = ["STOP_WORDS", "analyse", "forget_words", "indexed_terms", "indexed_text", "spaced"]
 
 STOP_WORDS: Final = frozenset(
     """
@@ -39,6 +41,15 @@ STOP_WORDS: Final = frozenset(
 )
 
 _WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+
+
+_HINT: Final = re.compile(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_WHOLE: Final = re.compile(r"(\d+(?:[.:/-]\d+)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
+"""A number with parts, a code, a letter with a sign: what means something else word by word."""
+
+_PART: Final = re.compile(r"[:/-]")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _POINTS: Final = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Accents, and the points of Hebrew and Arabic, which are written or left out as one likes."""
@@ -75,8 +86,17 @@ def analyse(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
     stem = _stem()
     text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    whole: list[str] = []
+    if _HINT.search(text):
+        text = _THOUSANDS.sub("", text)
+        whole = [code.replace("-", "") or sign or _PART.sub(".", number) for number, code, sign in _WHOLE.findall(text)]
     words = _WORD.findall(text) if text.isascii() else _words_of_any_language(text)
-    return [stem(word) for word in words if word not in STOP_WORDS]
+    return [stem(word) for word in words if word not in STOP_WORDS] + whole
+
+
+def spaced(keyword: str) -> str:
+    """Return the words of a keyword, which may be joined as programmers do."""
+    return _HUMP.sub(" ", keyword).replace("_", " ").replace("-", " ")
 
 
 def _words_of_any_language(text: str) -> Iterable[str]:
@@ -104,17 +124,23 @@ def indexed_text(said: Assertion) -> str:
     if said.keyword == STATEMENT.keyword and isinstance(said.data, str):
         return f"{_speaker(said)}: {said.data}"
     about = said.place.subject.individual_name or ""
-    concept = said.description or said.keyword.replace("_", " ").replace("-", " ")
+    concept = said.description or spaced(said.keyword)
     return f"{about} {concept}: {_plain(said.data)}".strip()
 
 
 def indexed_terms(said: Assertion) -> list[str]:
-    """Return the terms that an assertion is found by: of a fact also those of its keyword and of its first quote."""
+    """Return the terms that an assertion is found by.
+
+    Of a fact also those of its subject, which come first, of its keyword and of its first quote.
+    """
     terms = analyse(indexed_text(said))
     if said.keyword == STATEMENT.keyword:
         return terms
+    subject = said.place.subject
+    if subject.individual_name is None and subject.name != MemorySubject.EVERYTHING.name:
+        terms = analyse(spaced(subject.name)) + terms
     quote = said.details.evidence[0].quote if said.details.evidence else None
-    more = dict.fromkeys(analyse(said.keyword) + analyse(quote or ""))
+    more = dict.fromkeys(analyse(spaced(said.keyword)) + analyse(quote or ""))
     known = set(terms)
     return terms + [term for term in more if term not in known]
 

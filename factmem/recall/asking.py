@@ -21,6 +21,9 @@ __all__ = ["Asked", "Query", "WeighedTerm", "asked_of", "length_norm"]
 
 _B = (B_OWN, B_CONTEXT, B_CONTEXT)
 
+_LEAST = 1e-6
+"""A concept that is named has a share of the query."""
+
 
 @attrs.frozen(kw_only=True, eq=False)
 class Query:
@@ -56,12 +59,15 @@ class WeighedTerm:
     Attributes:
         term: the term.
         shares: its weight at each level, as a share of the attainable score.
+        covers: its weight as a share of the query's, where words that no document holds count as the average of the
+            others.
         levels: where it occurs; see `factmem.recall.corpus.Occurrences`.
     """
 
     term: Term
     shares: tuple[float, ...]
-    levels: Sequence[tuple[Hits, Hits, Hits]]
+    covers: float = attrs.field(kw_only=True)
+    levels: Sequence[tuple[Hits, Hits, Hits]] = attrs.field(kw_only=True)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -71,13 +77,14 @@ class Asked:
     Attributes:
         query: the query.
         terms: those that the viewer's documents hold.
-        concepts: of each head, whether its concept is named; None if none is.
+        concepts: of each head, how much of the query's weight its concept's words have, as a share; 0 where the
+            query does not name it. None if it names none.
         dots: the inner products of all vectors with the query's, or None where they are not needed.
     """
 
     query: Query
     terms: Sequence[WeighedTerm]
-    concepts: NDArray[np.bool_] | None
+    concepts: NDArray[np.float32] | None
     dots: NDArray[np.float32] | None
 
 
@@ -89,10 +96,11 @@ def asked_of(corpus: Corpus, query: Query, *, among: Sequence[NDArray[np.bool_]]
         query: what is looked for.
         among: of each part, which rows matter, whole conversations; all of them if None.
     """
+    terms = _weighed(corpus, query, among) if query.lexical_weight else []
     return Asked(
         query=query,
-        terms=_weighed(corpus, query, among) if query.lexical_weight else (),
-        concepts=_named(corpus, query) if query.lexical_weight else None,
+        terms=terms,
+        concepts=_named(corpus, query, terms) if query.lexical_weight else None,
         dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
     )
 
@@ -110,14 +118,29 @@ def _weighed(corpus: Corpus, query: Query, among: Sequence[NDArray[np.bool_]] | 
         tuple(idf(df, count) * (K1 + 1) for df, count in zip(known.documents, counts, strict=True)) for known in found
     ]
     attainable = [sum(of_level) + 1e-9 for of_level in zip(*weights, strict=True)]
+    there = [of[0] for known, of in zip(found, weights, strict=True) if known.documents[0]]
+    whole = sum(there) / max(len(there), 1) * len(found)
     return [
-        WeighedTerm(term, tuple(part / total for part, total in zip(of, attainable, strict=True)), known.levels)
+        WeighedTerm(
+            term,
+            tuple(part / total for part, total in zip(of, attainable, strict=True)),
+            covers=of[0] / whole,
+            levels=known.levels,
+        )
         for term, known, of in zip(query.terms, found, weights, strict=True)
         if known.documents[0]
     ]
 
 
-def _named(corpus: Corpus, query: Query) -> NDArray[np.bool_] | None:
+def _named(corpus: Corpus, query: Query, weighed: Sequence[WeighedTerm]) -> NDArray[np.float32] | None:
     columns = corpus.columns
-    keywords = columns.concept_names.named(columns.keywords.texts, [term.number for term in query.terms])
-    return np.isin(columns.of_heads("keyword"), keywords) if keywords else None
+    heads = columns.of_heads("keyword")
+    named = columns.concept_names.named(columns.keywords.texts, [term.number for term in query.terms])
+    if not named:
+        return None
+    covers = {item.term.number: item.covers for item in weighed}
+    covered = np.zeros(len(columns.keywords), np.float32)
+    for keyword, words in named.items():
+        covered[keyword] = max(sum(covers.get(word, 0.0) for word in words), _LEAST)
+    of_heads: NDArray[np.float32] = covered[heads]
+    return of_heads

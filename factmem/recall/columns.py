@@ -1,7 +1,9 @@
 """A tenant's assertions as columns: one row an assertion, in the order recorded, nothing kept alive per row.
 
-Columns grow by doubling and are only ever appended to, so that whoever holds a view of them may go on
-reading; only ``state`` changes in place. Texts are numbered once each (`Numbered`), ids are 128-bit keys.
+Columns are only ever appended to, by one thread at a time, so that others may read meanwhile without a lock:
+whatever a row that they were handed refers to is there. What is asked for one by one may have grown in between;
+`Columns.all_of_heads` is of one moment. Only ``state`` and ``slot`` change in place: they are for who writes.
+Texts are numbered once each (`factmem.recall.growing.Numbered`), ids are 64-bit keys.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from factmem.recall.growing import Finder, Growing, Numbered, spread
 from factmem.recall.naming import ConceptNames
 from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_about, read_head, read_labels
 from factmem.scopes import MemoryScope
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.outlines import Head
 
-__all__ = ["Columns", "Numbered", "Rows", "spread", "subject_text"]
+__all__ = ["Columns", "Rows", "subject_text"]
 
 _TYPES: Final = {
     "seq": np.int64,
@@ -68,7 +71,7 @@ class Rows:
 
     Attributes:
         seqs: their numbers in the store.
-        ids: the numbers of their ids; see `factmem.recall.outlines.key_of_id`.
+        ids: the numbers of their ids; see `factmem.abc.number_of_id`.
         records: the numbers of their records' ids.
         recorded_at: when they were recorded, in microseconds since 1970.
         about: see `factmem.abc.Outline`, as the others.
@@ -83,81 +86,6 @@ class Rows:
     about: Sequence[str]
     metadata: Sequence[str]
     bodies: Sequence[bytes]
-
-
-class Numbered:
-    """Texts and their numbers, from 0 in the order they came."""
-
-    def __init__(self, texts: Iterable[str] = ()) -> None:
-        self.texts: list[str] = []
-        self._numbers: dict[str, int] = {}
-        for text in texts:
-            self.number(text)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def number(self, text: str) -> int:
-        """Return the number of a text, a new one for a text that is new."""
-        known = self._numbers.get(text)
-        if known is None:
-            known = self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return known
-
-    def find(self, text: str) -> int | None:
-        """Return the number of a text, or None for one that never came."""
-        return self._numbers.get(text)
-
-
-class _Growing:
-    """Arrays of one length that grow together."""
-
-    def __init__(self, types: Mapping[str, Any]) -> None:
-        self._types = types
-        self._room = 0
-        self.length = 0
-        self.arrays: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in types.items()}
-
-    def append(self, **items: Any) -> None:
-        count = len(next(iter(items.values())))
-        self._make_room(self.length + count)
-        for name, values in items.items():
-            self.arrays[name][self.length : self.length + count] = values
-        self.length += count
-
-    def _make_room(self, wanted: int) -> None:
-        if wanted <= self._room:
-            return
-        # Exactly what is needed at first: most stores are read more than they are written.
-        self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
-        for name, old in self.arrays.items():
-            new = np.empty(self._room, self._types[name])
-            new[: self.length] = old[: self.length]
-            self.arrays[name] = new
-
-
-class _Finder:
-    """Finds rows by a 64-bit key: sorted, with a short tail that is not yet."""
-
-    def __init__(self) -> None:
-        self._sorted = np.empty(0, np.uint64)
-        self._rows = np.empty(0, np.int32)
-
-    def find(self, keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the rows that have one of some keys, ascending.
-
-        Args:
-            keys: those of all rows.
-            wanted: which.
-        """
-        if len(keys) - len(self._sorted) > max(1024, len(self._sorted) // 16):
-            order = np.argsort(keys)
-            self._sorted, self._rows = keys[order], order.astype(np.int32)
-        done, wanted = len(self._sorted), np.unique(wanted)
-        low, high = (np.searchsorted(self._sorted, wanted, side) for side in ("left", "right"))
-        tail = np.flatnonzero(np.isin(keys[done:], wanted)) + done
-        return np.concatenate([np.sort(self._rows[spread(low, high)]).astype(np.intp), tail])
 
 
 class Columns:
@@ -184,22 +112,26 @@ class Columns:
         self.conversations: Numbered = Numbered([""])
         self.metadata: dict[int, str] = {}
         self.concept_names: ConceptNames = ConceptNames()
-        self._columns = _Growing(_TYPES)
-        self._of_heads = _Growing(_HEAD_TYPES)
-        self._terms = _Growing({"terms": np.uint64})
-        self._tags = {name: _Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
-        self._finders: dict[str, _Finder] = {name: _Finder() for name in ("id", "record", "fold", "stands")}
+        self._columns = Growing(_TYPES)
+        self._of_heads = Growing(_HEAD_TYPES)
+        self._terms = Growing({"terms": np.uint64})
+        self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
+        self._finders: dict[str, Finder] = {name: Finder() for name in ("id", "record", "fold", "stands")}
 
     def __len__(self) -> int:
         return self._columns.length
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return a column, as it is now."""
-        return self._columns.arrays[name][: self._columns.length]
+        return self._columns[name]
 
     def of_heads(self, name: str) -> NDArray[Any]:
         """Return ``track``, ``place``, ``scope``, ``subject``, ``keyword``, ``owner`` or ``priority`` by head."""
-        return self._of_heads.arrays[name][: self._of_heads.length]
+        return self._of_heads[name]
+
+    def all_of_heads(self) -> Mapping[str, NDArray[Any]]:
+        """Return all that `of_heads` does, of the same heads."""
+        return dict(zip(_HEAD_TYPES, self._of_heads.together(*_HEAD_TYPES), strict=True))
 
     def of_rows(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
         """Return what `of_heads` does, of some rows."""
@@ -209,7 +141,7 @@ class Columns:
     @property
     def terms(self) -> NDArray[np.uint64]:
         """All terms of all rows; ``terms_start`` and ``terms_count`` say whose."""
-        return self._terms.arrays["terms"][: self._terms.length]
+        return self._terms["terms"]
 
     def scope(self, number: int) -> MemoryScope:
         """Return a scope by its number, anchored at the tenant."""
@@ -333,16 +265,16 @@ class Columns:
         """Return which labels hold one of some ``categories``, ``topics``, ``sources`` or ``cited``."""
         texts: Numbered = getattr(self, name)
         numbers = [number for tag in tags if (number := texts.find(tag)) is not None]
-        pairs = self._tags[name]
-        mask = np.zeros(len(self.labels), np.bool_)
-        mask[pairs.arrays["label"][: pairs.length][np.isin(pairs.arrays["tag"][: pairs.length], numbers)]] = True
+        tagged, held = self._tags[name].together("label", "tag")
+        mask = np.zeros(len(self.labels), np.bool_)  # after the pairs were taken: all of their labels are there
+        mask[tagged[np.isin(held, numbers)]] = True
         return mask
 
     def said_in(self, conversations: Collection[str]) -> NDArray[np.intp]:
         """Return the rows that cite one of some conversations, ascending."""
         numbers = [number for text in conversations if text and (number := self.conversations.find(text)) is not None]
-        cited = self.labels_with("cited", conversations)[self["labels"]]
-        return np.flatnonzero(np.isin(self["conversation"], numbers) | cited)
+        labels, said_in = self._columns.together("labels", "conversation")
+        return np.flatnonzero(np.isin(said_in, numbers) | self.labels_with("cited", conversations)[labels])
 
     def counted(self, name: str, rows: NDArray[np.intp]) -> tuple[list[int], list[int]]:
         """Return the numbers of what `of_rows` tells of some rows, each once, and how many rows have it."""
@@ -361,9 +293,9 @@ class Columns:
 
     def tags_of(self, name: str, labels: NDArray[np.int32]) -> list[str]:
         """Return the ``categories``, ``topics`` or ``sources`` in some labels, sorted."""
-        pairs, texts = self._tags[name], getattr(self, name).texts
-        inside = np.isin(pairs.arrays["label"][: pairs.length], labels)
-        return sorted(texts[number] for number in np.unique(pairs.arrays["tag"][: pairs.length][inside]).tolist())
+        texts: Numbered = getattr(self, name)
+        tagged, held = self._tags[name].together("label", "tag")
+        return sorted(texts.texts[number] for number in np.unique(held[np.isin(tagged, labels)]).tolist())
 
     def _keys(
         self,
@@ -376,15 +308,6 @@ class Columns:
         track = (self.of_heads("track")[heads].astype(np.uint64) + _ONE) * _ODD
         none = np.uint64(0)
         return {"fold": track ^ np.where(several, records, none), "stands": track ^ np.where(several, values, none)}
-
-
-def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the numbers of all ranges from ``starts`` to ``ends``, one after the other."""
-    counts = (ends - starts).astype(np.intp)
-    behind = counts.cumsum()
-    numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
-    numbers += np.arange(len(numbers))
-    return numbers
 
 
 def subject_text(name: str, individual: str | None) -> str:

@@ -1,4 +1,6 @@
-"""Everything that can be recalled at one moment: immutable, so that nobody waits for a lock while scoring.
+"""Everything that can be recalled at one moment: what it holds stays as it is, so that nobody waits for a lock.
+
+Its columns may grow meanwhile, and its vectors be overwritten where they are erased; what it was asked for is cached.
 
 A corpus is a few `Segment`s of what is current. A write lays out only the records it touches, with the
 conversations they stand in, as a new small segment; in the others those rows are marked as gone. Small
@@ -32,6 +34,9 @@ _GROWTH: Final = 24
 """A segment is merged with one that is not so many times as large."""
 
 _KNOWN_TERMS: Final = 4096
+
+_KNOWN_VIEWERS: Final = 128
+"""What so many viewers see is kept: for each as much as a byte a record."""
 
 
 class Documents(Protocol):
@@ -126,7 +131,7 @@ class Corpus:
     """What is current.
 
     Attributes:
-        columns: the assertions.
+        columns: the assertions, and any that came since.
         moment: when.
         counts: which rows of the columns count at that moment.
         parts: the records.
@@ -140,18 +145,25 @@ class Corpus:
     parts: tuple[Part, ...]
     vectors: VectorsView
     documents: Documents
-    _seen: dict[str | None, Seen] = attrs.field(factory=dict, init=False)
-    _known: dict[tuple[str | None, int], tuple[float, ...]] = attrs.field(factory=dict, init=False)
+    _seen: dict[int, Seen] = attrs.field(factory=dict, init=False)
+    _known: dict[tuple[int, int], tuple[float, ...]] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
     def seen(self, viewer: str | None) -> Seen:
         """Return what a viewer sees: what is public and what is their own."""
-        known = self._seen.get(viewer)
+        owner = self._owner(viewer)
+        known = self._seen.get(owner)
         if known is None:
-            known = self._seen[viewer] = self._seen_by(viewer)
+            if len(self._seen) >= _KNOWN_VIEWERS:
+                self._seen.clear()
+            known = self._seen[owner] = self._seen_by(owner)
         return known
+
+    def _owner(self, viewer: str | None) -> int:
+        """Return whose a viewer's own are; those who have none see what is public, and share that view."""
+        return 0 if viewer is None else self.columns.owners.find(viewer) or 0
 
     def term(self, term: Term, viewer: str | None, among: Sequence[NDArray[np.bool_]] | None = None) -> Occurrences:
         """Return where a term occurs in what a viewer sees, and in how many documents.
@@ -162,12 +174,13 @@ class Corpus:
             among: of each part, which rows matter, whole conversations; all of them if None. The number of
                 documents is that of all the same.
         """
-        known = self._known.get((viewer, term.number))
+        key = (self._owner(viewer), term.number)
+        known = self._known.get(key)
         if known is None:
             levels = self._levels(term, viewer, None)
             if len(self._known) >= _KNOWN_TERMS:
                 self._known.clear()
-            known = self._known[viewer, term.number] = tuple(
+            known = self._known[key] = tuple(
                 sum(_documents(of_part[level]) for of_part in levels) for level in range(3)
             )
         else:
@@ -197,13 +210,22 @@ class Corpus:
 
     def embeddings(self, standing: Standing) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for one with nothing in it to embed."""
-        slots = self.columns["slot"][standing.rows]
-        vectors = self.vectors.take(np.maximum(slots, 0))
+        slots = self._slots(standing.rows)
+        vectors = self.vectors.take(slots)
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
 
-    def _seen_by(self, viewer: str | None) -> Seen:
-        owner = None if viewer is None else self.columns.owners.find(viewer)
-        owners = [0] if owner is None else [0, owner]
+    def _slots(self, rows: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Return where records lie among `vectors`: the columns' own slots may be those of newer ones."""
+        slots = np.zeros(len(rows), np.int32)
+        order = np.argsort(rows)
+        ascending = rows[order]
+        for part in self.parts:
+            at = part.locate(ascending)
+            slots[order[np.searchsorted(ascending, part.segment.rows[at])]] = part.segment.slots[at]
+        return slots
+
+    def _seen_by(self, owner: int) -> Seen:
+        owners = [0, owner] if owner else [0]
         masks, sums = [], np.zeros(5, np.int64)
         for part in self.parts:
             inside = [number for number in owners if number < len(part.totals)]

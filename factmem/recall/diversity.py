@@ -60,7 +60,7 @@ def diverse(corpus: Corpus, best: Callable[[int], Ranking | None], limit: int, d
 
 def _chosen(corpus: Corpus, pool: Found, limit: int, diversity: float, *, whole: bool) -> NDArray[np.intp] | None:
     """Choose; None if something that is not in the pool could gain more."""
-    vectors = corpus.vectors.take(np.maximum(corpus.columns["slot"][pool.rows], 0)).astype(np.float64)
+    vectors = corpus.vectors.take(pool.slots).astype(np.float64)
     talks = conversation_keys(corpus.columns, pool.rows)
     overlap = np.zeros(len(pool.rows))
     left = np.ones(len(pool.rows), np.bool_)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from anyio import Lock, to_thread
+from anyio import CancelScope, Lock, to_thread
 
 from factmem.abc import Embedder, EmbedderIdentity, Operation
 from factmem.errors import EmbedderError, InvalidDataError, MissingPackageError
@@ -221,6 +221,7 @@ class OpenAIEmbedder:
         self._model, self._dimension, self._batch = model, dimension, batch
         self._options = {"base_url": base_url, "api_key": api_key, "timeout": timeout, "max_retries": max_retries}
         self._client: Any = None
+        self._lock = Lock()
 
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`."""
@@ -230,20 +231,38 @@ class OpenAIEmbedder:
         """See `factmem.abc.Embedder.embed`."""
         import numpy as np
 
-        openai = _imported("openai", extra="")
-        if self._client is None:
-            try:
-                self._client = await to_thread.run_sync(lambda: openai.AsyncOpenAI(**self._options))
-            except openai.OpenAIError as error:
-                raise EmbedderError("no API key: set OPENAI_API_KEY or pass api_key=") from error
+        client = await self._connected()
         rows: list[list[float]] = []
         for start in range(0, len(texts), self._batch):
-            rows += await self._request(openai, list(texts[start : start + self._batch]))
+            rows += await self._request(client, list(texts[start : start + self._batch]))
         return np.array(rows, dtype=np.float32)
 
-    async def _request(self, openai: Any, texts: list[str]) -> list[list[float]]:
+    async def aclose(self) -> None:
+        """Close the connections; whoever embeds again opens new ones."""
+        async with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                with CancelScope(shield=True):
+                    await client.close()
+
+    async def _connected(self) -> Any:
+        if self._client is None:
+            async with self._lock:
+                if self._client is None:
+                    self._client = await to_thread.run_sync(self._connect)
+        return self._client
+
+    def _connect(self) -> Any:
+        openai = _imported("openai", extra="")
         try:
-            answer = await self._client.embeddings.create(
+            return openai.AsyncOpenAI(**self._options)
+        except openai.OpenAIError as error:
+            raise EmbedderError("no API key: set OPENAI_API_KEY or pass api_key=") from error
+
+    async def _request(self, client: Any, texts: list[str]) -> list[list[float]]:
+        openai = _imported("openai", extra="")
+        try:
+            answer = await client.embeddings.create(
                 model=self._model, input=texts, dimensions=self._dimension, encoding_format="float"
             )
             rows = [list(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.abc import Embedder
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall.asking import Query
 from factmem.recall.corpus import Corpus
 from factmem.recall.diversity import Ranking, diverse
-from factmem.recall.embedders import embedded
 from factmem.recall.filters import RecallFilter
 from factmem.recall.folding import Standing
 from factmem.recall.narrowing import kept_by_part, without
@@ -27,7 +25,7 @@ from factmem.showing import shown_record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RecallMatch", "ScoreParts", "embed_query", "hydrate", "ranked"]
+__all__ = ["RecallMatch", "ScoreParts", "hydrate", "ranked"]
 
 
 @attrs.frozen(kw_only=True)
@@ -82,16 +80,6 @@ _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts))
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
     """Show a current record as people see it, read as its declared concept where that fits."""
     return shown_record(current.recorded, concepts, details=current.details)
-
-
-async def embed_query(embedder: Embedder, query: str) -> NDArray[np.float32] | None:
-    """Embed a query, or return None where there is nothing in it to embed.
-
-    Raises:
-        EmbedderError: the embedder failed.
-    """
-    (vector,) = await embedded(embedder, [query])
-    return vector
 
 
 def ranked(

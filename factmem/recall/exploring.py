@@ -13,7 +13,6 @@ The flow is that of CrewAI's RecallFlow, with other rules where that one goes wr
 from __future__ import annotations
 
 import datetime as dt
-import json
 import logging
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -24,16 +23,13 @@ import attrs
 
 from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
-from factmem.facts import STATEMENT
 from factmem.llm.metering import Spent, metered
 from factmem.recall.deep import DeepRecall, DeepSettings, Hint, Look, Results, confidence_of, merged
 from factmem.recall.engine import RecallMatch
-from factmem.recall.events import EventTime, events_in
+from factmem.recall.events import events_in, span_between, spans_told, told_by
 from factmem.recall.scoring import RecallSettings
 from factmem.recall.time_expressions import TimeSpan, times_in
-from factmem.records import FactRecord, Origin
-from factmem.subjects import MemorySubject
-from factmem.values import check_text, encode_value
+from factmem.values import check_text
 
 __all__ = ["Searcher", "explored"]
 
@@ -126,7 +122,7 @@ class _Flow:
         if len(self.question) >= self.settings.query_analysis_threshold:
             await self._analyse()
         asked = self.analysis
-        said = [_span(asked.since, asked.until, self.now)]
+        said = [span_between(asked.since, asked.until, self.now)]
         questions = [SubQuestion(self.question), *asked.questions]
         happened = await self._told_by_events(questions)
         self.times = tuple(dict.fromkeys([*times_in(self.question, self.now), *happened, *filter(None, said)]))
@@ -159,14 +155,13 @@ class _Flow:
 
         self.analysis = await self._heard(ask) or self.analysis
 
-    async def _told_by_events(self, questions: Iterable[SubQuestion]) -> list[TimeSpan]:
+    async def _told_by_events(self, questions: Iterable[SubQuestion]) -> tuple[TimeSpan, ...]:
         """Return the times that the question tells by what happened then, as far as that is known."""
         if not (events := events_in(self.question, self.now)):
-            return []
+            return ()
         texts = [event.phrase for event in events] + [item.text for item in questions]  # embedded all at once
         found = await self.searcher.found([Look(text) for text in texts])
-        spans = [_span_of(event, found[Look(event.phrase)], self.now) for event in events]
-        return [span for span in spans if span is not None]
+        return spans_told(events, [found[Look(event.phrase)] for event in events], self.now)
 
     async def _look_for(self, asked: Iterable[SubQuestion]) -> bool:
         """Look for what was not looked for before; return whether there was any."""
@@ -192,7 +187,7 @@ class _Flow:
 
     async def _explore(self) -> bool:
         """Ask what is missing and look for that; return whether there was anything new to look for."""
-        known = [Known(text=_told(match.record), said_at=match.record.timestamp) for match in self._best()]
+        known = [Known(text=told_by(match.record), said_at=match.record.timestamp) for match in self._best()]
         asked = tuple(self.questions.values())
 
         async def ask() -> tuple[Gap, ...]:
@@ -293,30 +288,3 @@ def _lawful_gaps(answer: object) -> tuple[Gap, ...]:
         raise ModelAnswerError(f"the question analyst answered {type(answer).__name__}")
     gaps = (gap for gap in answer if isinstance(gap, Gap))
     return tuple(gap for gap in gaps if _is_question(gap.question) and _is_question(gap.missing))
-
-
-def _span(since: dt.datetime | None, until: dt.datetime | None, now: dt.datetime) -> TimeSpan | None:
-    if since is None and until is None:
-        return None
-    start = None if since is None else since.astimezone(dt.UTC)
-    end = (now + dt.timedelta(days=1) if until is None else until).astimezone(dt.UTC)
-    return TimeSpan(start=start, end=end) if start is None or start < end else None
-
-
-def _span_of(event: EventTime, found: Sequence[RecallMatch], now: dt.datetime) -> TimeSpan | None:
-    """Return the time that is told by an event, as the most similar record has it that tells of that."""
-    for match in sorted(found, key=lambda match: -match.parts.similarity):
-        record = match.record
-        if event.is_told_by([_told(record)]):
-            return event.span(record.fact.valid_from or record.timestamp, now)
-    return None
-
-
-def _told(record: FactRecord[object]) -> str:
-    """What a record says, for who knows nothing else of it."""
-    data = encode_value(record.value, record.concept.value_type)
-    said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    if record.concept.keyword == STATEMENT.keyword:
-        return f"the assistant said: {said}" if record.details.origin is Origin.ASSISTANT else said
-    about = "" if record.subject.key == MemorySubject.EVERYTHING.key else f"{record.subject}, "
-    return f"{about}{record.concept.description or record.concept.keyword}: {said}"

@@ -121,8 +121,10 @@ def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[Metada
     return tuple(tuple(group) for group in groups)
 
 
-def _several(names: Collection[str]) -> frozenset[str]:
+def _several(names: Collection[str] | None) -> frozenset[str] | None:
     """Refuse a single text: letter by letter, or as parts of it, it would mean what nobody meant."""
+    if names is None:
+        return None
     several = isinstance(names, Iterable) and not isinstance(names, str)
     given = tuple(names) if several else ()
     if not several or not all(isinstance(name, str) for name in given):
@@ -148,6 +150,8 @@ def _entries(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
 @attrs.frozen(kw_only=True)
 class RecallFilter:
     """Which records count; all that is given must hold. Applied before ranking.
+
+    What takes several keeps those that fit one of them: all if it is None, none if it is empty.
 
     Attributes:
         scope: those in this scope or in its subtree, anchored at the tenant.
@@ -180,13 +184,13 @@ class RecallFilter:
     scope: MemoryScope | None = None
     exact: bool = False
     subject: MemorySubject | None = attrs.field(default=None, validator=instance_of(MemorySubject, type(None)))
-    subjects: Collection[MemorySubject] = ()
-    places: Collection[tuple[Any, ...]] = ()
+    subjects: Collection[MemorySubject] | None = None
+    places: Collection[tuple[Any, ...]] | None = None
     within: Callable[[MemoryScope], bool] | None = None
-    keywords: Collection[str] = attrs.field(default=(), converter=_several)
-    categories: Collection[str] = attrs.field(default=(), converter=_several)
-    topics: Collection[str] = attrs.field(default=(), converter=_several)
-    sources: Collection[str] = attrs.field(default=(), converter=_several)
+    keywords: Collection[str] | None = attrs.field(default=None, converter=_several)
+    categories: Collection[str] | None = attrs.field(default=None, converter=_several)
+    topics: Collection[str] | None = attrs.field(default=None, converter=_several)
+    sources: Collection[str] | None = attrs.field(default=None, converter=_several)
     since: dt.datetime | None = attrs.field(default=None, converter=_aware)
     until: dt.datetime | None = attrs.field(default=None, converter=_aware)
     recorded_since: dt.datetime | None = attrs.field(default=None, converter=_aware)
@@ -195,7 +199,7 @@ class RecallFilter:
     max_importance: float | None = attrs.field(default=None, converter=_bound)
     metadata: Mapping[str, Json] = attrs.field(factory=dict, converter=_entries)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
-    record_ids: Collection[str] = attrs.field(default=(), converter=_several)
+    record_ids: Collection[str] | None = attrs.field(default=None, converter=_several)
     strongest: bool = False
 
     @property
@@ -228,27 +232,27 @@ class RecallFilter:
         )
 
     def _tests_of_tracks(self) -> list[Callable[[Assertion], bool]]:
-        about = {subject.key for subject in self.subjects}
+        about = {subject.key for subject in self.subjects or ()}
         tests: list[tuple[bool, Callable[[Assertion], bool]]] = [
             (self.scope is not None or self.within is not None, lambda it: self.reaches(it.place.scope)),
             (self.subject is not None, lambda it: it.place.subject.key == (self.subject and self.subject.key)),
-            (bool(about), lambda it: it.place.subject.key in about),
-            (bool(self.places), lambda it: it.place.key in self.places),
-            (bool(self.keywords), lambda it: it.keyword in self.keywords),
+            (self.subjects is not None, lambda it: it.place.subject.key in about),
+            (self.places is not None, lambda it: it.place.key in (self.places or ())),
+            (self.keywords is not None, lambda it: it.keyword in (self.keywords or ())),
         ]
         return [test for wanted, test in tests if wanted]
 
     def _tests_of_records(self) -> list[Callable[[Recorded], bool]]:
         said: list[tuple[bool, Callable[[Assertion], bool]]] = [
-            (bool(self.categories), lambda it: any(item in self.categories for item in it.details.categories)),
-            (bool(self.topics), lambda it: any(item in self.topics for item in it.details.topics)),
-            (bool(self.sources), lambda it: it.details.source in self.sources),
+            (self.categories is not None, lambda it: not _apart(self.categories, it.details.categories)),
+            (self.topics is not None, lambda it: not _apart(self.topics, it.details.topics)),
+            (self.sources is not None, lambda it: it.details.source in (self.sources or ())),
             (self._bounded(self.since, self.until), lambda it: _between(it.timestamp, self.since, self.until)),
             (self._bounded(self.min_importance, self.max_importance), self._important),
             (bool(self.conditions), lambda it: all(any(_met(group, it) for group in of) for of in self.conditions)),
         ]
         recorded: list[tuple[bool, Callable[[Recorded], bool]]] = [
-            (bool(self.record_ids), lambda it: it.record_id in self.record_ids),
+            (self.record_ids is not None, lambda it: it.record_id in (self.record_ids or ())),
             (
                 self._bounded(self.recorded_since, self.recorded_until),
                 lambda it: _between(it.recorded_at, self.recorded_since, self.recorded_until),
@@ -265,6 +269,10 @@ class RecallFilter:
         lowest, highest = self.min_importance, self.max_importance
         importance = said.details.importance
         return (lowest is None or importance >= lowest) and (highest is None or importance <= highest)
+
+
+def _apart(wanted: Collection[str] | None, there: Collection[str]) -> bool:
+    return set(wanted or ()).isdisjoint(there)
 
 
 def _met(conditions: Sequence[MetadataCondition], said: Assertion) -> bool:

@@ -18,9 +18,10 @@ from factmem.recall.scoring import (
     MEAN_COSINE,
     NEAR_COSINE,
     SATURATION,
+    asked_for,
     closeness,
 )
-from factmem.recall.segments import Segment
+from factmem.recall.segments import Segment, decayed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,8 +58,13 @@ def approximate(corpus: Corpus, number: int, asked: Asked) -> NDArray[np.float32
         share /= lower
         alike += share
     _add(alike, corpus, number, asked)
+    named, wanted = _wanted(segment, asked)
+    alike[named] += (1 - alike[named]) * (1 - (1 - np.float32(CONCEPT)) * (1 - wanted))
     alike *= np.float32(w_s)
     alike += segment.timeless(query.settings.half_life_days, query.now, w_r, w_i)
+    if w_r and len(named):
+        recency = decayed(query.now - segment.said_at[named], query.settings.half_life_days)
+        alike[named] += np.float32(w_r) * (1 - recency) * wanted
     return alike
 
 
@@ -69,14 +75,23 @@ def _add(alike: NDArray[np.float32], corpus: Corpus, number: int, asked: Asked) 
         led = segment.led_by(weighed.term, weighed.levels[number][0])
         alike[led] += np.float32(LEAD) * (1 - alike[led])
         if asked.concepts is not None:
-            both = led[asked.concepts[segment.heads[led]]]
+            both = led[asked.concepts[segment.heads[led]] > 0]
             alike[both] += np.float32(BOTH) * (1 - alike[both])
-    if asked.concepts is not None:
-        of = np.flatnonzero(asked.concepts[segment.heads])
-        alike[of] += np.float32(CONCEPT) * (1 - alike[of])
     if asked.query.times:
         close = closeness(segment.said_at, asked.query.times).astype(np.float32)
         alike += np.float32(DATED) * close * (1 - alike)
+
+
+def _wanted(segment: Segment, asked: Asked) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """Return the rows whose concept the query names, and how far it asks for each."""
+    if asked.concepts is None:
+        return np.empty(0, np.intp), np.empty(0, np.float32)
+    share = asked.concepts[segment.heads]
+    rows = share.nonzero()[0]
+    share, leads = share[rows], segment.leads[rows]
+    for weighed in asked.terms:
+        share[leads == np.uint64(weighed.term.number)] += np.float32(weighed.covers)
+    return rows, asked_for(np.minimum(share, 1).astype(np.float64)).astype(np.float32)
 
 
 def _meaning(segment: Segment, dots: NDArray[np.float32], weight: float) -> NDArray[np.float32]:

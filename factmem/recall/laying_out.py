@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from factmem.recall.columns import Columns, spread
+from factmem.facts import STATEMENT
+from factmem.recall.columns import Columns, subject_text
+from factmem.recall.growing import spread
+from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,9 +89,13 @@ def post(
 
 
 def leading_terms(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """Return the first term of each row; 0 for a row without any."""
+    """Return the first term of each row, which says who speaks or whom it is about; 0 where none does."""
     leads = np.zeros(len(rows), np.uint64)
     inside = columns["terms_count"][rows] > 0
+    everything = columns.subjects.find(subject_text(MemorySubject.EVERYTHING.name, None))
+    if everything is not None:
+        statement = columns.keywords.find(STATEMENT.keyword)
+        inside &= (columns.of_rows("subject", rows) != everything) | (columns.of_rows("keyword", rows) == statement)
     leads[inside] = columns.terms[columns["terms_start"][rows[inside]]]
     return leads
 

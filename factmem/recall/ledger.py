@@ -203,9 +203,10 @@ class Ledger:
         """Return the vector of an assertion, or None."""
         rows = self._columns.find("id", [number_of_id(assertion_id)])
         slots = self._columns["slot"][rows]
-        if self._vectors is None or not (slots > 0).any():
+        vectors = self._vectors  # another thread may drop them
+        if vectors is None or not (slots > 0).any():
             return None
-        vector: NDArray[np.float32] = self._vectors.view().take(slots[slots > 0])[0]
+        vector: NDArray[np.float32] = vectors.view().take(slots[slots > 0])[0]
         return vector
 
     def carried_out(self, plan: Plan, *, present: bool) -> Corpus:

@@ -93,7 +93,7 @@ def _apart(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
 def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter) -> NDArray[np.bool_]:
     heads = heads_of(columns, wanted)
     keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
-    if wanted.record_ids:
+    if wanted.record_ids is not None:
         keep &= np.isin(rows, columns.find("record", map(number_of_id, wanted.record_ids)))
     left = np.flatnonzero(keep)
     keep[left] = passing(columns, rows[left], wanted)

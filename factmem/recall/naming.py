@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Sequence
 
 from factmem.facts import STATEMENT
-from factmem.recall.analysis import analyse
+from factmem.recall.analysis import analyse, spaced
 from factmem.recall.outlines import term_numbers
 
 __all__ = ["ConceptNames"]
@@ -20,8 +20,8 @@ class ConceptNames:
         self._terms: list[frozenset[int]] = []
         self._holding: dict[int, list[int]] = {}
 
-    def named(self, keywords: Sequence[str], terms: Collection[int]) -> list[int]:
-        """Return the places of the keywords all of whose words are among some terms.
+    def named(self, keywords: Sequence[str], terms: Collection[int]) -> dict[int, frozenset[int]]:
+        """Return the places of the keywords all of whose words are among some terms, with these words.
 
         Args:
             keywords: all there are; those of the last time, and more.
@@ -32,10 +32,10 @@ class ConceptNames:
                 self._learn(keywords[place], place)
         asked = set(terms)
         near = {place for term in asked for place in self._holding.get(term, ())}
-        return sorted(place for place in near if self._terms[place] <= asked)
+        return {place: self._terms[place] for place in sorted(near) if self._terms[place] <= asked}
 
     def _learn(self, keyword: str, place: int) -> None:
-        words = frozenset(term_numbers(analyse(keyword))) if keyword != STATEMENT.keyword else frozenset[int]()
+        words = frozenset(term_numbers(analyse(spaced(keyword)))) if keyword != STATEMENT.keyword else frozenset[int]()
         self._terms.append(words)
         for word in words:
             self._holding.setdefault(word, []).append(place)

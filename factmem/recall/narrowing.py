@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +12,11 @@ import numpy as np
 from factmem.abc import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.choosing import level_of
-from factmem.recall.columns import Columns, spread, subject_text
+from factmem.recall.columns import Columns, subject_text
 from factmem.recall.corpus import Corpus, Part
 from factmem.recall.filters import MetadataCondition, RecallFilter
 from factmem.recall.folding import Standing, joined
+from factmem.recall.growing import spread
 from factmem.recall.outlines import MULTIPLE, microseconds
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
@@ -44,7 +45,7 @@ def kept_by_part(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> li
     if wanted.empty and not wanted.strongest:
         return [None] * len(corpus.parts)
     heads = heads_of(corpus.columns, wanted)
-    ids = corpus.columns.find("record", map(number_of_id, wanted.record_ids)) if wanted.record_ids else None
+    ids = corpus.columns.find("record", map(number_of_id, wanted.record_ids)) if wanted.record_ids is not None else None
     masks = corpus.seen(viewer).masks
     kept: list[Rows] = []
     for part, mask in zip(corpus.parts, masks, strict=True):
@@ -69,6 +70,7 @@ def without(corpus: Corpus, viewer: str | None, kept: Sequence[Rows | None], gon
 
 def heads_of(columns: Columns, wanted: RecallFilter) -> NDArray[np.bool_] | None:
     """Return which heads pass by place and keyword; None if all do."""
+    of = columns.all_of_heads()
     tests = []
     if wanted.scope is not None or wanted.within is not None:
         scopes = np.fromiter(
@@ -76,24 +78,27 @@ def heads_of(columns: Columns, wanted: RecallFilter) -> NDArray[np.bool_] | None
             np.bool_,
             len(columns.scopes),
         )
-        tests.append(scopes[columns.of_heads("scope")])
-    named = [subjects for subjects in ((wanted.subject,) if wanted.subject else (), wanted.subjects) if subjects]
-    tests += [np.isin(columns.of_heads("subject"), _subjects(columns, subjects)) for subjects in named]
-    if wanted.places:
-        tests.append(_at_places(columns, wanted.places))
-    if wanted.keywords:
+        tests.append(scopes[of["scope"]])
+    about = (None if wanted.subject is None else (wanted.subject,), wanted.subjects)
+    named = [subjects for subjects in about if subjects is not None]
+    tests += [np.isin(of["subject"], _subjects(columns, subjects)) for subjects in named]
+    if wanted.places is not None:
+        tests.append(_at_places(columns, of, wanted.places))
+    if wanted.keywords is not None:
         numbers = [number for word in wanted.keywords if (number := columns.keywords.find(word)) is not None]
-        tests.append(np.isin(columns.of_heads("keyword"), numbers))
+        tests.append(np.isin(of["keyword"], numbers))
     return np.logical_and.reduce(tests) if tests else None
 
 
-def _at_places(columns: Columns, places: Iterable[tuple[Any, ...]]) -> NDArray[np.bool_]:
-    mask = np.zeros(len(columns.heads), np.bool_)
+def _at_places(
+    columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterable[tuple[Any, ...]]
+) -> NDArray[np.bool_]:
+    mask = np.zeros(len(of["scope"]), np.bool_)
     for tenant, (kind, *path), subject in places:
         scope = columns.scopes.find(str(MemoryScope(ScopeKind(kind), tuple(path))))
         about = columns.subjects.find(subject_text(*subject))
         if tenant == columns.tenant and scope is not None and about is not None:
-            mask |= (columns.of_heads("scope") == scope) & (columns.of_heads("subject") == about)
+            mask |= (of["scope"] == scope) & (of["subject"] == about)
     return mask
 
 
@@ -123,7 +128,7 @@ def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter) -> NDArr
     """Return which rows of the columns pass what does not follow from place and keyword."""
     keep = np.ones(len(rows), np.bool_)
     for name in ("categories", "topics", "sources"):
-        if tags := getattr(wanted, name):
+        if (tags := getattr(wanted, name)) is not None:
             keep &= columns.labels_with(name, tags)[columns["labels"][rows]]
     for column, since, until in (
         ("said_at", wanted.since, wanted.until),

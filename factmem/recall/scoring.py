@@ -11,6 +11,9 @@ and of names::
     semantic   = (cos + γ · best + ε · near + σ · mean) / (1 + γ + ε + σ),  negative cosines count as 0
     fused      = w · lexical + (1 - w) · semantic
     similarity = 1 - (1 - fused) · (1 - ν · lead) · (1 - κ · concept) · (1 - β · lead · concept) · (1 - τ · dated)
+                   · (1 - asked)
+    recency    = 1 - (1 - decay) · (1 - asked)
+    asked      = concept · (1 - (1 - covered)²)
 
 The three levels are the record's own text, the exchange it stands in (with the statement before and
 the one after) and its whole conversation; each has document frequencies and lengths of its own. ``best``
@@ -18,7 +21,10 @@ and ``mean`` are of the cosines in the conversation, ``near`` is the mean of tho
 record that stands in no conversation is an exchange and a conversation by itself. The last four only add:
 ``lead`` is whether the query holds the word that a record's text begins with (who speaks, or whom a fact is
 about), ``concept`` whether it holds all words of the fact's concept, ``dated`` how close the record lies to a
-time that the query names, see `closeness`.
+time that the query names, see `closeness`. ``asked`` is how far the query asks for this very fact: ``covered`` is
+the share of the query's weight, Σ idf, that the words of its concept and of whom it is about have; words that no
+document holds weigh as much as the others do on average. What is asked for does not age: it holds until something
+else is said.
 
 BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``.
 A related word (`factmem.recall.related_words`) counts as a part of an occurrence; such a part of a document
@@ -57,6 +63,7 @@ __all__ = [
     "NEAR_COSINE",
     "SATURATION",
     "RecallSettings",
+    "asked_for",
     "closeness",
     "composite",
     "decay",
@@ -180,10 +187,15 @@ def fused(lexical: Floats, semantic: Floats, lexical_weight: float) -> Floats:
     return lexical_weight * lexical + (1 - lexical_weight) * semantic
 
 
-def similarity(fused: Floats, lead: Floats, concept: Floats, dated: Floats) -> Floats:
+def similarity(fused: Floats, lead: Floats, concept: Floats, dated: Floats, asked: Floats) -> Floats:
     """Return the similarity, 0 to 1; what only adds is 0 where it does not apply."""
-    both = lead * concept
-    return 1 - (1 - fused) * (1 - LEAD * lead) * (1 - CONCEPT * concept) * (1 - BOTH * both) * (1 - DATED * dated)
+    named = (1 - LEAD * lead) * (1 - CONCEPT * concept) * (1 - BOTH * lead * concept) * (1 - asked)
+    return 1 - (1 - fused) * named * (1 - DATED * dated)
+
+
+def asked_for(covered: Floats) -> Floats:
+    """Return how far a query asks for a fact whose concept it names, 0 to 1, by the share of it that names cover."""
+    return 1 - (1 - covered) ** 2
 
 
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
@@ -191,11 +203,11 @@ def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]
 
     Args:
         said_at: when, in seconds since 1970.
-        times: from when until when; what has no beginning counts as a month long, and nothing as shorter than a day.
+        times: from when until when; nothing counts as longer than a month, or as shorter than a day.
     """
     closest = np.zeros(len(said_at))
     for start, end in times:
-        reach = max(end - start if start > -math.inf else _MONTH, _DAY) / 2
+        reach = min(max(end - start, _DAY), _MONTH) / 2
         away = np.maximum(np.maximum(start - said_at, said_at - end), 0)
         np.maximum(closest, 1 - away / reach, out=closest)
     return closest

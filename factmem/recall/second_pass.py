@@ -8,9 +8,9 @@ import attrs
 import numpy as np
 
 from factmem.recall.asking import Asked, length_norm
-from factmem.recall.columns import spread
 from factmem.recall.corpus import Corpus
-from factmem.recall.scoring import closeness, composite, fused, lexical, semantic, similarity
+from factmem.recall.growing import spread
+from factmem.recall.scoring import asked_for, closeness, composite, fused, lexical, semantic, similarity
 from factmem.recall.segments import Segment
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Found:
     Attributes:
         rows: the assertions, as rows of the columns.
         counts: see `Segment`.
+        slots: see `Segment`.
         said_at: when each was said, in seconds since 1970.
         score: the composite.
         similarity: see `factmem.recall.scoring`, as the others.
@@ -36,12 +37,13 @@ class Found:
         named: whether the query names who speaks or whom it is about, or its concept.
         dated: how well it fits the times that the query names; 0 where it names none.
         cosine: negative ones as 0.
-        recency: 1 for now.
+        recency: 1 for now, and for what is asked for.
         importance: the record's own.
     """
 
     rows: NDArray[np.intp]
     counts: NDArray[np.intp]
+    slots: NDArray[np.int32]
     said_at: NDArray[np.float64]
     score: NDArray[np.float64]
     similarity: NDArray[np.float64]
@@ -71,15 +73,16 @@ def scored(corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]) ->
     words = lexical(*_attained(corpus, number, asked, rows))
     cosine, *others = _cosines(corpus, segment, asked, rows)
     meaning = semantic(cosine, *others)
-    lead, concept = _names(segment, asked, rows)
+    lead, concept, wanted = _names(segment, asked, rows)
     dated = closeness(segment.said_at[rows], query.times)
-    alike = similarity(fused(words, meaning, query.lexical_weight), lead, concept, dated)
+    alike = similarity(fused(words, meaning, query.lexical_weight), lead, concept, dated, wanted)
     age = np.maximum(query.now - segment.said_at[rows], 0)
-    recency = 0.5 ** (age / _DAY / query.settings.half_life_days)
+    recency = 1 - (1 - 0.5 ** (age / _DAY / query.settings.half_life_days)) * (1 - wanted)
     importance = segment.importance[rows]
     return Found(
         rows=segment.rows[rows].astype(np.intp),
         counts=segment.counts[rows].astype(np.intp),
+        slots=segment.slots[rows],
         said_at=segment.said_at[rows],
         score=composite(alike, recency, importance, query.settings),
         similarity=alike,
@@ -93,15 +96,22 @@ def scored(corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]) ->
     )
 
 
-def _names(segment: Segment, asked: Asked, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Whether the query holds the first word of rows, and whether it names their concepts."""
-    leads = concepts = np.zeros(len(rows))
-    if asked.terms:
-        words = np.array([weighed.term.number for weighed in asked.terms], np.uint64)
-        leads = (segment.leads[rows, np.newaxis] == words).any(axis=1).astype(np.float64)
-    if asked.concepts is not None:
-        concepts = asked.concepts[segment.heads[rows]].astype(np.float64)
-    return leads, concepts
+def _names(
+    segment: Segment, asked: Asked, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Whether the query holds the first word of rows, whether it names their concepts, and how far it asks for them."""
+    none = np.zeros(len(rows))
+    if not asked.terms:
+        return none, none, none
+    words = np.array([weighed.term.number for weighed in asked.terms], np.uint64)
+    led = segment.leads[rows, np.newaxis] == words
+    leads = led.any(axis=1).astype(np.float64)
+    if asked.concepts is None:
+        return leads, none, none
+    share = asked.concepts[segment.heads[rows]].astype(np.float64)
+    concepts = (share > 0).astype(np.float64)
+    share += led @ np.array([weighed.covers for weighed in asked.terms])
+    return leads, concepts, concepts * asked_for(np.minimum(share, 1))
 
 
 def _attained(

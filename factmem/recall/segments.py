@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.recall.columns import Columns, spread
+from factmem.recall.columns import Columns
 from factmem.recall.folding import Standing
+from factmem.recall.growing import spread
 from factmem.recall.laying_out import lay_out, leading_terms, post, with_neighbours
 from factmem.recall.related_words import Term
 
@@ -28,7 +29,7 @@ _LONG_AGO: Final = 1000.0
 _DENSE: Final = 16
 """Where there is as much as one occurrence to so many rows, they are counted row by row."""
 
-__all__ = ["Hits", "Lengths", "Segment"]
+__all__ = ["Hits", "Lengths", "Segment", "decayed"]
 
 
 @attrs.frozen(eq=False)
@@ -115,7 +116,7 @@ class Segment:
             rows=rows.astype(np.int32),
             firsts=standing.firsts[order].astype(np.int32),
             counts=standing.counts[order].astype(np.int32),
-            slots=columns["slot"][rows],
+            slots=np.maximum(columns["slot"][rows], 0),  # what was erased before it was embedded has none
             owners=columns.of_rows("owner", rows),
             heads=columns["head"][rows],
             said_at=columns["said_at"][rows] / 1e6,
@@ -261,12 +262,14 @@ class Segment:
             return scores
         since = self._decay_since_newest(now, half_life_days)
         if since > _LONG_AGO:
-            scores += np.float32(w_r) * _decayed(now - self.said_at, half_life_days)
+            scores += np.float32(w_r) * decayed(now - self.said_at, half_life_days)
             return scores
-        if half_life_days not in self._decays:
-            self._decays.clear()
-            self._decays[half_life_days] = _decayed(self._newest - self.said_at, half_life_days)
-        recency = self._decays[half_life_days] * np.float32(since)
+        decays = self._decays.get(half_life_days)
+        if decays is None:
+            decays = decayed(self._newest - self.said_at, half_life_days)
+            self._decays.clear()  # others may be reading: what they hold stays as it is
+            self._decays[half_life_days] = decays
+        recency = decays * np.float32(since)
         if since > 1:  # what is yet to come is as recent as now
             np.minimum(recency, 1, out=recency)
         recency *= np.float32(w_r)
@@ -330,7 +333,8 @@ class Segment:
         return follows
 
 
-def _decayed(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.float32]:
+def decayed(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.float32]:
+    """Return the recency of what is so many seconds old; in single precision."""
     return np.exp2(np.maximum(age, 0) / (-_DAY * half_life_days)).astype(np.float32)
 
 

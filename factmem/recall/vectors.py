@@ -203,8 +203,9 @@ class HeldVectors(Vectors):
 
     def view(self) -> VectorsView:
         """See `Vectors.view`."""
-        blocks = tuple(block[:filled] for block, filled in zip(self._blocks, self._filled, strict=True))
-        return _HeldView(blocks, np.cumsum([0, *self._filled]))
+        filled = tuple(self._filled)  # a block that is only just being added is not counted yet
+        blocks = tuple(block[:count] for block, count in zip(self._blocks, filled, strict=False))
+        return _HeldView(blocks, np.cumsum([0, *filled]))
 
 
 def _multiply(block: NDArray[np.float32], query: NDArray[np.float32], out: NDArray[np.float32]) -> None:

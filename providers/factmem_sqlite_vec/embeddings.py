@@ -210,8 +210,7 @@ def nearest(
         return []
     if limit > _MOST_NEIGHBOURS:
         return _nearest_of_all(*vectors(connection, tenant, 0), wanted, limit)
-    lowest, highest = select(connection, "SELECT min(tenant), max(tenant) FROM assertions")[0]
-    if (tenant or "") == lowest == highest:
+    if _is_alone(connection, tenant):
         where, tenants = "", []
     else:
         # Among the rows of the tenant, not after the search: a filter never hides a neighbour.

@@ -9,13 +9,9 @@ from typing import Final, Protocol
 import apsw
 
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
-from factmem_sqlite_vec.schema import check_header, is_only_begun
+from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 
-__all__ = ["BESIDE", "MAGIC", "ClearForm", "Form", "connected", "key_file_of", "starts_in_clear"]
-
-MAGIC: Final = b"SQLite format 3\x00"
-"""What every database in clear begins with."""
-
+__all__ = ["BESIDE", "ClearForm", "Form", "connected", "key_file_of", "starts_in_clear"]
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """What SQLite itself puts beside a database."""

@@ -36,7 +36,7 @@ from factmem_sqlite_vec.forms import ClearForm, Form
 from factmem_sqlite_vec.rows import NewRow, prepared
 from factmem_sqlite_vec.store import Store
 from factmem_sqlite_vec.sums import sum_of_vectors
-from factmem_sqlite_vec.writing import Batch, write_batch
+from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,7 +147,10 @@ class SqliteVecMemoryProvider(LedgerProvider):
     async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
         """See `factmem.abc.KeepsVectors.use_embedder`."""
         embeddings.check_dimension(identity)
-        if replace or await self.embedder() != identity:
+        stored = await self.embedder()
+        if stored not in (None, identity) and not replace:
+            raise mismatch(stored, identity)
+        if replace or stored != identity:
             await self._write(partial(embeddings.bind, identity=identity, replace=replace))
         self._bound = identity
 
@@ -192,9 +195,11 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
     async def use_outlines(self, version: int) -> None:
         """See `factmem.abc.KeepsOutlines.use_outlines`."""
-        if not self._read_only and await self._read(outlining.outlines_version) != version:
-            await self._write(lambda connection, _: outlining.use_outlines(connection, version))
         self._outlines = version
+        if self._read_only or not await anyio.to_thread.run_sync(self._live().store.is_there):
+            return  # whoever makes the store makes them too
+        if await self._read(outlining.outlines_version) != version:
+            await self._write(lambda connection, _: outlining.use_outlines(connection, version))
 
     async def put_outlines(self, outlines: Mapping[int, Outline]) -> None:
         """See `factmem.abc.KeepsOutlines.put_outlines`."""
@@ -255,10 +260,8 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
         def erase(connection: apsw.Connection) -> EraseReceipt:
             erased: list[int] = []
-            write_batch(
+            self._batch(
                 connection,
-                self._clock,
-                self._bound,
                 lambda batch: erased.append(delete_assertions(connection, batch, record_ids, assertion_ids, tenant)),
             )
             pending = scrub_is_due(connection) and not scrub(connection)
@@ -293,9 +296,12 @@ class SqliteVecMemoryProvider(LedgerProvider):
         live = self._live()
 
         def write(connection: apsw.Connection) -> None:
-            write_batch(connection, self._clock, self._bound, partial(work, connection))
+            self._batch(connection, partial(work, connection))
 
         await live.group.alone(partial(live.store.write, write))
+
+    def _batch(self, connection: apsw.Connection, work: Callable[[Batch], None]) -> None:
+        write_batch(connection, self._clock, self._bound, work, outlines=self._outlines)
 
     def _live(self) -> _Live:
         if self._closed:
@@ -328,7 +334,7 @@ class SqliteVecMemoryProvider(LedgerProvider):
 
         try:
             if ready:
-                store.write(lambda connection: write_batch(connection, self._clock, self._bound, append_each))
+                store.write(lambda connection: self._batch(connection, append_each))
         except BaseException as error:
             for request, _ in ready:
                 request.error = request.error or _again(error)

@@ -18,7 +18,7 @@ from factmem.errors import CorruptStoreError, NewerVersionError
 from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.sums import OF_VECTORS, row_sum, sum_of_vectors
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
+__all__ = ["APPLICATION_ID", "MAGIC", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
 
 APPLICATION_ID: Final = 0x666D656D
 """What SQLite's header says of a factmem store: ``fmem``."""
@@ -129,7 +129,10 @@ def _sum_vectors(connection: apsw.Connection) -> None:
 MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (_FIRST, _ACTORS, _SUMS, _sum_vectors)
 """What leads from each version of the format to the next; never edit one that was released."""
 
-_MAGIC: Final = b"SQLite format 3\x00"
+MAGIC: Final = b"SQLite format 3\x00"
+"""What every database in clear begins with."""
+
+
 _HEADER_BYTES: Final = 100
 
 
@@ -150,7 +153,7 @@ def check_header(path: Path) -> bool:
     page_size = int.from_bytes(header[16:18])
     sound = (
         len(header) == _HEADER_BYTES
-        and header.startswith(_MAGIC)
+        and header.startswith(MAGIC)
         and (page_size == 1 or (512 <= page_size <= 32768 and page_size.bit_count() == 1))
         and set(header[18:20]) <= {1, 2}
         and header[21:24] == bytes((64, 32, 32))

@@ -101,6 +101,15 @@ class Store:
         with own_errors(self.name):
             return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(query), self._drop_idle))
 
+    def is_there(self) -> bool:
+        """Return whether there is a store yet.
+
+        Raises:
+            ProviderError: there is something else.
+        """
+        with own_errors(self.name):
+            return self._writer is not None or bool(self._idle) or self.form.is_there(self._path)
+
     def reopen_to_write(self) -> None:
         """Close the connection that writes; the next write opens another one."""
         with self._writing, own_errors(self.name):
@@ -191,8 +200,7 @@ class Store:
         connection.close()
 
     def _read(self, query: Callable[[apsw.Connection], T]) -> T:
-        there = self._writer is not None or bool(self._idle) or self.form.is_there(self._path)
-        connection = self._borrow() if there else None
+        connection = self._borrow() if self.is_there() else None
         if connection is None:
             return self._read_nothing(query)
         try:

@@ -13,7 +13,7 @@ from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import check_expected, erased_meanwhile, new_id, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlining import Kept, insert_outlines, outlines_version
+from factmem_sqlite_vec.outlining import Kept, insert_outlines, outlines_version, use_outlines
 from factmem_sqlite_vec.reading import bound_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
@@ -57,13 +57,21 @@ class Batch:
         connection: in a transaction already.
         clock: gives the time of recording.
         bound: the embedder that this process uses, if it has said so.
+        outlines: of which version it uses outlines, if it has said so: a store that keeps none keeps those from now on.
 
     Attributes:
         embedder: whose vectors the store keeps.
         sums: what the batch adds to them; written by `finish`.
     """
 
-    def __init__(self, connection: apsw.Connection, clock: Clock, bound: EmbedderIdentity | None) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        clock: Clock,
+        bound: EmbedderIdentity | None,
+        *,
+        outlines: int | None = None,
+    ) -> None:
         self._connection = connection
         self._clock = clock
         self._bound = bound
@@ -73,6 +81,9 @@ class Batch:
         self._texts: list[tuple[int, str]] = []
         self._vectors: dict[int, tuple[str, bytes]] = {}
         self._outlined = outlines_version(connection)
+        if outlines is not None and self._outlined is None:
+            use_outlines(connection, outlines)
+            self._outlined = outlines
         self._outlines: list[Kept] = []
 
     def next_seq(self) -> int:
@@ -276,16 +287,21 @@ class Batch:
 
 
 def write_batch(
-    connection: apsw.Connection, clock: Clock, bound: EmbedderIdentity | None, work: Callable[[Batch], Any]
+    connection: apsw.Connection,
+    clock: Clock,
+    bound: EmbedderIdentity | None,
+    work: Callable[[Batch], Any],
+    *,
+    outlines: int | None = None,
 ) -> None:
-    """Do ``work`` in one transaction that is durable when this returns.
+    """Do ``work`` in one transaction that is durable when this returns; see `Batch` for the rest.
 
     Raises:
         apsw.Error: nothing was written.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
-        batch = Batch(connection, clock, bound)
+        batch = Batch(connection, clock, bound, outlines=outlines)
         work(batch)
         batch.finish()
         connection.execute("COMMIT")

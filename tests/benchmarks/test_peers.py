@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,29 @@ def test_what_a_peer_cannot_do_is_told_with_its_reason(
             scan.search(["nobody embedded this"], 1, "semantic")
     with worker("no_such_adapter") as nobody, pytest.raises(failed, match="no_such_adapter"):
         nobody.open(tmp_path / "none", vectors)
+
+
+@pytest.mark.parametrize("script", ["exit 0", "read line; printf '{\"seconds'", "printf '{\"seconds'"])
+def test_a_worker_that_ends_has_failed_whenever_that_is(part: Part, tmp_path: Path, script: str) -> None:
+    """Before it reads what it is asked, after that, or in the middle of its answer."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    python.chmod(0o755)
+    session = part("session")
+    with (
+        pytest.raises(session.PeerFailedError, match="ended without a word"),
+        session.Worker("scan", python, home=tmp_path / "home") as dead,
+    ):
+        dead.search(["more than a pipe holds" * 10_000], 1, "semantic")
+
+
+def test_an_installer_that_says_nothing_is_reported(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    environments = part("environments")
+    monkeypatch.setattr(environments.venv, "create", lambda *given, **options: None)
+    silent = subprocess.CompletedProcess([], 137, stdout="", stderr="")
+    monkeypatch.setattr(environments.subprocess, "run", lambda *given, **options: silent)
+    with pytest.raises(environments.CannotInstallError, match="137"):
+        environments.python_of("chroma")
 
 
 def test_a_finished_peer_is_not_measured_again(part: Part, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -229,6 +229,44 @@ async def test_what_cannot_be_written_is_counted_on(caplog: pytest.LogCaptureFix
         assert (await provider.accesses(None, [record.id]))[record.id].count == 2
 
 
+async def test_what_was_counted_is_written_by_who_is_cancelled(provider: AgentMemoryProvider) -> None:
+    """Neither a write that is cancelled nor the closing of a memory that is cancelled loses or doubles a count."""
+    async with counting(provider) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5))
+        await memory.recall("seats")
+        with anyio.CancelScope() as cancelled:
+            cancelled.cancel()
+            await memory.aclose()
+        assert (await memory.accesses(record.id))[record.id].count == 1
+    with anyio.CancelScope() as cancelled:
+        async with counting(provider) as memory:
+            await memory.recall("seats")
+            cancelled.cancel()
+            await anyio.sleep_forever()
+    async with counting(provider, access_statistics=False) as memory:
+        assert (await memory.accesses(record.id))[record.id].count == 2
+
+
+async def test_what_a_store_fails_to_write_in_its_own_way_is_counted_on() -> None:
+    class Broken(InMemoryProvider):
+        broken = True
+
+        async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+            if self.broken:
+                raise OverflowError
+            await super().add_accesses(tenant, accesses)
+
+    provider = Broken()
+    async with counting(provider) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 5))
+        await memory.recall("seats")
+        with pytest.raises(OverflowError):
+            await memory.aclose()
+        provider.broken = False
+        await memory.aclose()
+        assert (await memory.accesses(record.id))[record.id].count == 1
+
+
 async def test_who_cannot_count_is_told_so() -> None:
     """At the opening, not at the first recall."""
     with pytest.raises(CapabilityError, match="NoMemory"):

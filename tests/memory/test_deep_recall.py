@@ -37,11 +37,12 @@ async def told(memory: Memory, *texts: str, **about: Any) -> None:
         await memory.remember(text, **about)
 
 
-async def test_without_a_model_it_says_how_to_name_one() -> None:
+async def test_without_a_model_it_is_shallow_and_cannot_tell_how() -> None:
     memory = remembering()
-    for call in (memory.recall("who?", depth="deep"), memory.recall_deeply("who?")):
-        with pytest.raises(CapabilityError, match="model="):
-            await call
+    await told(memory, "Ana lives in Faro.")
+    assert await memory.recall("who?", depth="deep") == await memory.recall("who?")
+    with pytest.raises(CapabilityError, match="model="):
+        await memory.recall_deeply("who?")
 
 
 async def test_there_are_two_depths() -> None:

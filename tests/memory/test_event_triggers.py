@@ -276,6 +276,8 @@ async def test_of_two_processes_each_event_is_read_by_one(provider: AgentMemoryP
         {"count": 1.5},
         {"idle": 5},
         {"idle": -HOUR},
+        {"idle": dt.timedelta.max},
+        {"interval": dt.timedelta(days=999_999_999)},
         {"interval": "1h"},
         {"overlap": None},
         {"overlap": 1.0},
@@ -286,3 +288,16 @@ async def test_of_two_processes_each_event_is_read_by_one(provider: AgentMemoryP
 def test_a_trigger_of_another_type_or_below_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError, match=next(iter(wrong))):
         Trigger(**wrong)
+
+
+async def test_a_trigger_reaches_no_further_than_time_does() -> None:
+    """Near the end of the calendar the last moment stands for what would lie behind it."""
+    clock = FakeClock(dt.datetime(9999, 12, 31, 12, tzinfo=dt.UTC))
+    provider = InMemoryProvider(clock=clock)
+    trigger = Trigger(count=3, interval=999 * HOUR)
+    async with opened(provider, ScriptedModel(well), clock=clock) as memory:
+        handover = await told(memory, OSLO, trigger=trigger)
+        assert handover.pending == 1
+    log, _ = await log_of(provider)
+    (unit,) = units_in(log, states_of(log), {})
+    assert due_at(unit, trigger, clock()) == dt.datetime.max.replace(tzinfo=dt.UTC)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -181,6 +183,28 @@ async def test_the_last_page_says_so_and_a_page_of_another_order_is_refused(memo
             await memory.list_page(page)
     with pytest.raises(InvalidDataError, match="size"):
         await memory.list_page(size=0)
+
+
+def made_up(*token: object) -> str:
+    """The token of a page that nobody gave out."""
+    return base64.urlsafe_b64encode(json.dumps(token).encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "time", ["garbage", "", "2026-01-01", "2026-01-01T00:00:00", "9999-99-99T00:00:00+00:00", 1.5, None]
+)
+async def test_a_page_that_somebody_made_up_is_refused(memory: Memory, time: object) -> None:
+    await note(memory, "The mill is old.")
+    with pytest.raises(InvalidDataError, match="next_page"):
+        await memory.list_page(made_up(RecordOrder.SAID.value, True, time, 1))
+
+
+@pytest.mark.parametrize("seq", [10**30, -(10**30)])
+async def test_a_page_may_go_on_anywhere(memory: Memory, seq: int) -> None:
+    """At a moment and a record that are none, as after one that was erased meanwhile."""
+    await note(memory, "The mill is old.")
+    for time, there in (("0001-01-01T00:00:00+14:00", 0), ("9999-12-31T23:59:59+00:00", 1)):
+        assert len((await memory.list_page(made_up(RecordOrder.SAID.value, True, time, seq))).records) == there
 
 
 async def test_a_history_shows_the_labels_of_its_revisions_and_can_be_narrowed_to_them(memory: Memory) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -21,6 +22,7 @@ from factmem import (
     MemoryEvent,
     NoMemory,
 )
+from factmem.abc import Receipt, Statement
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
@@ -28,6 +30,7 @@ from factmem.errors import (
     ModelUnavailableError,
     ReadOnlyError,
 )
+from factmem.records import LogEntry
 from factmem.testing import ScriptedModel
 from tests.memory.telling import CITY, SEATS, USER, Gated, log_of, opened, said, talk, understood, until, well, words
 
@@ -124,6 +127,40 @@ async def test_listeners_hear_of_every_hand_over_and_may_fail(caplog: pytest.Log
     assert letter.id == handover.ids[1]
     assert handover.failures == ("ModelAnswerError",)
     assert not [text for text in (*TEXTS, "Oslo") if text in caplog.text]
+
+
+class Broken(InMemoryProvider):
+    """A store of somebody else's that begins to raise what it likes."""
+
+    broken = False
+
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        if self.broken:
+            raise OverflowError("I live in Oslo")
+        return await super().append(statements)
+
+    async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
+        if self.broken:
+            raise OverflowError("I live in Oslo")
+        return await super().changes(tenant, since)
+
+
+async def test_nothing_that_fails_in_the_background_ends_the_program(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither while words are read, nor while what an earlier process left is looked for."""
+    provider, model = Broken(), Gated()
+    async with opened(provider, model) as memory:
+        handover = await memory.remember_many(TALKS[:1], subject=USER)
+        provider.broken = True
+        model.gate.set()
+        await handover.wait()
+        assert handover.failures == ("OverflowError",)
+    async with opened(provider, ScriptedModel(well)):
+        await until(lambda: "looked after: OverflowError" in caplog.text)
+    provider.broken = False
+    async with opened(provider, ScriptedModel(well)) as memory:
+        await (await memory.resume()).wait()
+        assert said(await memory.list_records()) == ["Oslo"]
+    assert "Oslo" not in caplog.text
 
 
 async def test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on(provider: AgentMemoryProvider) -> None:
@@ -281,6 +318,17 @@ async def test_nothing_to_hand_over_is_over_at_once() -> None:
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         handover = await memory.remember_many([])
         assert (await handover.wait(), handover.pending, handover.ids) == ((), 0, ())
+
+
+async def test_what_is_handed_over_is_gone_through_once() -> None:
+    """Whatever gives one thing after the other is as good as a list, and nothing is kept if one of them is no good."""
+    async with opened(InMemoryProvider()) as memory:
+        handover = await memory.remember_many(text for text in TEXTS)
+        assert len(await handover.wait()) == len(TEXTS)
+        assert words(await memory.list_records()) == sorted(TEXTS)
+        with pytest.raises(InvalidDataError, match="blank"):
+            await memory.remember_many(iter(["The mill is old.", " "]))
+        assert words(await memory.list_records()) == sorted(TEXTS)
 
 
 async def test_without_a_model_everything_is_over_at_once(provider: AgentMemoryProvider) -> None:

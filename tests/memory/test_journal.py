@@ -91,6 +91,14 @@ def test_what_is_in_use_is_looked_up_anew_and_not_kept() -> None:
     assert errand_from(errand_json(errand), {}).request.in_use == ()
 
 
+@pytest.mark.parametrize("seconds", [86_399_999_913_600.0, 86_400_000_000_000.0])
+def test_a_trigger_that_an_earlier_version_let_through_waits_a_hundred_years(seconds: float) -> None:
+    """Its words are read all the same."""
+    errand = Errand(id="one", kind=ErrandKind.DETECT, trigger=Trigger(interval=dt.timedelta(days=1)))
+    document = {**errand_json(errand), "trigger": {"interval": seconds}}
+    assert errand_from(document, {}).trigger == Trigger(interval=dt.timedelta(days=36_525))
+
+
 @pytest.mark.parametrize(
     "document", [{}, {"id": "one"}, {"id": "one", "kind": "guess"}, {"id": "one", "kind": "keep", "more": 1}]
 )

@@ -20,7 +20,14 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.errors import CodecError, InvalidDataError, NewerVersionError, ProviderClosedError
+from factmem.errors import (
+    CodecError,
+    InvalidDataError,
+    NewerVersionError,
+    ProviderClosedError,
+    ReadOnlyError,
+    StoreUnavailableError,
+)
 from factmem.memory import BlockingReader, MemoryReader
 from factmem.testing import FakeClock, HashEmbedder
 
@@ -169,6 +176,48 @@ async def test_a_malformed_import_is_a_typed_error_that_names_the_line(
     file.write_text(text)
     with pytest.raises(error):
         await memory.import_(file)
+
+
+async def test_an_import_that_the_store_refuses_says_what_the_store_says(tmp_path: Path) -> None:
+    address, file = f"sqlite-vec:{tmp_path}/facts.db", tmp_path / "export.jsonl"
+    async with Memory(address, embedder=HashEmbedder()) as memory:
+        await noted(memory, "/product/a")
+        await memory.export(file)
+    async with Memory(f"{address}?read_only=true", embedder=HashEmbedder()) as memory:
+        with pytest.raises(ReadOnlyError, match="opened for reading only"):
+            await memory.import_(file, trust=True)
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, InvalidDataError, UnicodeError])
+async def test_what_the_caller_raises_during_an_import_comes_out_as_it_is(
+    memory: Memory, tmp_path: Path, error: type[Exception]
+) -> None:
+    await noted(memory, "/product/a")
+    await memory.export(tmp_path / "export.jsonl")
+    raised = error("mine")
+
+    def progress(lines: int) -> None:
+        raise raised
+
+    with pytest.raises(error) as caught:
+        await memory.import_(tmp_path / "export.jsonl", progress=progress)
+    assert caught.value is raised
+
+
+async def test_a_file_that_cannot_be_used_is_named(memory: Memory, tmp_path: Path) -> None:
+    await noted(memory, "/product/a")
+    with pytest.raises(StoreUnavailableError, match=r"missing\.jsonl cannot be used: No such file"):
+        await memory.import_(tmp_path / "missing.jsonl")
+    with pytest.raises(StoreUnavailableError, match=r"below.out\.jsonl cannot be used: No such file"):
+        await memory.export(tmp_path / "below" / "out.jsonl")
+    (tmp_path / "latin.jsonl").write_bytes(HEADER.encode() + b"\xe9\n")
+    with pytest.raises(CodecError, match=r"latin\.jsonl is not UTF-8"):
+        await memory.import_(tmp_path / "latin.jsonl")
+    with (tmp_path / "shut.jsonl").open("w", encoding="utf-8") as shut:
+        pass
+    for call in (memory.import_, memory.export):
+        with pytest.raises(StoreUnavailableError, match=r"shut\.jsonl cannot be used: it is closed"):
+            await call(shut)
 
 
 def test_the_blocking_twin_has_every_method_with_the_same_arguments() -> None:

@@ -58,6 +58,37 @@ async def test_the_fact_that_is_named_comes_first(provider: AgentMemoryProvider,
         assert [match.parts.named for match in others if match.record.value in SAID] == [0] * len(SAID)
 
 
+@pytest.mark.parametrize("query", ["What is Ann's home city?", "home city", "Ann's home city, please"])
+async def test_a_fact_that_is_asked_for_does_not_age(provider: AgentMemoryProvider, query: str) -> None:
+    now = JANUARY + dt.timedelta(days=400)
+    async with opened(provider, clock=FakeClock(now)) as memory:
+        await memory.save(SingleFact(CITY, "Bern", timestamp=JANUARY), subject=ANN)
+        chatter = ("What is Ann's home city?", "Ann's city map is at home.", "Ann is at home.")
+        await memory.save(MultipleFacts(STATEMENT, chatter, timestamp=now))
+        first, *_ = await memory.recall(query)
+        assert first.record.value == "Bern"
+        assert first.parts.recency > 0.9
+
+
+async def test_a_fact_that_shares_a_word_with_a_question_is_not_asked_for(provider: AgentMemoryProvider) -> None:
+    now = JANUARY + dt.timedelta(days=400)
+    async with opened(provider, clock=FakeClock(now)) as memory:
+        await memory.save(SingleFact(Concept.single("name", "What the user is called"), "Ann", timestamp=JANUARY))
+        said = ("The tavern by the harbour in Porto has the name Maria.", "My name is on the list.", "Name your price.")
+        await memory.save(MultipleFacts(STATEMENT, said, timestamp=now))
+        first, *_ = await memory.recall("What is the name of the tavern by the harbour in Porto?")
+        assert first.record.value == said[0]
+
+
+async def test_a_fact_is_found_by_whom_or_what_it_is_about(provider: AgentMemoryProvider) -> None:
+    warmth = Concept.single("temperature", "How warm it is", int)
+    async with opened(provider, clock=FakeClock(JANUARY)) as memory:
+        for degrees, room in enumerate(("attic", "cellar", "kitchen"), start=15):
+            await memory.save(SingleFact(warmth, degrees, timestamp=JANUARY), subject=MemorySubject(room))
+        first, *_ = await memory.recall("temperature in the kitchen")
+        assert (first.record.subject.name, first.parts.named) == ("kitchen", 1)
+
+
 async def test_a_result_tells_what_it_was_before_if_asked(provider: AgentMemoryProvider) -> None:
     async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
         await filled(memory)
@@ -70,6 +101,14 @@ async def test_a_result_tells_what_it_was_before_if_asked(provider: AgentMemoryP
         then = memory.as_of(JANUARY + dt.timedelta(days=31))
         (first, *_) = await then.recall("home city of Ann", history=True)
         assert (first.record.value, [record.value for record in first.earlier]) == ("Rome", ["Oslo"])
+
+
+async def test_what_arrives_late_is_told_as_earlier_too(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
+        await memory.save(SingleFact(CITY, "Bern", timestamp=JANUARY + dt.timedelta(days=60)), subject=ANN)
+        await memory.save(SingleFact(CITY, "Oslo", timestamp=JANUARY), subject=ANN)
+        (found,) = await memory.recall("home city of Ann", history=True)
+        assert (found.record.value, [record.value for record in found.earlier]) == ("Bern", ["Oslo"])
 
 
 async def test_what_was_private_before_is_told_to_nobody_else(provider: AgentMemoryProvider) -> None:
@@ -94,6 +133,32 @@ async def test_words_that_mean_the_same_are_found_behind_the_word_itself(provide
         found = await memory.recall("car", semantic=False)
         assert [match.record.value for match in found] == ["The car is red.", "The vehicle is red.", "The moon is red."]
         assert [match.parts.lexical > 0 for match in found] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("query", "flat"),
+    [
+        ("Which flat did they rent before the move?", "They rent a flat in Bern."),
+        ("Which flat did they rent since the move?", "They rent a flat in Lyon."),
+    ],
+)
+async def test_a_time_may_be_told_by_what_happened_then(provider: AgentMemoryProvider, query: str, flat: str) -> None:
+    said = ("They rent a flat in Bern.", "The move was a lot of work.", "They rent a flat in Lyon.")
+    async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=600))) as memory:
+        for months, text in enumerate(said):
+            at = JANUARY + dt.timedelta(days=30 * months)
+            await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=at), scope="/product/a")
+        found = {match.record.value: match for match in await memory.recall(query)}
+        assert max((text for text in found if "flat" in text), key=lambda text: found[text].score) == flat
+        assert [found[text].parts.dated for text in said if "flat" in text and text != flat] == [0]
+
+
+async def test_what_happened_where_the_calendar_ends_costs_no_answer(provider: AgentMemoryProvider) -> None:
+    async with opened(provider, clock=FakeClock(JANUARY)) as memory:
+        end = dt.datetime.max.replace(tzinfo=dt.UTC)
+        await memory.save(SingleFact(CITY, "the flood", timestamp=JANUARY, valid_from=end), scope="/product/a")
+        assert await memory.recall("Who lived here during the flood?")
+        assert await memory.as_of(end).recall("Who lived here since the flood?")
 
 
 async def test_what_was_said_at_a_time_that_is_named_goes_before_its_like(provider: AgentMemoryProvider) -> None:

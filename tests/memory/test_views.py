@@ -20,9 +20,16 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.errors import InvalidDataError, InvalidNameError, OutOfViewError, ReadOnlyError, RecordNotFoundError
+from factmem.errors import (
+    CapabilityError,
+    InvalidDataError,
+    InvalidNameError,
+    OutOfViewError,
+    ReadOnlyError,
+    RecordNotFoundError,
+)
 from factmem.facts import STATEMENT
-from factmem.testing import ScriptedModel
+from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, PETS, SEATS, USER, opened, said, well, words
 
 ALPHA, BETA = MemoryScope.product("alpha"), MemoryScope.product("beta")
@@ -163,6 +170,23 @@ async def test_a_view_for_reading_writes_nothing() -> None:
             with pytest.raises(ReadOnlyError):
                 await view.slice([ALPHA], read_only=False).save(SingleFact(CITY, "Oslo"), scope=ALPHA)
         assert await memory.list_records() == []
+
+
+async def test_what_is_open_is_not_opened_again() -> None:
+    """Neither a memory nor a view of it; both go on as if nobody had tried. A view may be opened in place of it."""
+    memory = Memory(InMemoryProvider(), embedder=HashEmbedder())
+    view = memory.scope("/product/alpha")
+    async with memory:
+        for again in (memory, view):
+            with pytest.raises(CapabilityError, match="without `async with`"):
+                await again.__aenter__()
+        await (await view.remember_many(["The mill is old."])).wait()
+    async with view:
+        assert len(await view.list_records()) == 1
+        with pytest.raises(CapabilityError, match="open already"):
+            await memory.__aenter__()
+    async with memory:
+        assert len(await memory.list_records()) == 1
 
 
 async def test_a_view_of_a_view_only_narrows_it() -> None:

@@ -20,6 +20,54 @@ def memory() -> Memory:
     return Memory(InMemoryProvider(), embedder=HashEmbedder())
 
 
+@pytest.mark.parametrize(
+    ("wrong", "instead"),
+    [
+        ({"model": "openai/x"}, r"language_model\('openai/x'\)"),
+        ({"embedder": "minilm"}, r"embedder_named\('minilm'\)"),
+        ({"embedder": HashEmbedder}, "the class HashEmbedder"),
+        ({"detector": "model"}, r"detect\(\)"),
+        ({"analyst": print}, "analyse"),
+        ({"consolidator": 5}, "decide"),
+        ({"question_analyst": object()}, "find_gaps"),
+        ({"concepts": CITY}, "list of Concept"),
+        ({"concepts": ["city"]}, r"\$\.concepts\[0\]"),
+        ({"subjects": USER}, "list of MemorySubject"),
+        ({"scopes": "/product/alpha"}, "list of MemoryScope or str"),
+        ({"observers": print}, "list"),
+        ({"observers": ["print"]}, "functions"),
+        ({"store": None}, "provider"),
+        ({"store": 5}, "sqlite-vec:facts.db"),
+        ({"store": InMemoryProvider}, "the class InMemoryProvider"),
+    ],
+    ids=str,
+)
+def test_a_memory_is_made_of_what_it_says(wrong: dict[str, Any], instead: str) -> None:
+    with pytest.raises(InvalidDataError, match=instead):
+        Memory(**{"store": InMemoryProvider(), **wrong})
+
+
+async def test_whatever_has_the_methods_of_a_part_is_one() -> None:
+    """It need not be made of the class that says which they are; a list may be anything that is gone through."""
+
+    class Mine:
+        identity, embed = HashEmbedder().identity, HashEmbedder().embed
+
+    memory = Memory(InMemoryProvider(), embedder=Mine(), concepts=iter([CITY]), observers={print: 1})
+    (record,) = await memory.save(SingleFact(CITY, "Rome"))
+    assert [match.record.id for match in await memory.recall("Rome")] == [record.id]
+
+
+@pytest.mark.parametrize("changes", [None, "all", 5, ["all"]])
+async def test_what_is_undone_is_a_list_of_changes(memory: Memory, changes: Any) -> None:
+    remembered = await memory.remember("The mill is old.")
+    mistakes: list[Any] = [changes, remembered.changes[0], [*remembered.changes, None]]
+    for wrong in mistakes:
+        with pytest.raises(InvalidDataError, match="changes"):
+            await memory.undo(wrong)
+    assert said(await memory.list_records()) == ["The mill is old."]
+
+
 @pytest.mark.parametrize("name", ["categories", "topics", "sources", "concepts", "record_ids"])
 async def test_a_filter_of_several_takes_no_single_text(memory: Memory, name: str) -> None:
     """Letter by letter it would mean something else, and as a part of a text more than was meant."""
@@ -66,7 +114,9 @@ async def test_categories_of_what_is_remembered_are_no_single_text(memory: Memor
     assert await memory.list_records() == []
 
 
-@pytest.mark.parametrize("what", ["The mill is old.", Message(content="The mill is old."), talk("The mill is old.")])
+@pytest.mark.parametrize(
+    "what", ["The mill is old.", Message(content="The mill is old."), talk("The mill is old."), None, 5]
+)
 async def test_many_things_to_remember_are_a_list(memory: Memory, what: Any) -> None:
     async with memory:
         with pytest.raises(InvalidDataError, match="a list"):

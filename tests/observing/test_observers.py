@@ -82,6 +82,17 @@ async def test_events_tell_where_and_how_much(watcher: Watcher) -> None:
     assert (asked.scope, asked.records_out, everywhere.scope) == ("/product/alpha", 1, None)
 
 
+async def test_ids_are_no_scope(watcher: Watcher) -> None:
+    """An operation that takes any number of them is told of by the scope that was named, if one was."""
+    async with watched(watcher) as memory:
+        ids = [(await memory.save(SingleFact(CITY, name), scope="/product/alpha"))[0].id for name in ("Rome", "Oslo")]
+        await memory.would_forget(*ids)
+        await memory.forget(*ids, scope="/product/alpha")
+    would, *_ = watcher.completed(Operation.WOULD_FORGET)
+    (forgot,) = watcher.completed(Operation.FORGET)
+    assert (would.scope, would.records_in, forgot.scope, forgot.records_in) == (None, 2, "/product/alpha", 2)
+
+
 async def test_a_view_and_another_moment_are_observed_as_well(watcher: Watcher) -> None:
     """Whatever the memory hands out tells the same observers."""
     async with watched(watcher) as memory:

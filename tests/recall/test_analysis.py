@@ -43,6 +43,43 @@ def test_scripts_have_the_words_they_are_read_by(text: str, terms: list[str]) ->
     assert analyse(text) == terms
 
 
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("Python 3.11", "3.11"),
+        ("on 2026-05-07", "2026.05.07"),
+        ("on 2026/05/07", "2026.05.07"),
+        ("at 14:30", "14.30"),
+        ("10.0.0.1 answers", "10.0.0.1"),
+        ("ticket AB-1234", "ab1234"),
+        ("we write C++ here", "c++"),
+        ("and C#, too", "c#"),
+    ],
+)
+def test_numbers_with_parts_and_codes_are_terms_by_themselves(text: str, term: str) -> None:
+    assert term in analyse(text)
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "other"),
+    [
+        ("Python 3.11", "They use Python 3.11.", "They use Python 11.3."),
+        ("10.0.0.1", "The host is 10.0.0.1.", "The host is 10.0.1.0."),
+        ("at 14:30", "The talk is at 14:30.", "The talk is at 30:14."),
+        ("AB1234", "The code is AB-1234.", "The code is AC-1235."),
+        ("C#", "Ann writes C#.", "Ann writes C++."),
+        ("1200", "The rent is 1,200.50.", "The rent is 1,300.50."),
+    ],
+)
+def test_numbers_and_names_are_found_exactly(query: str, found: str, other: str) -> None:
+    with BlockingMemory(Memory("memory:")) as memory:
+        memory.remember(found)
+        memory.remember(other)
+        first, second = memory.recall(query, limit=2)
+        assert (first.record.value, second.record.value) == (found, other)
+        assert first.parts.lexical > second.parts.lexical
+
+
 def test_what_is_neither_letter_nor_digit_is_no_word() -> None:
     assert analyse("\N{CAT FACE} — … _ · 。！") == []
 

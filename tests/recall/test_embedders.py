@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
+import anyio
 import numpy as np
+import openai
 import pytest
 from numpy.typing import NDArray
 
@@ -74,6 +78,40 @@ async def test_a_failing_endpoint_is_an_embedder_error_without_the_text(answer: 
             await embed_checked(embedder, ["my secret text"])
     assert isinstance(caught.value, EmbedderError | InvalidVectorError)
     assert "secret" not in str(caught.value)
+
+
+async def test_the_openai_client_is_made_once_and_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whoever comes first; closed, it is made anew by whoever comes next."""
+    threads: list[int] = []
+    imported = importlib.import_module
+
+    def importing(name: str) -> Any:
+        if name == "openai" and not threads:
+            threads.append(threading.get_ident())
+        return imported(name)
+
+    monkeypatch.setattr(importlib, "import_module", importing)
+    made: list[Any] = []
+    client = openai.AsyncOpenAI
+
+    def make(**options: Any) -> Any:
+        made.append(client(**options))
+        return made[-1]
+
+    monkeypatch.setattr(openai, "AsyncOpenAI", make)
+    with LoopbackOpenAIServer(embeddings) as server:
+        embedder = openai_embedder(server)
+        async with anyio.create_task_group() as tasks:
+            for text in ("one", "two", "three"):
+                tasks.start_soon(embedder.embed, [text])
+        assert [one.is_closed() for one in made] == [False]
+        await embedder.aclose()
+        await embedder.aclose()
+        assert [one.is_closed() for one in made] == [True]
+        await embedder.embed(["four"])
+        await embedder.aclose()
+    assert [one.is_closed() for one in made] == [True, True]
+    assert threads[0] != threading.get_ident()
 
 
 async def test_plain_and_async_functions_serve_as_embedders() -> None:

@@ -47,6 +47,12 @@ def occurrences(term: str, document: Sequence[str]) -> float:
     return sum(1.0 if other == term else near.get(number(other), 0.0) for other in document)
 
 
+def weight(term: str, documents: Sequence[list[str]]) -> float:
+    """The idf of a term."""
+    n, df = len(documents), sum(min(occurrences(term, document), 1) for document in documents)
+    return math.log(1 + (n - df + 0.5) / (df + 0.5))
+
+
 def naive_bm25(query: Sequence[str], documents: Sequence[list[str]], b: float) -> list[float]:
     """The share of the attainable BM25 of each document, term by term, as the textbook has it."""
     n = len(documents)
@@ -54,8 +60,7 @@ def naive_bm25(query: Sequence[str], documents: Sequence[list[str]], b: float) -
     attainable, scores = 1e-9, [0.0] * n
     for term in dict.fromkeys(query):
         held = [occurrences(term, document) for document in documents]
-        df = sum(min(tf, 1) for tf in held)
-        idf = math.log(1 + (n - df + 0.5) / (df + 0.5))
+        idf = weight(term, documents)
         attainable += idf * 2.2
         for row, (tf, document) in enumerate(zip(held, documents, strict=True)):
             scores[row] += idf * 2.2 * tf / (tf + 1.2 * (1 - b + b * len(document) / average)) if tf else 0
@@ -89,6 +94,9 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     embedder = HashEmbedder()
     vectors = await embedder.embed([query, *(said.indexed for _, said in seen)])
     cosines = {seq: max(float(np.dot(vectors[0], row)), 0) for seq, row in zip(order, vectors[1:], strict=True)}
+    documents = [terms[seq] for seq in order]
+    known = {term: weight(term, documents) for term in asked if any(occurrences(term, of) for of in documents)}
+    covers = {term: of / sum(known.values()) * len(known) / len(set(asked)) for term, of in known.items()}
     scores = {}
     for seq, said in seen:
         key, row = place[seq]
@@ -99,10 +107,13 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         mean_around, mean = sum(around) / len(around), sum(together) / len(together)
         meaning = (cosines[seq] + max(together) + mean_around + 0.3 * mean) / 3.3
         alike = weigh.lexical_weight * words + (1 - weigh.lexical_weight) * meaning
+        wanted = 0.0
         if weigh.lexical_weight:
-            lead, concept = terms[seq][0] in asked, said.typed and {"trip", "note"} <= set(asked)
-            alike = 1 - (1 - alike) * (1 - 0.15 * lead) * (1 - 0.4 * concept) * (1 - 0.6 * (lead and concept))
-        recency = 0.5 ** (said.age_days / weigh.half_life_days)
+            lead, concept = not said.typed and terms[seq][0] in asked, said.typed and {"trip", "note"} <= set(asked)
+            covered = min(covers["trip"] + covers["note"] + lead * covers.get(terms[seq][0], 0), 1) if concept else 0
+            wanted = 1 - (1 - covered) ** 2
+            alike = 1 - (1 - alike) * (1 - 0.15 * lead) * (1 - 0.4 * concept) * (1 - wanted)
+        recency = 1 - (1 - 0.5 ** (said.age_days / weigh.half_life_days)) * (1 - wanted)
         total = weigh.similarity_weight + weigh.recency_weight + weigh.importance_weight
         mixed = (
             weigh.similarity_weight * alike + weigh.recency_weight * recency + weigh.importance_weight * said.importance

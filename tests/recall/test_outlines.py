@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import apsw
@@ -10,7 +11,7 @@ import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, SingleFact
-from factmem.abc import Append, KeepsOutlines
+from factmem.abc import Append, KeepsOutlines, Outline
 from factmem.errors import CorruptStoreError
 from factmem.facts import SingleConcept
 from factmem.recall import RecallMatch
@@ -86,6 +87,36 @@ async def test_what_a_provider_was_handed_directly_is_outlined_later(file: Path)
     async with opened(file) as memory:
         assert (await memory.recall("juniper", limit=1))[0].record.value == "juniper"
     assert len(outlines_in(file)) == len(TEXTS) + 4
+
+
+@pytest.mark.parametrize("first", ["history", "quarantine", "retract", "recall"])
+async def test_whatever_is_called_first_reads_the_outlines_and_makes_none_anew(
+    file: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(file) as memory:
+        record = (await memory.recall("basil", limit=1))[0].record
+    made: list[int] = []
+
+    async def noted(self: SqliteVecMemoryProvider, outlines: Mapping[int, Outline]) -> None:
+        made.extend(outlines)
+
+    monkeypatch.setattr(SqliteVecMemoryProvider, "put_outlines", noted)
+    async with opened(file) as memory:
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "history": lambda: memory.history(SEAT),
+            "quarantine": memory.quarantine.list,
+            "retract": lambda: memory.retract(record.id),
+            "recall": lambda: memory.recall("basil"),
+        }
+        await calls[first]()
+    assert made == []
+
+
+async def test_a_store_made_after_it_was_looked_for_has_outlines(tmp_path: Path) -> None:
+    async with opened(tmp_path / "new.db") as memory:
+        assert await memory.recall("amber") == []
+        await memory.save(SingleFact(SEAT, "window", timestamp=NOW))
+    assert len(outlines_in(tmp_path / "new.db")) == 1
 
 
 async def test_what_is_erased_leaves_no_outline(file: Path) -> None:

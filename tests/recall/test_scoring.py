@@ -56,14 +56,14 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
         RecallSettings(**wrong)
 
 
-@given(st.lists(shares, min_size=11, max_size=11))
+@given(st.lists(shares, min_size=12, max_size=12))
 def test_every_part_stays_between_0_and_1(of: list[float]) -> None:
     words, meaning = lexical(of[0], of[1], of[2]), semantic(of[3], of[4], of[5], of[6])
     together = fused(words, meaning, of[7])
-    for part in (words, meaning, together, similarity(together, of[8], of[9], of[10])):
+    for part in (words, meaning, together, similarity(together, of[8], of[9], of[10], of[11])):
         assert 0 <= part <= 1 + 1e-12
-    assert similarity(together, of[8], of[9], of[10]) >= together - 1e-12
-    assert similarity(together, 0, 0, 0) == pytest.approx(together)
+    assert similarity(together, of[8], of[9], of[10], of[11]) >= together - 1e-12
+    assert similarity(together, 0, 0, 0, 0) == pytest.approx(together)
 
 
 def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:

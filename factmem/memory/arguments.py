@@ -1,0 +1,85 @@
+"""What a memory is made of, looked at when it is made: what would fail later, or be taken for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from factmem.abc import MemoryObserver
+from factmem.errors import InvalidDataError
+
+__all__ = ["check_parts", "check_store", "listed", "observers_in"]
+
+T = TypeVar("T")
+
+_VERBS: Final = ("save", "load", "load_all", "load_by_description")
+
+_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "embedder": ("identity", "embed"),
+    "model": ("ask",),
+    "detector": ("detect",),
+    "analyst": ("analyse", "extract"),
+    "consolidator": ("decide",),
+    "question_analyst": ("analyse_question", "find_gaps"),
+}
+"""The methods that each part has, whatever it is otherwise."""
+
+_NAMED: Final[Mapping[str, str]] = {"embedder": "factmem.recall.embedder_named", "model": "factmem.language_model"}
+"""What makes a part of a name."""
+
+
+def check_store(store: object) -> None:
+    """Raise `InvalidDataError` unless something is an address or has the four verbs of a provider."""
+    if not isinstance(store, str) and not _has(store, _VERBS):
+        raise InvalidDataError(
+            f"a store is an address such as 'sqlite-vec:facts.db', or a provider, not {_kind(store)}", path="$.store"
+        )
+
+
+def check_parts(**parts: object) -> None:
+    """Raise `InvalidDataError` unless each part of a memory is None or has its methods, by the parts' names."""
+    for name, part in parts.items():
+        if part is None or _has(part, _PARTS[name]):
+            continue
+        if isinstance(part, str) and name in _NAMED:
+            raise InvalidDataError(f"{name} takes no name: use {name}={_NAMED[name]}({part!r})", path=f"$.{name}")
+        methods = " and ".join(f"{method}()" for method in _PARTS[name])
+        raise InvalidDataError(
+            f"{name} takes an object with {methods}, not {_kind(part)}: give one, or leave it out", path=f"$.{name}"
+        )
+
+
+def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
+    """Return what was given as a list.
+
+    Raises:
+        InvalidDataError: it is a single one, or holds something of another type.
+    """
+    wanted = " or ".join(typ.__name__ for typ in types)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidDataError(f"{name} takes a list of {wanted}, not {_kind(given)}: give [one, …]", path=f"$.{name}")
+    items = tuple(given)
+    for number, item in enumerate(items):
+        if not isinstance(item, types):
+            raise InvalidDataError(f"{name} takes {wanted}, not {_kind(item)}", path=f"$.{name}[{number}]")
+    return items
+
+
+def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, ...]:
+    """Return who observes.
+
+    Raises:
+        InvalidDataError: it is no list, or one of them cannot be called.
+    """
+    items = listed("observers", observers, object)
+    if not all(map(callable, items)):
+        raise InvalidDataError("each of the observers is called with an event: give functions", path="$.observers")
+    return items
+
+
+def _has(thing: object, methods: Iterable[str]) -> bool:
+    return not isinstance(thing, type) and all(callable(getattr(thing, method, None)) for method in methods)
+
+
+def _kind(thing: object) -> str:
+    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"

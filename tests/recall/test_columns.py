@@ -1,0 +1,184 @@
+"""Columns are read without a lock while they grow: whoever reads sees no half of what is written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from factmem import Concept, FactDetails, MemorySubject, SingleFact
+from factmem.fold import Moment
+from factmem.recall import Corpus, RecallFilter, selected
+from factmem.recall.columns import Rows
+from factmem.recall.documents import rows_in_outline
+from factmem.recall.growing import Finder, Growing
+from factmem.recall.ledger import Ledger
+from factmem.recall.outlines import outline_of
+from factmem.records import Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+PRODUCT = MemoryScope.product("p")
+OLD, NEW = 150, 1500
+
+
+@pytest.fixture
+def often_interrupted() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def note(number: int) -> Recorded:
+    """A record at a place, of a concept and with labels that no other has."""
+    concept = Concept.single(f"note{number}", "A note")
+    own = FactDetails(categories=("all", f"c{number}"), topics=("all", f"t{number}"), source=f"s{number}")
+    place = Place(MemorySubject.EVERYTHING, PRODUCT / f"s{number}")
+    (said,) = assertions_of(SingleFact(concept, f"v{number}", timestamp=NOW), place, details=own)
+    key = f"{number + 1:032x}"
+    return Recorded(assertion=said, id=key, record_id=key, seq=number + 1, recorded_at=NOW)
+
+
+@pytest.fixture(scope="module")
+def new() -> list[Rows]:
+    """What comes while others read, each by itself."""
+    recorded = map(note, range(OLD, OLD + NEW))
+    return [rows_in_outline([item], [outline_of(item.assertion)]) for item in recorded]
+
+
+def corpus_of(count: int) -> Corpus:
+    ledger = Ledger(None)
+    ledger.take_in(map(note, range(count)))
+    ledger.use_vectors(2, None, None)
+    plan = ledger.plan(Moment(now=NOW), present=True)
+    missing = ledger.lacking(plan.current.rows)
+    ledger.take_vectors(missing, [np.array([1, 0], np.float32)] * len(missing))
+    return ledger.carried_out(plan, present=True)
+
+
+def beside(write: Callable[[], None], reads: list[Callable[[], object]]) -> list[BaseException]:
+    """Write while others read over and over; return what went wrong there."""
+    done, failures = threading.Event(), list[BaseException]()
+
+    def read(one: Callable[[], object]) -> None:
+        try:
+            while not done.is_set():
+                one()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=read, args=(one,)) for one in reads]
+    for thread in threads:
+        thread.start()
+    try:
+        write()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    return failures
+
+
+@pytest.mark.usefixtures("often_interrupted")
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (RecallFilter(scope=PRODUCT), OLD),
+        (RecallFilter(scope=PRODUCT, subject=MemorySubject.EVERYTHING), OLD),
+        (RecallFilter(scope=PRODUCT, keywords=["note1", "note2"]), 2),
+        (
+            RecallFilter(
+                places=[Place(MemorySubject.EVERYTHING, PRODUCT / "s1").key], subjects=[MemorySubject.EVERYTHING]
+            ),
+            1,
+        ),
+        (RecallFilter(categories=["all"], topics=["all"]), OLD),
+    ],
+)
+def test_a_corpus_is_narrowed_while_more_is_taken_in(wanted: RecallFilter, expected: int, new: list[Rows]) -> None:
+    corpus = corpus_of(OLD)
+
+    def narrowed() -> None:
+        assert len(selected(corpus, None, wanted)) == expected
+
+    def write() -> None:
+        for rows in new:
+            corpus.columns.add(rows)
+
+    assert not beside(write, [narrowed] * 3)
+
+
+@pytest.mark.usefixtures("often_interrupted")
+def test_what_records_have_is_summed_up_while_more_is_taken_in(new: list[Rows]) -> None:
+    corpus = corpus_of(OLD)
+    columns, old = corpus.columns, np.arange(OLD)
+
+    def summed_up() -> None:
+        assert len(columns.tags_of("categories", columns["labels"][old])) == OLD + 1
+        assert len(columns.texts_of("scope", old)) == len(columns.texts_of("keyword", old)) == OLD
+        assert len({len(items) for items in columns.all_of_heads().values()}) == 1
+
+    def write() -> None:
+        for rows in new:
+            corpus.columns.add(rows)
+
+    assert not beside(write, [summed_up] * 2)
+
+
+@pytest.mark.usefixtures("often_interrupted")
+def test_labels_are_told_by_what_they_hold_while_more_is_taken_in(new: list[Rows]) -> None:
+    columns = corpus_of(OLD).columns
+
+    def told() -> None:
+        assert columns.labels_with("categories", ["all"]).sum() >= OLD
+
+    def write() -> None:
+        for rows in new:
+            columns.add(rows)
+
+    assert not beside(write, [told] * 4)
+
+
+@pytest.mark.usefixtures("often_interrupted")
+def test_rows_are_found_while_others_sort_more_of_them() -> None:
+    keys = np.random.default_rng(0).permutation(np.arange(1, 60_001, dtype=np.uint64))
+    finder, known = Finder(), [2000]
+    chance = np.random.default_rng(1)
+
+    def found() -> None:
+        count = known[0]
+        row = int(chance.integers(0, count))
+        assert finder.find(keys[:count], keys[row : row + 1]).tolist() == [row]
+
+    def more() -> None:
+        for count in range(2000, len(keys), 100):
+            known[0] = count
+            finder.find(keys[:count], keys[:1])
+
+    assert not beside(more, [found] * 3)
+
+
+def test_a_row_that_was_sorted_by_others_is_not_found_among_fewer() -> None:
+    keys = np.arange(5000, dtype=np.uint64) % 2500
+    finder = Finder()
+
+    assert finder.find(keys, keys[7:8]).tolist() == [7, 2507]
+    assert finder.find(keys[:2507], keys[7:8]).tolist() == [7]
+    assert finder.find(keys[:2508], keys[7:8]).tolist() == [7, 2507]
+
+
+def test_what_was_read_stays_as_it_was_when_more_is_appended() -> None:
+    growing = Growing({"one": np.int64, "two": np.int32})
+    growing.append(one=[1, 2], two=[3, 4])
+    one, two = growing.together("one", "two")
+    for number in range(3000):
+        growing.append(one=[number], two=[number])
+
+    assert (one.tolist(), two.tolist()) == ([1, 2], [3, 4])
+    assert growing["one"].tolist() == [1, 2, *range(3000)]

@@ -1,0 +1,102 @@
+"""What is read of one moment stays as it is, whatever becomes of the store meanwhile."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts, RecallSettings
+from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
+from factmem.recall.columns import Columns, Rows
+from factmem.recall.folding import Standing
+from factmem.recall.outlines import BODY
+from factmem.recall.segments import Segment
+from factmem.testing import FakeClock, HashEmbedder
+from tests.recall.generated import NOW
+
+SAID = [f"{who} {what} the {thing}" for who in ("Ann", "Ben") for what in ("saw", "sold") for thing in ("pear", "plum")]
+
+
+def opened() -> Memory:
+    return Memory(InMemoryProvider(), embedder=HashEmbedder(64), clock=FakeClock(NOW))
+
+
+def vectors_in(corpus: Corpus) -> list[list[float] | None]:
+    """The embeddings of all records, in an order that is not that of the rows."""
+    found = selected(corpus, None, RecallFilter())
+    backwards = found.at(np.argsort(found.rows)[::-1])
+    return [None if vector is None else vector.tolist() for vector in corpus.embeddings(backwards)]
+
+
+async def test_embeddings_are_those_of_the_corpus_while_all_are_made_again() -> None:
+    async with opened() as memory:
+        for text in SAID:
+            await memory.remember(text)
+        corpus = await memory._mirror.corpus()
+        expected = vectors_in(corpus)
+        assert expected == [
+            vector.tolist() for vector in await HashEmbedder(64).embed([f"user: {it}" for it in SAID[::-1]])
+        ]
+
+        memory._mirror._ledger.drop_vectors()
+        assert vectors_in(corpus) == expected
+
+
+async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_made_again() -> None:
+    async with opened() as memory:
+        for text in ("plum one two", "plum one three", "plum four five six seven"):
+            await memory.remember(text)
+        corpus = await memory._mirror.corpus()
+        terms = memory._mirror.terms("plum")
+
+        def best(diversity: float) -> list[str]:
+            settings = RecallSettings(diversity=diversity)
+            query = Query(terms=terms, vector=None, viewer=None, now=NOW.timestamp(), settings=settings)
+            matches = ranked(corpus, query, wanted=RecallFilter(), limit=2, concepts={})
+            return [match.record.value for match in matches]
+
+        expected = best(1.0)
+        assert expected != best(0.0)
+
+        memory._mirror._ledger.drop_vectors()
+        assert best(1.0) == expected
+
+
+async def test_viewers_who_have_nothing_of_their_own_share_one_view() -> None:
+    async with opened() as memory:
+        await memory.remember(SAID[0])
+        await memory.as_viewer("ann").save(MultipleFacts(STATEMENT, (SAID[1],), timestamp=NOW), private=True)
+        corpus = await memory._mirror.corpus()
+
+        assert all(corpus.seen(f"stranger {number}") is corpus.seen(None) for number in range(1000))
+        assert corpus.seen("ann").counts[0] == corpus.seen(None).counts[0] + 1
+
+
+async def test_what_viewers_see_is_kept_for_so_many_only() -> None:
+    async with opened() as memory:
+        for number in range(150):
+            await memory.as_viewer(f"viewer {number}").save(
+                MultipleFacts(STATEMENT, ("a pear",), timestamp=NOW), private=True
+            )
+        corpus = await memory._mirror.corpus()
+
+        assert all(corpus.seen(f"viewer {number}").counts[0] == 1 for number in range(150))
+        assert len(corpus._seen) <= 128
+
+
+def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:
+    columns = Columns()
+    columns.add(
+        Rows(
+            seqs=[1],
+            ids=[1],
+            records=[1],
+            recorded_at=[0],
+            about=['[["/agent/a","user",null,0,"word",null],"",null]'],
+            metadata=[""],
+            bodies=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0) + struct.pack("<Q", 7)],
+        )
+    )
+    row = np.zeros(1, np.intp)
+    assert Segment.build(columns, Standing(row, row, counts=np.ones(1, np.intp))).slots.tolist() == [0]
