@@ -23,6 +23,7 @@ from factmem.cli import (
     serving,
     waiting,
 )
+from factmem.cli.arguments import store_address
 from factmem.cli.session import Session
 
 __all__ = ["app"]
@@ -52,6 +53,7 @@ def _global_options(
         str | None,
         typer.Option(
             envvar="FACTMEM_STORE",
+            callback=store_address,
             metavar="ADDRESS",
             help="Where the facts are: a path, or NAME:LOCATION. Else a file in your data folder.",
         ),

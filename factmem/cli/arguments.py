@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import io
 import json
 import re
 import sys
@@ -30,6 +31,7 @@ __all__ = [
     "metadata",
     "parsed_value",
     "said_text",
+    "store_address",
     "subject",
     "through_day",
 ]
@@ -94,14 +96,25 @@ def metadata(text: str) -> tuple[str, Json]:
         return key.strip(), value.strip()
 
 
+def store_address(text: str | None) -> str | None:
+    """Refuse an empty address: it would mean the user's own store, which nobody asked for."""
+    if text is not None and not text.strip():
+        raise typer.BadParameter("it is empty: name a store, or leave the option out to use your own")
+    return text
+
+
 def said_text(text: str) -> str:
-    """Read a text, from stdin if it is a dash."""
-    if text != "-":
-        return text
+    """Read a text, from stdin if it is a dash; what is not encoded as the terminal says is refused, not mended."""
     try:
-        return sys.stdin.read()
-    except UnicodeDecodeError:
-        raise typer.BadParameter("what stands on stdin is no text in the terminal's encoding") from None
+        if text == "-":
+            if isinstance(sys.stdin, io.TextIOWrapper):
+                sys.stdin.reconfigure(errors="strict")
+            text = sys.stdin.read()
+        text.encode()
+    except UnicodeError:
+        encoding = (getattr(sys.stdin, "encoding", None) or "utf-8").upper()
+        raise typer.BadParameter(f"it is no text in {encoding}: convert it first") from None
+    return text
 
 
 def _bool(text: str) -> bool:

@@ -93,7 +93,8 @@ async def audit(
             page=page,
             **filters,
         )
-        await session.note_if_empty(memory)
+        if not found.entries:
+            await session.note_if_empty(memory)
     data: dict[str, Json] = {"entries": [_entry_json(entry) for entry in found.entries], "next_page": found.next_page}
     session.show(data, lambda out: _print_trail(out, found))
 

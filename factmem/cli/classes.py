@@ -24,6 +24,12 @@ def class_named(reference: str) -> type[Any]:
     module, colon, name = reference.partition(":")
     if not colon or not module or not name:
         raise InvalidDataError(f"{reference!r} names no class: write MODULE:CLASS, such as profiles:UserProfile")
+    if not all(part.isidentifier() for part in module.split(".")):
+        stem = Path(module).stem
+        raise InvalidDataError(
+            f"{module!r} names no module: write {stem}:{name}, in the folder where {stem}.py lies or with that folder "
+            "in PYTHONPATH"
+        )
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:

@@ -14,10 +14,12 @@ from typing import Annotated, Any, Final, TypeVar
 import anyio
 import typer
 
+from factmem.cli.arguments import store_address
 from factmem.cli.session import Session
+from factmem.cli.wording import in_words
 from factmem.errors import FactMemError
 
-__all__ = ["BROKEN_PIPE", "FAILED", "INTERRUPTED", "command", "report"]
+__all__ = ["BROKEN_PIPE", "FAILED", "INTERRUPTED", "STDIN", "command", "report"]
 
 FAILED: Final = 1
 """The exit code after an error that was told."""
@@ -28,18 +30,24 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """The exit code when nobody reads the output any more."""
 
+STDIN: Final = Path("-")
+"""The name of a file that stands for what is piped in."""
+
 RunT = TypeVar("RunT", bound=Callable[..., Awaitable[None]])
 
 
-def _text_option(name: str, metavar: str, help: str) -> Any:
-    return Annotated[
-        str | None, typer.Option(f"--{name}", metavar=metavar, help=help, rich_help_panel="Global options")
-    ]
+def _text_option(name: str, metavar: str, help: str, callback: Callable[[str | None], str | None] | None = None) -> Any:
+    panel = "Global options"
+    option = typer.Option(f"--{name}", metavar=metavar, help=help, rich_help_panel=panel, callback=callback)
+    return Annotated[str | None, option]
 
 
 _JSON: Final = typer.Option("--json", help="Write JSON to stdout and nothing else.", rich_help_panel="Global options")
 _GLOBAL: Final[dict[str, tuple[Any, Any]]] = {
-    "store": (_text_option("store", "ADDRESS", "Where the facts are: a path, or NAME:LOCATION."), None),
+    "store": (
+        _text_option("store", "ADDRESS", "Where the facts are: a path, or NAME:LOCATION.", store_address),
+        None,
+    ),
     "organization": (_text_option("organization", "NAME", "Whose facts they are: the tenant."), None),
     "viewer": (_text_option("viewer", "NAME", "Who reads; sees and owns private facts."), None),
     "embedder": (_text_option("embedder", "NAME", "What makes the vectors: wordllama, minilm, openai:…"), None),
@@ -105,7 +113,9 @@ def _reporting(work: Callable[[], None], *, as_json: bool) -> None:
 
 def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> None:
     """Tell an error on stderr, as JSON if that was asked for; with the file that it is about, if it is about one."""
-    message = f"{file}: {error}" if file else str(error)
+    said = in_words(error)
+    name = "stdin" if file == STDIN else str(file or "")
+    message = said if said.startswith(name) else f"{name}: {said}"
     if as_json:
         print(json.dumps({"error": {"type": type(error).__name__, "message": message}}), file=sys.stderr)
     else:

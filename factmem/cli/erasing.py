@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -13,7 +13,7 @@ import typer
 from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day, said_text
 from factmem.cli.command import FAILED, command
 from factmem.cli.session import Session
-from factmem.errors import InvalidDataError
+from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.records import FactRecord
 from factmem.values import Json
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.abc import EraseReceipt
-    from factmem.memory import ErasureReport
+    from factmem.memory import ErasureReport, Memory
 
-__all__ = ["add_to", "ask_before_erasing", "erased_json", "note_pending", "print_erased"]
+__all__ = ["add_to", "ask_before_erasing", "check_known", "erased_json", "note_pending", "print_erased"]
 
 _SHOWN_AT_MOST: Final = 20
 
@@ -77,6 +77,7 @@ async def erase(
                 sources=source or (),
                 before=before,
             )
+            await check_known(memory, ids or (), doomed)
         if doomed and not yes:
             ask_before_erasing(session, doomed)
         named = [record.id for record in doomed]
@@ -86,6 +87,25 @@ async def erase(
     _show(session, doomed, receipt, report, picky=any(chosen))
     if report is not None and not report.clean:
         raise typer.Exit(FAILED)
+
+
+async def check_known(memory: Memory, ids: Collection[str], doomed: Iterable[FactRecord[Any]]) -> None:
+    """Refuse ids that name nothing, before anything is erased.
+
+    Args:
+        memory: where they are looked for.
+        ids: what was named.
+        doomed: what was found of it, with whatever else was said.
+
+    Raises:
+        RecordNotFoundError: an id names no record that the viewer may see.
+    """
+    if missing := set(ids) - {record.id for record in doomed}:
+        missing -= {record.id for record in await memory.would_forget(*missing)}
+    if missing:
+        raise RecordNotFoundError(
+            f"{len(missing)} of the ids name no record that is visible, or it was erased before; nothing was erased now"
+        )
 
 
 def ask_before_erasing(session: Session, doomed: Sequence[FactRecord[Any]]) -> None:
@@ -132,12 +152,12 @@ def print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: Erase
     out.print(done if doomed else "Nothing fits; nothing erased.")
 
 
-def note_pending(*, pending: bool) -> None:
+def note_pending(session: Session, *, pending: bool) -> None:
     """Tell people on stderr that old bytes are left and how to be rid of them, if there are any."""
     if pending:
         print(
             "factmem: another process still holds old bytes of this store, or the disk is full. When that is over, "
-            "finish with  factmem erase",
+            f"finish with  {session.command_line('erase')}",
             file=sys.stderr,
         )
 
@@ -160,10 +180,10 @@ def _show(
         elif not receipt.pending:
             out.print("Nothing is left of what was erased before." if report is None else "Nothing is pending.")
         if report is not None:
-            _print_report(out, report)
+            _print_report(out, report, session)
 
     session.show(data, render)
-    note_pending(pending=receipt.pending)
+    note_pending(session, pending=receipt.pending)
 
 
 def _report_json(report: ErasureReport) -> dict[str, Json]:
@@ -189,7 +209,7 @@ def _report_json(report: ErasureReport) -> dict[str, Json]:
     }
 
 
-def _print_report(out: Console, report: ErasureReport) -> None:
+def _print_report(out: Console, report: ErasureReport, session: Session) -> None:
     size = sum(file.size for file in report.files)
     out.print(f"Searched {len(report.files)} file(s), {size:,} bytes, for {report.searched} piece(s) of it.")
     for file in report.files:
@@ -205,4 +225,6 @@ def _print_report(out: Console, report: ErasureReport) -> None:
     if report.said_by:
         shown, more = report.said_by[:_SHOWN_AT_MOST], len(report.said_by) - _SHOWN_AT_MOST
         out.print(f"{len(report.said_by)} other record(s) say some of it as well; to erase them, too:")
-        out.print(f"  factmem erase --verify {' '.join(shown)}{f' … ({more} more)' if more > 0 else ''}")
+        out.print(f"  {session.command_line('erase', '--verify', *shown)}", soft_wrap=True)
+        if more > 0:
+            out.print(f"The other {more} will be told then.")

@@ -63,7 +63,8 @@ async def import_(
         new = await memory.import_(source, trust=trust)
     _show_count(session, {"imported": new, "file": str(file)}, f"{new} new assertion(s) in {session.address}")
     if new and not trust:
-        session.note("They wait in quarantine: see `factmem quarantine list`, or import the file again with --trust.")
+        hint = session.command_line("quarantine", "list")
+        session.note(f"They wait in quarantine: see  {hint}  or import the file again with --trust.")
 
 
 async def reembed(session: Session) -> None:

@@ -144,11 +144,12 @@ async def providers(session: Session) -> None:
     def render(out: Console) -> None:
         from rich.text import Text
 
+        width = max((len(provider.name) for provider in found), default=0) + 2
         for provider in found:
             origin = f"{provider.package}  {provider.factory}"
-            out.print(Text.assemble((f"{provider.name:<12}", "bold"), (origin, "dim")))
+            out.print(Text.assemble((f"{provider.name:<{width}}", "bold"), (origin, "dim")))
             told = provider.problem or ", ".join(provider.capabilities) or "the four verbs"
-            out.print(Text(f"{'':<12}{told}", style="red" if provider.problem else ""))
+            out.print(Text(f"{'':<{width}}{told}", style="red" if provider.problem else ""))
 
     session.show([attrs.asdict(item) | {"importable": item.problem is None} for item in found], render)
 

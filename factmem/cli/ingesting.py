@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from anyio import to_thread
 
 from factmem.abc import AgentMemoryProvider, Conversation, FeedsChanges
 from factmem.cli.arguments import PrivateOption, ScopeOption, SubjectOption
-from factmem.cli.command import FAILED, command, report
+from factmem.cli.command import FAILED, STDIN, command, report
 from factmem.cli.searching import ConceptsOption, OpenOption, TopicsOption, Wish
 from factmem.cli.session import Session, known_subject
 from factmem.cli.tally import counted
@@ -122,7 +124,7 @@ class Taking:
 
 async def ingest(
     session: Session,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Conversations: JSON or JSON Lines.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Conversations: JSON or JSON Lines; - is stdin.")],
     scope: ScopeOption = None,
     subject: SubjectOption = None,
     source: Annotated[str | None, typer.Option(metavar="NAME", help="Where they come from, to filter by.")] = None,
@@ -136,6 +138,9 @@ async def ingest(
     consolidate: Annotated[
         bool, typer.Option("--consolidate/--no-consolidate", help="Compare what the model finds with what is known.")
     ] = True,
+    again: Annotated[
+        bool, typer.Option("--again", help="Have the model read words again that are in the store already.")
+    ] = False,
 ) -> None:
     """Take in conversations, secrets redacted. Twice is as good as once.
 
@@ -146,14 +151,16 @@ async def ingest(
 
     session.check_private(private)
     wish = Wish(concepts=concepts, topics=tuple(topics or ()), open=open)
-    if wish.said or keep_words or not consolidate:
+    if wish.said or keep_words or again or not consolidate:
         session.check_model("looking for facts")
     given = _Given(subject=subject, scope=scope, source=source, private=private)
     async with open_provider(session.address) as provider:
         if session.model is None:
             await _keep(session, provider, files, given)
         else:
-            await _understand(session, provider, files, given, wish, keep_words=keep_words, consolidate=consolidate)
+            await _understand(
+                session, provider, files, given, wish, keep_words=keep_words, consolidate=consolidate, again=again
+            )
 
 
 @attrs.frozen(kw_only=True)
@@ -198,6 +205,7 @@ async def _understand(
     *,
     keep_words: bool,
     consolidate: bool,
+    again: bool,
 ) -> None:
     """Have a language model find the facts in conversations."""
     watch = Watch(session)
@@ -214,14 +222,19 @@ async def _understand(
             private=given.private,
             looking_for=wish.request(subject),
             consolidate=consolidate,
+            again=again,
         )
         await understanding.take(files, lambda file: _conversations(session, file))
 
 
 async def _conversations(session: Session, file: Path) -> AsyncIterator[Conversation]:
     """Read a file's conversations one after the other, off the event loop; show which share of it was taken in."""
-    from factmem.detection import read_conversations
+    from factmem.detection import conversations_in, read_conversations
 
+    if file == STDIN:
+        for piped in conversations_in(io.BytesIO(await to_thread.run_sync(sys.stdin.buffer.read))):
+            yield piped
+        return
     with progress(file.name, quiet=session.as_json) as advance:
         found = await to_thread.run_sync(read_conversations, file)
         conversations = iter(found)
@@ -241,7 +254,8 @@ def _show(session: Session, results: dict[Path, Ingestion], failures: dict[Path,
             for file, result in results.items():
                 out.print(f"{file}: {result}")
         out.print(str(total))
-        out.print(f"kept in {session.address}", style="dim")
+        if total.conversations:
+            out.print(f"kept in {session.address}", style="dim")
 
     session.show({"store": session.address, **total.to_json(), "files": listed}, render)
     for file, error in failures.items():

@@ -64,8 +64,9 @@ async def rotate_key(
     async with provider:
         if not isinstance(provider, RotatesKeys):
             raise CapabilityError(
-                f"{session.address} is not encrypted, so that it has no key: `factmem export` it, and import it into "
-                "a store such as encrypted:facts?key_env=FACTMEM_KEY"
+                f"{session.address} is not encrypted, so that it has no key: take what is in it along with  "
+                f"{session.command_line('export', 'facts.jsonl')}  and import that into a store such as "
+                "encrypted:facts?key_env=FACTMEM_KEY"
             )
         with progress("sealing anew", quiet=session.as_json) as advance:
             await provider.rotate(key, progress=lambda done, of: advance(done / of if of else 1))

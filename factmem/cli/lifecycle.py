@@ -107,7 +107,7 @@ async def expire(
         },
         render,
     )
-    note_pending(pending=receipt.pending)
+    note_pending(session, pending=receipt.pending)
 
 
 def _days(number: float) -> dt.timedelta:
@@ -187,4 +187,4 @@ def _show_purged(session: Session, result: PurgeResult) -> None:
         },
         render,
     )
-    note_pending(pending=result.erased.pending)
+    note_pending(session, pending=result.erased.pending)

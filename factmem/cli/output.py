@@ -6,7 +6,7 @@ import json
 import sys
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from rich.console import Console
@@ -33,8 +33,13 @@ __all__ = [
     "record_json",
     "shown",
     "value_json",
+    "value_shown",
     "value_text",
 ]
+
+
+_LONGEST_ON_A_TERMINAL: Final = 2_000
+"""In characters."""
 
 
 class _Console(Console):
@@ -66,6 +71,18 @@ def value_json(record: FactRecord[Any]) -> Json:
 def value_text(value: Json) -> str:
     """Return a value for people: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def value_shown(value: Json) -> str:
+    """Return a value as one line for people; a long one is cut on a terminal, where it would bury all others."""
+    text = value_text(value)
+    if len(text) <= _LONGEST_ON_A_TERMINAL or not _on_a_terminal():
+        return shown(text)
+    return f"{shown(text[:_LONGEST_ON_A_TERMINAL])} … ({len(text):,} characters; --json has them all)"
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def record_json(record: FactRecord[Any]) -> dict[str, Json]:
@@ -149,7 +166,7 @@ def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
     """Return a result of recall as lines."""
     lines = record_block(match.record, with_id=False)
     for record in match.earlier:
-        value = shown(value_text(value_json(record)))
+        value = value_shown(value_json(record))
         lines.append(Text(f"{record.timestamp:%Y-%m-%d}, {record.state.value}: {value}", style="dim"))
     lines.append(Text(" · ".join([*match.reasons, shown(shown(f"id {match.record.id}"))]), style="dim"))
     if explain:
@@ -170,7 +187,7 @@ def print_block(out: Console, label: str, lines: Sequence[Text]) -> None:
 
 
 def _headline(record: FactRecord[Any]) -> Text:
-    value = shown(value_text(value_json(record)))
+    value = value_shown(value_json(record))
     if record.concept.keyword == STATEMENT.keyword:
         line = Text(value, style="bold")
     else:
@@ -202,4 +219,4 @@ def _source(evidence: Evidence, *, said: Json) -> Text:
     where = [f"conversation {evidence.conversation_id}"] if evidence.conversation_id else []
     where += [f"message {evidence.message_id}"] if evidence.message_id else []
     line = Text(shown(", ".join([f"— {who}", *where])), style="dim")
-    return line if evidence.quote == said else Text.assemble((f"“{shown(evidence.quote)}” ", "italic"), line)
+    return line if evidence.quote == said else Text.assemble((f"“{value_shown(evidence.quote)}” ", "italic"), line)

@@ -7,7 +7,7 @@ import difflib
 import enum
 import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,7 @@ from factmem.cli.session import Session
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import Concept, Fact, FactType
 from factmem.records import FactRecord
+from factmem.subjects import MemorySubject
 from factmem.values import encode_value
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from factmem.recall import RecallMatch
 
 __all__ = ["add_to"]
+
+_PLACES: Final = 5
 
 
 class Depth(enum.StrEnum):
@@ -88,9 +91,9 @@ async def recall(
             scope=scope,
             exact=exact,
             subject=subject,
-            concepts=concept or (),
-            categories=category or (),
-            sources=source or (),
+            concepts=concept or None,
+            categories=category or None,
+            sources=source or None,
             since=since,
             until=until,
         )
@@ -125,7 +128,11 @@ async def load(
     subject: SubjectOption = None,
     as_of: AsOfOption = None,
 ) -> None:
-    """Print the value of a concept, or its values one a line, whatever its type."""
+    """Print the value of a concept, or its values one a line, whatever its type.
+
+    With --scope: of exactly this one. Without: of all places, the one of the strongest subject, then of the
+    narrowest scope, then the newest.
+    """
     async with session.memory(subject=subject, scope=scope) as memory:
         reader: MemoryReader = memory.as_of(as_of) if as_of else memory
         known = await reader.list_records(concepts=[keyword], scope=scope, subject=subject)
@@ -135,10 +142,13 @@ async def load(
             except ConceptConflictError:
                 continue
             if fact is not None:
-                _show_fact(session, fact)
+                place, *_ = await reader.list_records(
+                    concepts=[keyword], scope=scope, exact=scope is not None, subject=subject, strongest=True
+                )
+                _show_fact(session, fact, place)
                 return
         await session.note_if_empty(memory)
-        raise RecordNotFoundError(_unknown(keyword, (await reader.info()).keywords))
+        raise await _unknown(keyword, reader, session)
 
 
 def _ways_to_read(records: Iterable[FactRecord[Any]]) -> Iterable[Concept[Any, Any]]:
@@ -151,7 +161,7 @@ def _ways_to_read(records: Iterable[FactRecord[Any]]) -> Iterable[Concept[Any, A
         yield make(concepts[0].keyword, concepts[0].description, object)
 
 
-def _show_fact(session: Session, fact: Fact[Any]) -> None:
+def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> None:
     from factmem.cli.output import shown, value_text
 
     concept = fact.concept
@@ -169,6 +179,8 @@ def _show_fact(session: Session, fact: Fact[Any]) -> None:
             "fact_type": concept.fact_type.value,
             "type": concept.shape,
             **({"value": values[0]} if single else {"values": values}),
+            "subject": str(place.subject),
+            "scope": str(place.scope),
             "timestamp": fact.timestamp.isoformat(),
             "valid_from": fact.valid_from.isoformat() if fact.valid_from else None,
             "valid_to": fact.valid_to.isoformat() if fact.valid_to else None,
@@ -177,13 +189,24 @@ def _show_fact(session: Session, fact: Fact[Any]) -> None:
     )
 
 
-def _unknown(keyword: str, known: Iterable[str]) -> str:
-    names = list(known)
+async def _unknown(keyword: str, reader: MemoryReader, session: Session) -> RecordNotFoundError:
+    """Say where a keyword is known instead, or which ones are similar."""
+    unknown = f"nothing is known of the concept {keyword!r} there"
+    if elsewhere := await reader.list_records(concepts=[keyword]):
+        places = list(dict.fromkeys(_place(record) for record in elsewhere))
+        more = f" and {len(places) - _PLACES} more places" if len(places) > _PLACES else ""
+        return RecordNotFoundError(f"{unknown}; it is known {', '.join(places[:_PLACES])}{more}")
+    names = (await reader.info()).keywords
     similar = difflib.get_close_matches(keyword, names, n=3, cutoff=0.5)
     similar += [name for name in names if keyword.casefold() in name.casefold() and name not in similar]
     if similar:
-        return f"nothing is known of the concept {keyword!r} there; similar ones are {', '.join(similar[:5])}"
-    return f"nothing is known of the concept {keyword!r} there; `factmem info` lists the concepts in use"
+        return RecordNotFoundError(f"{unknown}; similar ones are {', '.join(similar[:5])}")
+    return RecordNotFoundError(f"{unknown}; the concepts in use are listed by  {session.command_line('info')}")
+
+
+def _place(record: FactRecord[Any]) -> str:
+    about = "" if record.subject == MemorySubject.EVERYTHING else f" about {record.subject}"
+    return f"in {record.scope}{about}"
 
 
 async def history(
@@ -197,7 +220,7 @@ async def history(
         records = await memory.history(keyword, subject=subject, scope=scope)
         if not records:
             await session.note_if_empty(memory)
-            raise RecordNotFoundError(_unknown(keyword, (await memory.info()).keywords))
+            raise await _unknown(keyword, memory, session)
     from factmem.cli.output import record_json
 
     session.show([record_json(record) for record in records], lambda out: _print_history(out, records))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from factmem.cli.arguments import PrivateOption, ScopeOption, SubjectOption, TextArgument, TtlOption, metadata
@@ -12,14 +14,15 @@ from factmem.cli.changes import change_json, print_changes
 from factmem.cli.command import FAILED, command, report
 from factmem.cli.session import Session, known_subject
 from factmem.cli.tally import Tally
-from factmem.errors import ModelError
+from factmem.cli.watching import Watch
 from factmem.providers import NoMemory
+from factmem.records import Change, ChangeKind
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Remembered
+    from factmem.memory import Memory, Remembered
 
 __all__ = ["add_to"]
 
@@ -55,9 +58,12 @@ async def remember(
     and similar memories are updated or taken back.
     """
     session.check_private(private)
-    async with session.memory(subject=subject, scope=scope, read_only=False, asking=True) as memory:
-        told = await memory.remember(
-            text,
+    watch = Watch(session)
+    async with session.memory(
+        subject=subject, scope=scope, read_only=False, asking=True, on_event=watch.hear
+    ) as memory:
+        handover = await memory.remember_many(
+            [text],
             subject=await known_subject(memory, subject),
             scope=scope,
             importance=importance,
@@ -68,14 +74,30 @@ async def remember(
             private=private,
             consolidate=consolidate,
         )
+        watch.expect(handover)
+        with watch.saying_what_waits():
+            await watch.wait()
+        (outcome,) = handover.outcomes
+        told = attrs.evolve(outcome, changes=await _against_what_was_known(memory, outcome.changes))
     session.show(_remembered_json(told), lambda out: _print_remembered(out, told))
-    if told.failure is not None:
-        unread = ModelError(
-            f"the model could not read it ({told.failure}), so it is kept as it was said: "
-            "have it read again with  factmem dead-letters retry"
-        )
+    if (unread := watch.failure(Tally.of([told]), "text")) is not None:
         report(unread, as_json=session.as_json)
         raise typer.Exit(FAILED)
+
+
+async def _against_what_was_known(memory: Memory, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Return changes in which what was known before, and is said again, is an update and nothing new."""
+    new = [change.record for change in changes if change.kind is ChangeKind.CREATED and change.previous is None]
+    if not new:
+        return tuple(changes)
+    before = memory.as_of(min(record.timestamp for record in new) - dt.timedelta(microseconds=1))
+    known = {record.id: record for record in await before.list_records(record_ids=[record.id for record in new])}
+    return tuple(
+        attrs.evolve(change, kind=ChangeKind.UPDATED, previous=known[change.record.id])
+        if change.record in new and change.record.id in known
+        else change
+        for change in changes
+    )
 
 
 def _pairs(texts: list[str] | None) -> dict[str, Json]:

@@ -10,7 +10,7 @@ import typer
 from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day
 from factmem.cli.changes import show_changes
 from factmem.cli.command import command
-from factmem.cli.erasing import ask_before_erasing, erased_json, note_pending, print_erased
+from factmem.cli.erasing import ask_before_erasing, check_known, erased_json, note_pending, print_erased
 from factmem.cli.session import Session
 
 __all__ = ["add_to"]
@@ -54,12 +54,13 @@ async def forget(
             sources=source or (),
             before=before,
         )
+        await check_known(memory, ids or (), doomed)
         if doomed and not yes:
             ask_before_erasing(session, doomed)
-        named = [record.id for record in doomed] or ids or []
+        named = [record.id for record in doomed]
         receipt = await memory.forget(*named) if named else EraseReceipt(erased=0)
     session.show(erased_json(doomed, receipt), lambda out: print_erased(out, doomed, receipt))
-    note_pending(pending=receipt.pending)
+    note_pending(session, pending=receipt.pending)
 
 
 async def retract(

@@ -7,6 +7,7 @@ import getpass
 import json
 import logging
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -79,6 +80,26 @@ class Session:
     def address(self) -> str:
         """Where the facts are: the store that was given, else the user's own."""
         return self.store or default_store()
+
+    def command_line(self, *words: str) -> str:
+        """Return a command that people can paste: it means this very store, as this viewer, with this model.
+
+        What the environment says already is left out.
+        """
+        said = {
+            "store": self.store,
+            "organization": self.organization,
+            "viewer": self.viewer,
+            "embedder": self.embedder,
+            "model": self.model,
+        }
+        options = [
+            part
+            for name, value in said.items()
+            if value and value != os.environ.get(f"FACTMEM_{name.upper()}")
+            for part in (f"--{name}", value)
+        ]
+        return shlex.join(["factmem", *options, *words])
 
     @contextlib.asynccontextmanager
     async def memory(
@@ -182,16 +203,34 @@ class Session:
             print(text, file=sys.stderr)
 
     async def note_if_empty(self, memory: Memory) -> None:
-        """Tell people which store this is if there is nothing in it."""
-        if not self.as_json and not (await memory.info()).records:
+        """Tell people which store this is if there is nothing in it, or nothing that counts."""
+        if self.as_json or (await memory.info()).records:
+            return
+        if self.address.partition(":")[0] == "none":
+            self.note("none: keeps nothing at all: name another store with --store.")
+        elif apart := len(await memory.quarantine.list()):
+            hint = self.command_line("quarantine", "list")
+            self.note(f"{self.address} holds no facts yet, and {apart} in quarantine: see  {hint}")
+        elif await _has_past(memory):
+            hint = self.command_line("audit")
+            self.note(f"{self.address} holds no facts any more{self._seen_by()}; what there was is told by  {hint}")
+        else:
+            hint = self.command_line("ingest", "FILE")
             self.note(
-                f"{self.address} holds nothing{self._seen_by()}: take in a conversation with `factmem ingest FILE`, "
+                f"{self.address} holds nothing{self._seen_by()}: take in a conversation with  {hint}  "
                 "or name another store with --store."
             )
 
     def _seen_by(self) -> str:
         names = [("of the organization", self.organization), ("that the viewer may see:", self.viewer)]
         return "".join(f" {what} {name}" for what, name in names if name)
+
+
+async def _has_past(memory: Memory) -> bool:
+    """Whether anything happened that the viewer may see."""
+    with contextlib.suppress(CapabilityError):
+        return bool((await memory.audit(size=1)).entries)
+    return False
 
 
 def _actor() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -9,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 import typer
+from anyio import to_thread
 
 from factmem.abc import Conversation, DetectionRequest
 from factmem.cli.command import FAILED, report
 from factmem.cli.tally import Tally, counted
 from factmem.cli.watching import Watch
-from factmem.errors import FactMemError
+from factmem.errors import FactMemError, RecordNotFoundError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -40,22 +43,27 @@ class _File:
     """What was handed over of one file."""
 
     handovers: list[Handover] = attrs.field(factory=list)
+    again: list[Handover] = attrs.field(factory=list)
+    known: int = 0
     redacted: Counter[str] = attrs.field(factory=Counter)
     error: FactMemError | None = None
 
     def to_json(self) -> dict[str, Json]:
         return {
             "conversations": len(self.handovers),
-            **tallied(self.handovers).to_json(),
+            "known": self.known,
+            "read_again": len(self.again),
+            **self.tally.to_json(),
             "redacted": dict(self.redacted),
         }
 
     def __str__(self) -> str:
         secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
-        return (
-            f"{counted(len(self.handovers), 'conversation')}, {tallied(self.handovers)}, "
-            f"secrets redacted: {secrets or 'none'}"
-        )
+        return f"{counted(len(self.handovers), 'conversation')}, {self.tally}, secrets redacted: {secrets or 'none'}"
+
+    @property
+    def tally(self) -> Tally:
+        return tallied([*self.again, *self.handovers])
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +81,7 @@ class Understanding:
         private: whether they are the viewer's alone.
         looking_for: what to look for in them.
         consolidate: whether to compare what is found with what is known.
+        again: whether to have words read again that are known already.
     """
 
     memory: Memory
@@ -83,6 +92,7 @@ class Understanding:
     private: bool
     looking_for: DetectionRequest | None
     consolidate: bool
+    again: bool = False
 
     async def take(self, files: Sequence[Path], read: ReadFile) -> None:
         """Take in files, and tell what came of it.
@@ -106,6 +116,8 @@ class Understanding:
     async def _hand_over(self, conversation: Conversation, told: _File) -> None:
         from factmem.detection import redact
 
+        if self.again:
+            await self._read_again(conversation, told)
         handover = await self.memory.remember_many(
             [conversation],
             subject=self.subject,
@@ -117,13 +129,37 @@ class Understanding:
         )
         self.watch.expect(handover)
         told.handovers.append(handover)
+        # What has words and is settled at once was read before, or is being read.
+        told.known += not handover.pending and await _stored_id(conversation) is not None
         heard = (message for message in conversation.messages if message.detectable)
         told.redacted.update(finding.kind for message in heard for finding in redact(message.content).findings)
+
+    async def _read_again(self, conversation: Conversation, told: _File) -> None:
+        """Have what the store holds of a conversation at this place read again; nothing, if it holds none of it."""
+        from factmem.memory import StoredSession
+
+        if (id := await _stored_id(conversation)) is None:
+            return
+        # What was never said is what `remember_many` looks for by itself.
+        wish = self.looking_for or DetectionRequest(subjects=(self.subject,), open=True)
+        with contextlib.suppress(RecordNotFoundError):
+            handover = await self.memory.generate(
+                StoredSession(id=id),
+                subject=self.subject,
+                scope=self.scope,
+                looking_for=wish,
+                consolidate=self.consolidate,
+                private=self.private,
+            )
+            self.watch.expect(handover)
+            told.again.append(handover)
 
     def _show(self, taken: dict[Path, _File], earlier: Handover) -> None:
         session, all_of = self.watch.session, _File()
         for told in taken.values():
             all_of.handovers += told.handovers
+            all_of.again += told.again
+            all_of.known += told.known
             all_of.redacted += told.redacted
         data = {
             "store": session.address,
@@ -138,7 +174,9 @@ class Understanding:
         failed = {file: told.error for file, told in taken.items() if told.error}
         for file, error in failed.items():
             report(error, as_json=session.as_json, file=file)
-        if (unread := self.watch.failure(tallied([earlier, *all_of.handovers]), "conversation")) is not None:
+        if (
+            unread := self.watch.failure(tallied([earlier, *all_of.again, *all_of.handovers]), "conversation")
+        ) is not None:
             report(unread, as_json=session.as_json)
         if failed or unread:
             raise typer.Exit(FAILED)
@@ -148,8 +186,24 @@ class Understanding:
             for file, told in taken.items():
                 out.print(f"{file}: {told}")
         out.print(str(all_of))
-        for line in tallied(all_of.handovers).lines:
+        for line in all_of.tally.lines:
             out.print(line)
+        if all_of.again:
+            out.print(f"{counted(len(all_of.again), 'conversation')} known already, and read again")
+        elif all_of.known:
+            out.print(
+                f"{counted(all_of.known, 'conversation')} known already, and not shown to the model again; "
+                "to have it read nevertheless, give the same command with --again"
+            )
         if earlier.ids:
             out.print(f"an earlier run had left {counted(len(earlier.ids), 'hand-over')} unread: {tallied([earlier])}")
-        out.print(f"kept in {self.watch.session.address}", style="dim")
+        if all_of.handovers:
+            out.print(f"kept in {self.watch.session.address}", style="dim")
+
+
+async def _stored_id(conversation: Conversation) -> str | None:
+    """Return the id that a conversation has in the store; None if there is nothing in it to keep."""
+    from factmem.detection import utterances
+
+    said = await to_thread.run_sync(utterances, conversation, dt.datetime.now(dt.UTC))
+    return said[0].conversation_id if said else None

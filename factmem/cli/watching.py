@@ -11,6 +11,7 @@ import attrs
 
 from factmem.cli.session import Session
 from factmem.cli.tally import Tally, counted
+from factmem.cli.wording import sentence
 from factmem.errors import FactMemError, ModelError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Watch:
             if self.pending:
                 self.session.note(
                     f"\n{self.pending} of {self._total} wait to be read; they are kept as they were said. "
-                    "Go on with  factmem resume"
+                    f"Go on with  {self.session.command_line('resume')}"
                 )
             raise
 
@@ -89,9 +90,10 @@ class Watch:
             return None
         why = next(iter(self.errors.values()), ModelError("the language model failed"))
         kind = type(why) if isinstance(why, ModelError) else ModelError
+        hint = self.session.command_line("dead-letters", "retry")
         return kind(
-            f"{counted(tally.dead_letters, what)} could not be read: {why}. "
-            "The words are kept as they were said; have them read again with  factmem dead-letters retry"
+            f"{counted(tally.dead_letters, what)} could not be read: {sentence(why)} "
+            f"The words are kept as they were said; have them read again with  {hint}"
         )
 
 

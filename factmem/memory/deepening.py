@@ -14,6 +14,7 @@ from factmem.abc import Embedder, QuestionRequest, number_of_id
 from factmem.facts import STATEMENT, Concept
 from factmem.recall import Corpus, Query, RecallFilter, RecallMatch, embedded, ranked, selected
 from factmem.recall.deep import Hint, Look, Results
+from factmem.recall.events import TELLING, events_in, timed
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Searches:
         limit: how many results of each search.
         concepts: the declared concepts by keyword.
         concurrency: how many searches may be under way at once.
+        now: the present, or the moment that is looked at.
     """
 
     corpus: Callable[[], Awaitable[Corpus]]
@@ -48,6 +50,7 @@ class Searches:
     limit: int
     concepts: Mapping[str, Concept[Any, Any]]
     concurrency: int
+    now: dt.datetime
     _vectors: dict[str, NDArray[np.float32] | None] = attrs.field(init=False, factory=dict)
     _seen: Corpus | None = attrs.field(init=False, default=None)
     _found: Results = attrs.field(init=False, factory=dict)
@@ -71,7 +74,7 @@ class Searches:
 
     async def found(self, looks: Sequence[Look]) -> Results:
         """See `factmem.recall.exploring.Searcher.found`."""
-        await self._embed(look.text for look in looks)
+        await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
         corpus = await self.corpus()
         if corpus is not self._seen:
             self._seen, self._found, self._allowed = corpus, {}, None
@@ -113,11 +116,25 @@ class Searches:
         wanted = self.wanted if look.hint is None else narrowed(self.wanted, look.hint)
         if wanted is None:
             return []
-        query = self.query(look.text, self._vectors.get(look.text))
-        matches = ranked(corpus, query, wanted=wanted, limit=self.limit, concepts=self.concepts)
+        query = timed(
+            self._query(look.text),
+            events_in(look.text, self.now),
+            lambda phrase: self._found_by(corpus, self._query(phrase), self.wanted, TELLING),
+            self.now,
+        )
+        matches = self._found_by(corpus, query, wanted, self.limit)
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]
+
+    def _query(self, text: str) -> Query:
+        return self.query(text, self._vectors.get(text))
+
+    def _found_by(self, corpus: Corpus, query: Query, wanted: RecallFilter, limit: int) -> list[RecallMatch]:
+        return ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.concepts)
+
+    def _phrases(self, text: str) -> list[str]:
+        return [event.phrase for event in events_in(text, self.now)]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
         """Which records hold among all that count, by their numbers: among fewer, others would."""

@@ -6,8 +6,7 @@ import abc
 import datetime as dt
 import enum
 import functools
-import math
-from typing import TYPE_CHECKING, Final, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import attrs
 from anyio import to_thread
@@ -28,14 +27,12 @@ from factmem.recall import (
     RecallFilter,
     RecallMatch,
     RecallSettings,
-    TimeSpan,
     embedded,
-    events_in,
     explored,
     ranked,
-    spans_told,
     times_in,
 )
+from factmem.recall.events import TELLING, events_in, in_seconds, timed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,10 +41,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["MemoryRecalling", "RecallDepth"]
-
-
-_TELLING: Final = 10
-"""Among so many records, the one is looked for that tells when something happened that a query names."""
 
 
 class RecallDepth(enum.Enum):
@@ -128,14 +121,14 @@ class MemoryRecalling(abc.ABC):
         happened = events_in(query, search.now) if search.lexical else ()
         texts = [query, *(event.phrase for event in happened)]
         vectors = await embedded(self._embedder, texts) if search.semantic else [None] * len(texts)
-        asked = functools.cache(lambda: list(map(search.query, texts, vectors)))  # takes time: in worker threads only
+        asked = functools.cache(  # takes time: in worker threads only
+            lambda: {text: search.query(text, vector) for text, vector in zip(texts, vectors, strict=True)}
+        )
 
         def rank(corpus: Corpus) -> list[RecallMatch]:
             best = functools.partial(ranked, corpus, wanted=search.wanted, concepts=self._reading.concepts)
-            whole, *phrases = asked()
-            if happened:
-                told = spans_told(happened, [best(phrase, limit=_TELLING) for phrase in phrases], search.now)
-                whole = attrs.evolve(whole, times=(*whole.times, *map(_in_seconds, told)))
+            queries = asked()
+            whole = timed(queries[query], happened, lambda phrase: best(queries[phrase], limit=TELLING), search.now)
             return best(whole, limit=search.limit)
 
         def at_once() -> list[RecallMatch] | None:
@@ -207,6 +200,7 @@ class MemoryRecalling(abc.ABC):
             limit=search.limit,
             concepts=self._reading.concepts,
             concurrency=deep.concurrency,
+            now=search.now,
         )
         return await explored(
             question,
@@ -277,11 +271,7 @@ class _Search:
         )
 
     def _times(self, text: str) -> tuple[tuple[float, float], ...]:
-        return tuple(map(_in_seconds, times_in(text, self.now)))
-
-
-def _in_seconds(span: TimeSpan) -> tuple[float, float]:
-    return -math.inf if span.start is None else span.start.timestamp(), span.end.timestamp()
+        return tuple(map(in_seconds, times_in(text, self.now)))
 
 
 def _depth(depth: object) -> RecallDepth:

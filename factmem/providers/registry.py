@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote
@@ -52,9 +53,23 @@ def open_provider(address: str) -> AgentMemoryProvider:
     arguments = [location] if location else []
     try:
         inspect.signature(factory).bind(*arguments, **options)
-    except TypeError as error:
-        raise UnknownProviderError(f"the provider {name!r} cannot be opened at {location!r}: {error}") from None
+    except TypeError:
+        raise UnknownProviderError(_unfit(name, inspect.signature(factory), location, options)) from None
     return cast("AgentMemoryProvider", factory(*arguments, **options))
+
+
+def _unfit(name: str, signature: inspect.Signature, location: str, options: Mapping[str, str]) -> str:
+    """Say why a provider does not take a location and options."""
+    takes = signature.parameters
+    placed = any(parameter.kind is not parameter.KEYWORD_ONLY for parameter in takes.values())
+    if unknown := [option for option in options if option not in takes]:
+        known = [option for option in list(takes)[placed:] if "str" in str(takes[option].annotation)]
+        return f"the provider {name!r} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}"
+    if location and not placed:
+        return f"the provider {name!r} takes no location: write {name}:"
+    if not location and placed:
+        return f"the provider {name!r} needs a location: write {name}:PATH"
+    return f"the provider {name!r} cannot be opened at {location!r} with these options"
 
 
 def _parsed(address: str) -> tuple[str, str, dict[str, str]]:

@@ -18,7 +18,6 @@ from factmem.recall.embedders import (
     embedder_named,
 )
 from factmem.recall.engine import RecallMatch, ScoreParts, hydrate, ranked
-from factmem.recall.events import events_in, spans_told
 from factmem.recall.exploring import explored
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.folding import Standing
@@ -56,13 +55,11 @@ __all__ = [
     "default_embedder",
     "embedded",
     "embedder_named",
-    "events_in",
     "explored",
     "hydrate",
     "indexed_text",
     "log_source",
     "ranked",
     "selected",
-    "spans_told",
     "times_in",
 ]

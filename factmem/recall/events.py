@@ -5,21 +5,23 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import json
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
 
 from factmem.facts import STATEMENT
 from factmem.recall.analysis import analyse
+from factmem.recall.asking import Query
 from factmem.recall.engine import RecallMatch
 from factmem.recall.time_expressions import TimeSpan, times_in
 from factmem.records import FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
 
-__all__ = ["EventTime", "Turn", "events_in", "span_between", "spans_told", "told_by"]
+__all__ = ["TELLING", "EventTime", "Turn", "events_in", "in_seconds", "span_between", "spans_told", "timed", "told_by"]
 
 _A_DAY: Final = dt.timedelta(days=1)
 _AROUND: Final = dt.timedelta(days=7)
@@ -27,6 +29,9 @@ _LONGEST: Final = 8
 """Of more words than these, nobody says the same again."""
 
 _MOST: Final = 3
+
+TELLING: Final = 10
+"""Among so many records, the one is looked for that tells when something happened."""
 
 
 class Turn(enum.Enum):
@@ -78,6 +83,28 @@ class EventTime:
             return TimeSpan(start=moment - _AROUND, end=moment + _AROUND)
         except OverflowError:
             return None
+
+
+def in_seconds(span: TimeSpan) -> tuple[float, float]:
+    """Return a time as a `Query` takes it."""
+    return -math.inf if span.start is None else span.start.timestamp(), span.end.timestamp()
+
+
+def timed(
+    query: Query, events: Sequence[EventTime], find: Callable[[str], Sequence[RecallMatch]], now: dt.datetime
+) -> Query:
+    """Return a query with the times that events tell; as it is if words do not count.
+
+    Args:
+        query: the query.
+        events: what happened; see `events_in`.
+        find: finds records by a phrase, behind the walls of whoever asks.
+        now: the present, aware.
+    """
+    if not events or not query.lexical_weight:
+        return query
+    told = spans_told(events, [find(event.phrase) for event in events], now)
+    return attrs.evolve(query, times=(*query.times, *map(in_seconds, told)))
 
 
 def spans_told(

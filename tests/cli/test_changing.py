@@ -128,3 +128,18 @@ def test_what_was_retracted_can_be_restored(cli: CommandLine) -> None:
 def test_an_unknown_id_is_an_error(cli: CommandLine) -> None:
     assert cli.error("retract", "nothing")["type"] == "RecordNotFoundError"
     assert cli.error("restore", "nothing")["type"] == "RecordNotFoundError"
+
+
+@pytest.mark.parametrize("command", ["forget", "erase", "retract"])
+def test_an_id_that_names_nothing_is_an_error_and_nothing_is_done(cli: CommandLine, command: str) -> None:
+    (record,) = cli.data("save", "seats", "120")
+    yes = [] if command == "retract" else ["--yes"]
+    assert cli.error(command, record["id"], "nosuch", *yes)["type"] == "RecordNotFoundError"
+    assert cli.data("load", "seats")["value"] == "120"
+
+
+@pytest.mark.parametrize("command", ["forget", "erase"])
+def test_an_id_that_is_there_and_does_not_fit_is_no_error(cli: CommandLine, command: str) -> None:
+    (record,) = cli.data("save", "seats", "120")
+    done = cli.run(command, record["id"], "--concept", "stage", "--yes")
+    assert (done.code, done.out) == (0, "Nothing fits; nothing erased.\n")

@@ -12,7 +12,7 @@ import pytest
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine
+    from tests.cli.conftest import CommandLine, Talk
 
 
 def test_tree_counts_the_records_of_each_scope(cli: CommandLine) -> None:
@@ -37,6 +37,34 @@ def test_info_sums_up_a_scope_with_what_lies_below(cli: CommandLine) -> None:
     assert cli.data("info", "/product/fair", "--exact")["records"] == 1
     assert cli.data("info")["records"] == 3
     assert str(cli.store) in cli.run("info").out
+
+
+def test_an_empty_store_is_told_by_name_with_a_command_that_fills_it(cli: CommandLine) -> None:
+    err = cli.run("info").err
+    assert "holds nothing" in err
+    assert f"factmem --store {cli.store} ingest FILE" in err
+
+
+def test_a_store_that_keeps_things_apart_is_not_called_empty(cli: CommandLine, talk: Talk) -> None:
+    cli.data("ingest", str(talk("The venue moved.", roles=["tool"])))
+    err = cli.run("recall", "venue").err
+    assert "holds nothing" not in err
+    assert f"1 in quarantine: see  factmem --store {cli.store} quarantine list" in err
+
+
+def test_a_store_whose_facts_are_gone_points_to_its_trail(cli: CommandLine) -> None:
+    (record,) = cli.data("save", "seats", "120")
+    cli.data("retract", record["id"])
+    err = cli.run("info").err
+    assert "holds nothing" not in err
+    assert f"factmem --store {cli.store} audit" in err
+    assert cli.run("audit").err == ""
+
+
+def test_a_store_that_keeps_nothing_says_so(cli: CommandLine) -> None:
+    err = cli.run("info", "--store", "none:").err
+    assert "ingest" not in err
+    assert "keeps nothing at all" in err
 
 
 def test_providers_tells_what_each_can_do(cli: CommandLine) -> None:
@@ -124,3 +152,9 @@ def test_an_embedder_that_nobody_knows_is_an_error_that_names_those_there_are(cl
         error = cli.error("recall", "seats", "--embedder", name)
         assert error["type"] == "InvalidDataError"
         assert "minilm" in error["message"]
+
+
+def test_the_names_of_providers_stand_apart_from_what_brings_them(cli: CommandLine) -> None:
+    names = [provider["name"] for provider in cli.data("providers")]
+    lines = cli.run("providers").out.splitlines()
+    assert [name for name in names if not any(line.startswith(f"{name}  ") for line in lines)] == []

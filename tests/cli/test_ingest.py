@@ -120,3 +120,24 @@ def test_a_missing_package_is_told_with_the_file_that_needed_it(
     (error,) = [error for error in errors if error["type"] == "MissingPackageError"]
     assert error["message"].startswith(str(file))
     assert "factmem[minilm]" in error["message"]
+
+
+def test_a_missing_file_is_named_once_and_nothing_is_said_to_be_kept(cli: CommandLine, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.json")
+    done = cli.run("ingest", missing)
+    assert (done.code, done.err.count(missing)) == (1, 1)
+    assert "kept in" not in done.out
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_conversations_may_come_from_stdin(cli: CommandLine, lines: bool) -> None:
+    messages = [{"role": "user", "content": text} for text in ("The venue has 120 seats.", "Doors open at ten.")]
+    said = "\n".join(map(json.dumps, messages)) if lines else json.dumps({"id": "talk", "messages": messages})
+    done = cli.run("--json", "ingest", "-", input=said)
+    assert (done.code, json.loads(done.out)["new"]) == (0, 2)
+    assert cli.data("recall", "venue seats", "--limit", "1")[0]["record"]["value"] == "The venue has 120 seats."
+
+
+def test_what_is_no_conversation_on_stdin_is_told_as_such(cli: CommandLine) -> None:
+    done = cli.run("ingest", "-", input="hello")
+    assert (done.code, done.err.startswith("factmem: stdin: ")) == (1, True)

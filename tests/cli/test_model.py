@@ -49,6 +49,39 @@ def test_what_is_taken_in_twice_is_there_once_and_asks_nobody(cli: CommandLine, 
     assert cli.data("info")["records"] == 1
 
 
+def test_people_are_told_what_was_known_already_and_how_to_have_it_read(
+    cli: CommandLine, talk: Talk, concepts: Path
+) -> None:
+    cli.data("ingest", str(talk(SAID)))
+    with LoopbackOpenAIServer(answering(SEATS)) as server:
+        done = cli.run("--model", at(server), "ingest", str(talk(SAID)), "--concepts", str(concepts))
+    assert server.requests == []
+    assert "1 conversation known already, and not shown to the model again" in done.out
+    assert "the same command with --again" in done.out
+
+
+def test_known_words_are_read_again_if_that_is_asked_for(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+    cli.data("ingest", str(talk(SAID)), "--source", "mail", "--scope", "/fair")
+    options = ("--again", "--concepts", str(concepts), "--scope", "/fair")
+    summary, requests = ingested(cli, talk(SAID), *options)
+    assert (summary["known"], summary["read_again"], summary["created"], len(requests)) == (1, 1, 1, 1)
+    assert cli.data("load", "seats", "--scope", "/fair")["value"] == 120
+    assert [match["record"]["source"] for match in cli.data("recall", "seats", "--concept", "seats")] == ["mail"]
+
+
+def test_what_is_new_in_a_conversation_that_is_read_again_is_read_once(
+    cli: CommandLine, talk: Talk, concepts: Path
+) -> None:
+    """And a conversation that nobody knows yet is taken in as ever."""
+    cli.data("ingest", str(talk("We meet at noon.")))
+    longer = talk("We meet at noon.", "The venue has 120 seats.")
+    summary, requests = ingested(cli, longer, "--again", "--concepts", str(concepts))
+    assert (summary["conversations"], summary["known"], summary["read_again"], len(requests)) == (1, 0, 1, 2)
+    other = talk("The barn has 80 seats.", id="other", name="other.json")
+    summary, requests = ingested(cli, other, "--again", "--concepts", str(concepts), said={"seats": []})
+    assert (summary["read_again"], len(requests)) == (0, 1)
+
+
 def test_words_may_be_kept_beside_the_facts(cli: CommandLine, talk: Talk, concepts: Path) -> None:
     ingested(cli, talk(SAID), "--concepts", str(concepts), "--keep-words")
     keywords = [match["record"]["keyword"] for match in cli.data("recall", "venue seats", "--limit", "9")]
@@ -113,7 +146,15 @@ def test_a_malformed_file_of_concepts_is_told_before_anything_is_kept(
 
 
 @pytest.mark.parametrize(
-    "words", [["--concepts", "x.json"], ["--topics", "managed"], ["--open"], ["--keep-words"], ["--no-consolidate"]]
+    "words",
+    [
+        ["--concepts", "x.json"],
+        ["--topics", "managed"],
+        ["--open"],
+        ["--keep-words"],
+        ["--no-consolidate"],
+        ["--again"],
+    ],
 )
 def test_what_only_a_model_can_do_says_how_to_name_one(cli: CommandLine, talk: Talk, words: list[str]) -> None:
     told = cli.error("ingest", str(talk(SAID)), *words)
@@ -156,5 +197,5 @@ def test_a_refusal_keeps_the_words_and_says_what_to_do(cli: CommandLine, talk: T
         done = cli.run("--model", at(server), "ingest", str(talk("The venue has 120 seats.")))
     assert done.code == 1
     assert "1 conversation could not be read: the language model refused to answer" in done.err
-    assert "factmem dead-letters retry" in done.err
+    assert "dead-letters retry" in done.err
     assert [match["record"]["value"] for match in cli.data("recall", "venue")] == ["The venue has 120 seats."]

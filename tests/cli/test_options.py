@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.core import TyperGroup as Group
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from factmem.cli.app import app
@@ -87,6 +89,20 @@ def test_store_organization_and_viewer_may_come_from_the_environment(
     assert info["records"] == 1
 
 
+@pytest.mark.parametrize("words", [["--store", "", "info"], ["info", "--store", ""], ["info", "--store", "  "]])
+def test_an_empty_store_is_not_the_users_own(cli: CommandLine, words: list[str]) -> None:
+    done = cli.run(*words)
+    assert done.code == 2
+    assert "it is empty" in done.err
+
+
+@pytest.mark.skipif("sys.platform in ('win32', 'darwin')", reason="the user's data folder lies elsewhere there")
+def test_an_empty_variable_is_no_store(tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FACTMEM_STORE", "")
+    done = CliRunner().invoke(app, ["--json", "info"])
+    assert (done.exit_code, str(tmp_path / "data") in done.stdout) == (0, True)
+
+
 @pytest.mark.skipif("sys.platform in ('win32', 'darwin')", reason="the user's data folder lies elsewhere there")
 def test_without_a_store_it_is_a_file_in_the_users_data_folder(tmp_path: Path, quick: None) -> None:
     runner = CliRunner()
@@ -154,3 +170,33 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
     store = f"file:{tmp_path / 'folder'}"
     cli.data("save", "seats", "120", "--type", "int", "--store", store)
     assert cli.data("load", "seats", "--store", store)["value"] == 120
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["save", "seats", "7", "--timestamp", "9999-12-31"], "or leave it out to say now"),
+        (["dead-letters", "dismiss", "nosuch"], "`list` shows them"),
+        (["quarantine", "accept", "nosuch"], "`list` shows them"),
+        (["audit", "--page", "x"], "give the one that the page before names"),
+        (["info", "--store", "encrypted:facts"], "one of key_env="),
+    ],
+)
+def test_errors_speak_of_the_command_line_and_not_of_python(cli: CommandLine, words: list[str], told: str) -> None:
+    message = cli.error(*words)["message"]
+    assert told in message
+    assert [word for word in ("FuturePolicy", "()", "(at $", "next_page", "SecretKey") if word in message] == []
+
+
+def test_the_reason_why_words_were_not_read_ends_like_a_sentence(cli: CommandLine, nobody: str) -> None:
+    err = cli.run("--model", nobody, "remember", "The venue has 120 seats.").err
+    assert "is its address right? The words are kept" in err
+
+
+def test_the_readme_names_every_command() -> None:
+    group = get_command(app)
+    assert isinstance(group, Group)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"factmem (?:--?[a-z]+ (?:[^ -]\S* )?)*([a-z-]+)|`([a-z-]+)`", readme))
+    words = {word for pair in named for word in pair}
+    assert set(group.commands) - words == set()

@@ -51,7 +51,7 @@ def test_recall_shows_what_a_fact_was_before_if_asked(cli: CommandLine) -> None:
 def test_explain_shows_what_a_score_is_made_of(cli: CommandLine) -> None:
     cli.run("save", "seats", "120")
     assert "similarity" not in cli.run("recall", "seats").out
-    assert "similarity 0." in cli.run("recall", "seats", "--explain").out
+    assert "similarity 1.000" in cli.run("recall", "seats", "--explain").out
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,29 @@ def test_load_of_what_is_nowhere_suggests_what_is_similar(cli: CommandLine) -> N
     error = cli.error("load", "seat")
     assert error["type"] == "RecordNotFoundError"
     assert "seats" in error["message"]
-    assert "factmem info" in cli.error("load", "zzz")["message"]
+    assert f"factmem --store {cli.store} info" in cli.error("load", "zzz")["message"]
+
+
+@pytest.mark.parametrize("command", ["load", "history"])
+def test_what_is_known_elsewhere_is_told_with_its_places(cli: CommandLine, command: str) -> None:
+    cli.run("save", "seats", "120", "--scope", "/product/a")
+    cli.run("save", "seats", "7", "--scope", "/product/b", "--subject", "user:maya")
+    message = cli.error(command, "seats", "--scope", "/product/a/sub")["message"]
+    assert "similar" not in message
+    assert "in /product/a" in message
+    assert "in /product/b about user:maya" in message
+
+
+def test_load_tells_with_json_where_it_was_found(cli: CommandLine) -> None:
+    cli.run("save", "seats", "120", "--scope", "/product/a", "--timestamp", "2026-01-01")
+    cli.run("save", "seats", "7", "--scope", "/product/a/sub", "--timestamp", "2026-01-01")
+    cli.run("save", "seats", "9", "--scope", "/product/a/sub", "--subject", "user:maya", "--timestamp", "2025-01-01")
+    everywhere = cli.data("load", "seats")
+    assert (everywhere["value"], everywhere["scope"], everywhere["subject"]) == ("9", "/product/a/sub", "user:maya")
+    there = cli.data("load", "seats", "--scope", "/product/a")
+    assert (there["value"], there["scope"], there["subject"]) == ("120", "/product/a", "everything")
+    shared = cli.data("load", "seats", "--subject", "everything")
+    assert (shared["value"], shared["scope"]) == ("7", "/product/a/sub")
 
 
 def test_history_shows_every_revision_and_what_became_of_it(cli: CommandLine) -> None:
@@ -158,3 +180,16 @@ def test_values_cannot_command_the_terminal(cli: CommandLine) -> None:
     assert "\x1b" not in out
     assert "\u202e" not in out
     assert cli.data("load", "note")["value"] == "red \x1b[31malert\u202e"
+
+
+def test_a_long_value_is_cut_on_a_terminal_only(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "seats " * 9_000
+    cli.run("save", "plan", text)
+    assert text.strip() in cli.run("recall", "seats").out
+    assert cli.data("recall", "seats")[0]["record"]["value"] == text
+    (record,) = cli.data("save", "plan", text)
+    assert record["value"] == text
+    monkeypatch.setattr("factmem.cli.output._on_a_terminal", lambda: True)
+    told = cli.run("recall", "seats").out
+    assert "54,000 characters; --json has them all" in told
+    assert len(told) < 3_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +45,17 @@ def test_a_text_is_kept_as_it_is_said(cli: CommandLine) -> None:
     assert dt.timedelta(days=1, hours=23) < left <= dt.timedelta(days=2)
 
 
+def test_what_is_said_again_was_known(cli: CommandLine) -> None:
+    """And what was retracted meanwhile is new."""
+    (first,) = cli.data("remember", SAID)["records"]
+    (change,) = cli.data("remember", SAID)["changes"]
+    assert (change["kind"], change["record"]["id"]) == ("updated", first["id"])
+    assert change["previous"]["timestamp"] == first["timestamp"]
+    assert f"updated  {SAID}" in cli.run("remember", SAID).out
+    cli.data("retract", first["id"])
+    assert cli.data("remember", SAID)["changes"][0]["kind"] == "created"
+
+
 def test_a_text_may_come_from_stdin(cli: CommandLine) -> None:
     assert f"created  {SAID}" in cli.run("remember", "-", input=f"{SAID}\n").out
     assert cli.error("remember", " ")["type"] == "InvalidDataError"
@@ -61,9 +74,17 @@ def test_a_model_finds_out_what_was_not_said(cli: CommandLine) -> None:
 def test_a_text_that_nobody_could_read_is_kept_all_the_same(cli: CommandLine, nobody: str) -> None:
     done = cli.run("--model", nobody, "remember", SAID)
     assert (done.code, f"kept  {SAID}" in done.out) == (1, True)
-    assert "ModelUnavailableError" in done.err
-    assert "factmem dead-letters retry" in done.err
+    assert "1 text could not be read: the language model cannot be reached" in done.err
+    assert f"factmem --store {cli.store} --model '{nobody}' dead-letters retry" in done.err
     assert len(cli.data("recall", "venue")) == 1
+
+
+def test_a_model_that_has_no_key_is_told_with_the_variable_to_set(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = cli.run("--model", "openai/gpt-5-mini", "remember", SAID)
+    assert (done.code, "OPENAI_API_KEY" in done.err) == (1, True)
 
 
 def test_a_text_is_taken_apart_and_nothing_is_stored(cli: CommandLine) -> None:
@@ -134,3 +155,26 @@ def test_a_pydantic_model_is_a_profile_too(cli: CommandLine, classes: str) -> No
 @pytest.mark.parametrize("reference", ["Venue", "{}:Nobody", "no_such_module:Venue", "sys:version", "datetime:date"])
 def test_what_is_no_profile_is_told(cli: CommandLine, classes: str, reference: str) -> None:
     assert cli.error("profile", reference.format(classes))["type"] == "InvalidDataError"
+
+
+@pytest.mark.parametrize("path", ["./profiles_of_a_fair.py:Venue", "profiles_of_a_fair/x:Venue"])
+def test_a_file_in_the_place_of_a_module_is_told_how_to_write_it(cli: CommandLine, classes: str, path: str) -> None:
+    told = cli.error("profile", path)["message"]
+    assert "names no module: write" in told
+    if path.endswith(".py:Venue"):
+        assert "write profiles_of_a_fair:Venue" in told
+
+
+@pytest.mark.skipif("sys.platform == 'win32'", reason="consoles have other encodings there")
+def test_bytes_that_are_no_text_are_refused_and_nothing_is_kept(cli: CommandLine) -> None:
+    command = [sys.executable, "-m", "factmem", "--store", str(cli.store), "remember", "-"]
+    done = subprocess.run(
+        command, input=b"\xff\xfe", capture_output=True, check=False, env=os.environ | {"PYTHONUTF8": "1"}
+    )
+    assert done.returncode == 2
+    assert b"UTF-8" in done.stderr
+    assert not cli.store.exists()
+
+
+def test_an_argument_that_is_no_text_is_refused(cli: CommandLine) -> None:
+    assert cli.run("remember", "ab\udcff").code == 2

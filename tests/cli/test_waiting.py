@@ -36,7 +36,7 @@ def test_words_that_nobody_could_read_are_kept_and_read_once_the_model_is_up(
     assert (done.code, json.loads(done.out)["dead_letters"]) == (1, 1)
     told = json.loads(done.err)["error"]
     assert told["type"] == "ModelUnavailableError"
-    assert "factmem dead-letters retry" in told["message"]
+    assert "dead-letters retry" in told["message"]
     assert [match["record"]["value"] for match in cli.data("recall", "venue")] == [SAID]
     (letter,) = cli.data("dead-letters", "list")
     assert (letter["failure"], letter["records"][0]["value"]) == ("ModelUnavailableError", SAID)
@@ -107,7 +107,7 @@ def test_a_run_that_is_broken_off_is_finished_by_resuming(
         assert running.returncode == (130 if end is signal.SIGINT else -signal.SIGKILL)
         if end is signal.SIGINT:
             assert "3 of 3 wait to be read" in err
-            assert "factmem resume" in err
+            assert f"factmem --store {processes.store} --model '{at(server)}' resume\n" in err
             assert "Traceback" not in err
         assert len(processes.data("recall", "venue seats")) == 1, "they can be recalled meanwhile"
         resumed = json.loads(processes.spawn("--json", "--model", at(server), "resume").out)

@@ -90,11 +90,11 @@ def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.Monk
     with a_reader(folder) as end:
         code, out, err = run("forget", "--concept", "pin", "--yes")
         assert (code, out) == (0, "Erased 1 record(s), 1 revision(s).\n")
-        assert "factmem erase" in err
+        assert f"factmem --store '{store}' erase\n" in err
         code, out, err = run("erase", "--verify", "--text", word("pin"))
         assert code == 1
         assert "of words" in out
-        assert "factmem erase" in err
+        assert f"factmem --store '{store}' erase\n" in err
         end()
     assert run("erase", "--verify", "--text", word("pin"))[0] == 0
     code, out, err = run("erase")

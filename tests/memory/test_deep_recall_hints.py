@@ -189,6 +189,7 @@ async def test_only_so_many_searches_are_under_way_at_once() -> None:
         return query(text, vector)
 
     options: dict[str, Any] = {"viewer": "alice", "embedder": None, "limit": 5, "concepts": {}, "concurrency": 2}
+    options["now"] = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     wanted = memory._confined(memory._wanted({}))
     searches = Searches(corpus=memory._corpus, query=slow, wanted=wanted, **options)
     looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]

@@ -29,7 +29,7 @@ def memory() -> Memory:
         ({"detector": "model"}, r"detect\(\)"),
         ({"analyst": print}, "analyse"),
         ({"consolidator": 5}, "decide"),
-        ({"question_analyst": object()}, "find_gaps"),
+        ({"question_analyst": ()}, "find_gaps"),
         ({"concepts": CITY}, "list of Concept"),
         ({"concepts": ["city"]}, r"\$\.concepts\[0\]"),
         ({"subjects": USER}, "list of MemorySubject"),

@@ -117,6 +117,21 @@ def test_options_that_a_provider_does_not_take_are_refused(address: str) -> None
         open_provider(address)
 
 
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("sqlite-vec:", "the provider 'sqlite-vec' needs a location: write sqlite-vec:PATH"),
+        ("sqlite-vec:x?foo=1", "the provider 'sqlite-vec' has no option foo; it has read_only, busy_timeout"),
+        ("memory:x", "the provider 'memory' takes no location: write memory:"),
+        ("none:?foo=1", "the provider 'none' has no option foo; it has none"),
+    ],
+)
+def test_an_address_that_does_not_fit_is_told_without_words_of_python(address: str, told: str) -> None:
+    with pytest.raises(UnknownProviderError) as error:
+        open_provider(address)
+    assert str(error.value) == told
+
+
 @pytest.mark.parametrize("address", ["none:somewhere", "memory:somewhere", "memory:?clock=now"])
 def test_a_provider_without_a_place_takes_none(address: str) -> None:
     with pytest.raises(FactMemError):
