@@ -128,7 +128,8 @@ def _once(worker: Worker, arena: Arena, folder: Path) -> Round:
             figures["batched_saves_per_second"] = len(first) / took
             if opened["durable"] and took > arena.load.patience:
                 worker.close()
-                shutil.copytree(store, copy)
+                # Some go on tidying up for a while after they are closed.
+                shutil.copytree(store, copy, ignore=shutil.ignore_patterns(".tmp*"))
                 worker.open(store, arena.vectors)
         figures["saves_per_second"] = len(singles) / worker.add(singles, 1)
         figures["writer_peak_mb"] = worker.close()
