@@ -30,6 +30,9 @@ _LONGEST: Final = 8
 
 _MOST: Final = 3
 
+_READ: Final = 4096
+"""In so many characters of a query events are looked for: whoever asks waits for it on the event loop."""
+
 TELLING: Final = 10
 """Among so many records, the one is looked for that tells when something happened."""
 
@@ -165,7 +168,7 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
         now: the present, aware.
     """
     found: dict[EventTime, None] = {}
-    for match in _EVENT.finditer(" ".join(query.split())):
+    for match in _EVENT.finditer(" ".join(query[:_READ].split())):
         phrase = match[2].strip()
         if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(match[0], now):
             found[EventTime(_TURNS.get(match[1].lower(), Turn.AROUND), phrase)] = None
