@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 
 import attrs
 
-from factmem import Memory, RecallMatch
-
-__all__ = ["Scores", "first_seen", "fraction_found", "ndcg", "ndcg_longmemeval", "sessions_of"]
+__all__ = ["Scores", "auroc", "figures_of", "first_seen", "fraction_found", "ndcg"]
 
 
 def first_seen(items: Iterable[str]) -> list[str]:
     """Keep the first of equal items, in order."""
     return list(dict.fromkeys(items))
-
-
-async def sessions_of(memory: Memory, question: str) -> tuple[list[RecallMatch], list[str]]:
-    """Recall everything for a question; return it with the sessions in the order of their best record."""
-    matches = await memory.recall(question, limit=100_000)
-    return matches, first_seen(
-        item.conversation_id for match in matches for item in match.record.evidence if item.conversation_id
-    )
 
 
 def fraction_found(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
@@ -37,14 +27,37 @@ def ndcg(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
     return gained / sum(1 / math.log2(rank + 2) for rank in range(min(len(set(gold)), k)))
 
 
-def ndcg_longmemeval(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
-    """NDCG at k as LongMemEval's own script has it: the first two ranks undiscounted, the ideal over all gold."""
+def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
+    """Area under the ROC curve: the chance that a positive scores above a negative; a tie counts as half."""
+    wins = sum((high > low) + 0.5 * (high == low) for high in positive for low in negative)
+    return wins / (len(positive) * len(negative))
 
-    def dcg(relevances: Sequence[int]) -> float:
-        return sum(relevance / (math.log2(rank + 1) if rank else 1) for rank, relevance in enumerate(relevances[:k]))
 
-    gained = dcg([int(item in gold) for item in ranking])
-    return gained / dcg([1] * len(set(gold)))
+def figures_of(
+    ranking: Sequence[str],
+    gold: Collection[str],
+    gold_conversations: Collection[str],
+    conversation_of: Mapping[str, str],
+) -> dict[str, float]:
+    """Return the figures of one question.
+
+    Args:
+        ranking: ids of messages, best first.
+        gold: ids of the messages that answer; none if nothing does.
+        gold_conversations: ids of the conversations that answer, where a set names them. Otherwise those of the gold.
+        conversation_of: the conversation of each message.
+    """
+    ranking = first_seen(ranking)
+    talks = first_seen(conversation_of[said] for said in ranking)
+    figures = {f"R@{k}": fraction_found(ranking, gold, k) for k in (5, 10)} if gold else {}
+    if gold:
+        figures["nDCG@10"] = ndcg(ranking, gold, 10)
+    if gold_conversations:
+        found = set(talks[:5]) & set(gold_conversations)
+        figures |= {"any@5": float(bool(found)), "all@5": float(len(found) == len(set(gold_conversations)))}
+    elif gold:
+        figures["conversation R@5"] = fraction_found(talks, {conversation_of[said] for said in gold}, 5)
+    return figures
 
 
 @attrs.define
@@ -62,5 +75,5 @@ class Scores:
         return {name: round(fmean(values), 4) for name, values in self._values.items()}
 
     def counts(self) -> dict[str, int]:
-        """How many questions each mean is over."""
+        """The number of questions behind each mean."""
         return {name: len(values) for name, values in self._values.items()}

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from factmem.agent import AgentMemory, install
+from factmem.agent import AgentMemory, AgentMemoryConfig, install
 from factmem.integrations.langchain import FactMemMiddleware
 
 
@@ -49,7 +49,7 @@ async def main() -> None:
 
 
 def without_an_event_loop() -> None:
-    memory = AgentMemory()
+    memory = AgentMemory(AgentMemoryConfig(store="memory:"))
     agent = create_agent(Parrot(), middleware=[FactMemMiddleware(memory, tools=True)])
     with memory.run(user_id="alice"):
         agent.invoke({"messages": [{"role": "user", "content": "Hello."}]})

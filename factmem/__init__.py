@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Topic,
     )
     from factmem.consolidation import ConsolidationPolicy
+    from factmem.detection import OriginPolicy, Treatment
     from factmem.errors import FactMemError
     from factmem.facts import (
         STATEMENT,
@@ -60,9 +61,12 @@ if TYPE_CHECKING:
         StoredSession,
         Trigger,
         TtlPolicy,
+        Unrepresented,
     )
     from factmem.providers import InMemoryProvider, NoMemory, open_provider
     from factmem.recall import (
+        Additive,
+        Boost,
         DeepRecall,
         DeepSettings,
         MetadataCondition,
@@ -89,10 +93,12 @@ __all__ = [
     "MANAGED_TOPICS",
     "MEMORY_ROLE",
     "STATEMENT",
+    "Additive",
     "AgentMemoryProvider",
     "AssertionState",
     "Background",
     "BlockingMemory",
+    "Boost",
     "Change",
     "ChangeKind",
     "Concept",
@@ -138,6 +144,7 @@ __all__ = [
     "OperationFailed",
     "OperationStarted",
     "Origin",
+    "OriginPolicy",
     "RecallDepth",
     "RecallMatch",
     "RecallSettings",
@@ -148,8 +155,10 @@ __all__ = [
     "SingleFact",
     "StoredSession",
     "Topic",
+    "Treatment",
     "Trigger",
     "TtlPolicy",
+    "Unrepresented",
     "language_model",
     "open_provider",
 ]
@@ -176,6 +185,7 @@ _HOME = {
         "Topic",
     ),
     "consolidation": ("ConsolidationPolicy",),
+    "detection": ("OriginPolicy", "Treatment"),
     "errors": ("FactMemError",),
     "facts": (
         "STATEMENT",
@@ -204,9 +214,19 @@ _HOME = {
         "StoredSession",
         "Trigger",
         "TtlPolicy",
+        "Unrepresented",
     ),
     "providers": ("InMemoryProvider", "NoMemory", "open_provider"),
-    "recall": ("DeepRecall", "DeepSettings", "MetadataCondition", "MetadataOperator", "RecallMatch", "RecallSettings"),
+    "recall": (
+        "Additive",
+        "Boost",
+        "DeepRecall",
+        "DeepSettings",
+        "MetadataCondition",
+        "MetadataOperator",
+        "RecallMatch",
+        "RecallSettings",
+    ),
     "records": (
         "AssertionState",
         "Change",

@@ -160,7 +160,7 @@ def _written_place(place: Place) -> dict[str, Any]:
     tenant = {} if place.scope.tenant is None else {"tenant": place.scope.tenant}
     return {
         "subject": {name: value for name, value in about.items() if value not in (None, "")},
-        "scope": str(place.scope),
+        "scope": str(place.scope.within(None)),
         **tenant,
     }
 

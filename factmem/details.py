@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -15,7 +15,10 @@ from factmem.names import checked_name
 from factmem.validators import instance_of, text
 from factmem.values import Json, canonical_bytes, encode_value
 
-__all__ = ["Evidence", "FactDetails", "MetadataMerge", "Origin", "merged_metadata"]
+__all__ = ["UNREVIEWED", "Evidence", "FactDetails", "MetadataMerge", "Origin", "Treatment", "merged_metadata"]
+
+UNREVIEWED: Final = "unreviewed"
+"""The flag beside the others on a flagged text that was kept and not quarantined; see `FactDetails.unreviewed`."""
 
 
 class Origin(enum.Enum):
@@ -31,6 +34,24 @@ class Origin(enum.Enum):
     def trusted(self) -> bool:
         """Whether words of this origin are kept; the others are quarantined until let in."""
         return self in (Origin.USER, Origin.ASSISTANT)
+
+
+class Treatment(enum.Enum):
+    """Use that is made of the words of a message.
+
+    FACTS: a model reads them for facts, which are believed. QUARANTINED_FACTS: a model reads them for facts in a
+    question of their own, and the facts are quarantined. STATEMENTS: they are kept as they were said. CONTEXT: a
+    model is shown them so that it understands the other messages; they are neither kept nor read for facts, nor
+    compared with anything. IGNORE: they are neither kept nor shown.
+
+    Without a model, the words of a message whose origin has one of the first four treatments are kept as statements.
+    """
+
+    FACTS = "facts"
+    QUARANTINED_FACTS = "quarantined facts"
+    STATEMENTS = "statements"
+    CONTEXT = "context"
+    IGNORE = "ignore"
 
 
 @attrs.frozen(kw_only=True)
@@ -145,6 +166,14 @@ class FactDetails:
     def believed(self) -> bool:
         """Whether it counts without anybody's leave: the user's words do, the assistant's unless they are flagged."""
         return self.origin.trusted and (not self.flags or self.origin is Origin.USER)
+
+    @property
+    def unreviewed(self) -> bool:
+        """Whether this is flagged text of somebody other than the user, which a key-value store kept as it was given.
+
+        The store returns it. No prompt shows it until the user takes it over: ``update(id, origin=Origin.USER)``.
+        """
+        return UNREVIEWED in self.flags and self.origin is not Origin.USER
 
 
 class MetadataMerge(enum.Enum):

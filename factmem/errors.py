@@ -7,6 +7,7 @@
     │   ├── InvalidNameError               a tenant, scope, subject, owner or keyword
     │   ├── InvalidVectorError             NaN, infinite, zero or of the wrong dimension
     │   ├── OutOfViewError                 a scope outside of the view that it was asked of
+    │   ├── MissingUserError               an agent's run names no user, and its memory keeps users apart
     │   └── ConversationFormatError        a conversation file that cannot be read
     ├── CodecError (ValueError)            a document is not what it should be; `.path` says where
     │   └── NewerVersionError              written by a newer factmem than this one
@@ -62,6 +63,7 @@ __all__ = [
     "MemoryFileError",
     "MisplacedDataError",
     "MissingPackageError",
+    "MissingUserError",
     "ModelAnswerError",
     "ModelError",
     "ModelRefusedError",
@@ -116,6 +118,10 @@ class InvalidVectorError(InvalidDataError):
 
 class OutOfViewError(InvalidDataError):
     """Raised when a view of a memory is asked for a scope that lies outside of it."""
+
+
+class MissingUserError(InvalidDataError):
+    """An agent's run names no user, and its memory keeps users apart."""
 
 
 class ConversationFormatError(InvalidDataError):

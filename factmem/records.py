@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, merged_metadata
+from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, Treatment, merged_metadata
 from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -51,7 +51,8 @@ class AssertionState(enum.Enum):
     """What became of an assertion. A store keeps them all but SUPERSEDED, which follows from the fold.
 
     ACTIVE counts, QUARANTINED and RETRACTED do not. PENDING words were handed over and wait for a model,
-    FAILED ones could not be read by it; meanwhile both count as they stand if they are believed.
+    FAILED ones could not be read by it; meanwhile both count as they stand if they are believed, but for words that
+    are only shown to the model (see `Assertion.only_shown`).
     """
 
     ACTIVE = "active"
@@ -146,9 +147,14 @@ class Assertion:
             case AssertionState.ACTIVE:
                 return True
             case AssertionState.PENDING | AssertionState.FAILED:
-                return self.details.believed
+                return self.details.believed and not self.only_shown
             case _:
                 return False
+
+    @property
+    def only_shown(self) -> bool:
+        """Whether these words are context: a model is shown them with the words that it reads; they never count."""
+        return self.errand is not None and self.errand.get("treatment") == Treatment.CONTEXT.value
 
     @functools.cached_property
     def track(self) -> tuple[object, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from typing import ClassVar, Self
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final, Self
 from urllib.parse import unquote
 
 import attrs
@@ -45,6 +45,20 @@ def _written(segment: str) -> str:
     return segment.replace("%", "%25").replace("/", "%2F")
 
 
+def _unquoted(written: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return tuple(unquote(segment, errors="strict") for segment in written)
+    except UnicodeDecodeError:
+        raise InvalidNameError("a scope's path holds a %-escape that is not UTF-8") from None
+
+
+_TENANT_MARKS: Final = ("//%40", "//@")
+"""How a tenant is marked: as written, and as read too.
+
+No segment of a path is ever written with ``%40``, so that the mark is still there where slashes are stripped or folded.
+"""
+
+
 @attrs.frozen
 class MemoryScope:
     """A branch of a tenant's tree, written as a path: ``/agent/planner``, ``/product/alpha/decisions``.
@@ -52,9 +66,14 @@ class MemoryScope:
     `CROSS_PRODUCT` is a branch beside the others and not their root. Names are compared exactly,
     segment by segment: ``/project/a`` never contains ``/project/ab``.
 
+    The text of an anchored scope begins with its tenant: ``//%40acme/product/alpha``. No other scope has the same text,
+    nor the same text without its leading slashes, so that keys and file names made of it keep organisations apart.
+    ``str(scope.within(None))`` is the path alone, for people.
+
     Attributes:
         kind: which of the four branches.
-        path: the name in that branch and its children; empty only for `CROSS_PRODUCT` itself.
+        path: the name in that branch and its children; empty only for `CROSS_PRODUCT` itself. A key needs the kind
+            and the tenant as well.
         tenant: the organisation whose tree this is; None for the unnamed default tenant. Set by the
             `Memory` that is opened on it.
 
@@ -94,22 +113,25 @@ class MemoryScope:
 
         ``/agent/x``, ``/feature/x`` and ``/product/x`` are of those kinds; ``/cross-product`` is
         `CROSS_PRODUCT`, and any other path, such as ``/customer/acme``, lies under it. A ``/``
-        or ``%`` inside a name is written ``%2F`` or ``%25``.
+        or ``%`` inside a name is written ``%2F`` or ``%25``. A path that begins with a tenant
+        (``//%40acme/product/x``, or ``//@acme/product/x``) is anchored there.
 
         Raises:
             InvalidNameError: the path is empty, has empty segments, or tries to climb with ``..``.
         """
         if not isinstance(path, str) or not path.strip("/ "):
             raise InvalidNameError("an empty path names no scope; leave the scope out to mean all of them")
+        if path.startswith(_TENANT_MARKS):
+            tenant, _, below = path[2:].partition("/")
+            if below.startswith("/"):
+                raise InvalidNameError("a scope's path holds an empty segment")
+            return cls.parse("/" + below).within(_unquoted([tenant])[0].removeprefix("@"))
         written = path.removeprefix("/").removesuffix("/").split("/")
         if any(segment in (".", "..") for segment in written):
             raise InvalidNameError("a scope's path cannot climb: it holds a '.' or '..' segment")
         if not all(segment.strip() for segment in written):
             raise InvalidNameError("a scope's path holds an empty segment")
-        try:
-            segments = tuple(unquote(segment, errors="strict") for segment in written)
-        except UnicodeDecodeError:
-            raise InvalidNameError("a scope's path holds a %-escape that is not UTF-8") from None
+        segments = _unquoted(written)
         match written[0]:
             case "agent" | "feature" | "product" | "cross-product" as kind:
                 return cls(ScopeKind(kind), segments[1:])
@@ -131,7 +153,7 @@ class MemoryScope:
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """The whole path below the tenant, its kind first."""
+        """The whole path below the tenant, its kind first. Without the tenant beside it this is no key."""
         return (self.kind.value, *self.path)
 
     @property
@@ -146,7 +168,8 @@ class MemoryScope:
     def __str__(self) -> str:
         hidden = self.kind is ScopeKind.CROSS_PRODUCT and self.path and self.path[0] not in _RESERVED
         shown = self.path if hidden else self.segments
-        return "/" + "/".join(map(_written, shown))
+        below = "/" + "/".join(map(_written, shown))
+        return below if self.tenant is None else f"{_TENANT_MARKS[0]}{_written(self.tenant)}{below}"
 
 
 _RESERVED = frozenset(kind.value for kind in ScopeKind)

@@ -1,21 +1,17 @@
-"""What retrieval is measured on: LoCoMo and LongMemEval, as stores to fill and questions to ask."""
+"""Dated conversations as cases of retrieval: stores to fill and questions to ask."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
-import locomo
-import longmemeval
+from dated_sets import TITLES, DatedStore, read_dated
+from dated_sets import Question as Asked
 from peers.protocol import Item
-from retrieval_metrics import first_seen
+from retrieval_metrics import figures_of
 
-from factmem import Conversation
-from factmem.detection import read_conversations
-
-__all__ = ["Case", "Question", "cases_of", "items_of"]
+__all__ = ["Case", "Question", "cases_of"]
 
 
 @attrs.frozen
@@ -40,75 +36,44 @@ class Case:
 
 
 def cases_of(path: Path, limit: int | None = None) -> Iterator[Case]:
-    """Read a file of LoCoMo or of LongMemEval.
+    """Read a file of dated stores.
 
     Args:
         path: the file.
         limit: how many questions at the most; all if None.
     """
-    cases = _longmemeval(path) if "longmemeval" in path.name else _locomo(path)
     left = limit if limit is not None else 1_000_000
-    for case in cases:
+    for store in read_dated(path):
         if left <= 0:
             return
-        yield attrs.evolve(case, questions=case.questions[:left])
-        left -= len(case.questions)
+        questions = [Question(asked.text, _judge(store, asked)) for asked in store.questions if asked.gold][:left]
+        yield Case(_items(store), questions)
+        left -= len(questions)
 
 
-def items_of(conversations: Iterable[Conversation]) -> list[Item]:
+def _items(store: DatedStore) -> list[Item]:
     """Make an item of each message that says something."""
     return [
         Item(
-            id=f"{talk.id}#{message.id or number}",
+            id=message.id or "",
             text=f"{message.name or message.role}: {message.content}",
             words=message.content,
             speaker=message.name,
             role=message.role,
             session=talk.id,
-            at=at.timestamp() if (at := message.timestamp or talk.started_at) else None,
+            at=message.timestamp.timestamp() if message.timestamp else None,
         )
-        for talk in conversations
-        for number, message in enumerate(talk.messages)
+        for talk in store.conversations
+        for message in talk.messages
         if message.content.strip()
     ]
 
 
-def _locomo(path: Path) -> Iterator[Case]:
-    conversations = list(read_conversations(path))
-    for sample in json.loads(path.read_text(encoding="utf-8")):
-        prefix = f"{sample['sample_id']}/session_"
-        own = [talk for talk in conversations if (talk.id or "").startswith(prefix)]
-        turns = {message.id for talk in own for message in talk.messages if message.id}
-        questions = [
-            Question(asked["question"], _locomo_judge(asked, gold, prefix))
-            for asked in sample["qa"]
-            if (gold := locomo.gold_turns(asked, turns))
-        ]
-        yield Case(items_of(own), questions)
+def _judge(store: DatedStore, asked: Asked) -> Callable[[Sequence[str]], dict[str, float]]:
+    title = TITLES[store.set]
 
-
-def _locomo_judge(asked: dict[str, object], gold: set[str], prefix: str) -> Callable[[Sequence[str]], dict[str, float]]:
     def judge(found: Sequence[str]) -> dict[str, float]:
-        turns = [item.partition("#")[2] for item in found]
-        figures = locomo.figures_of(asked, gold, prefix, _sessions(found), turns)
-        return {f"LoCoMo {name}": value for name, value in figures.items()}
+        figures = figures_of(found, asked.gold, asked.gold_conversations, store.conversation_of)
+        return {f"{title} {name}": value for name, value in figures.items()}
 
     return judge
-
-
-def _longmemeval(path: Path) -> Iterator[Case]:
-    for asked in longmemeval.questions_of(path):
-        judge = _longmemeval_judge(set(asked["answer_session_ids"]), answerable=not longmemeval.is_abstention(asked))
-        yield Case(items_of(longmemeval.haystack_of(asked)), [Question(asked["question"], judge)])
-
-
-def _longmemeval_judge(gold: set[str], *, answerable: bool) -> Callable[[Sequence[str]], dict[str, float]]:
-    def judge(found: Sequence[str]) -> dict[str, float]:
-        figures = longmemeval.figures_of(gold, _sessions(found)) if answerable else {}
-        return {f"LongMemEval {name}": value for name, value in figures.items()}
-
-    return judge
-
-
-def _sessions(found: Sequence[str]) -> list[str]:
-    return first_seen(item.partition("#")[0] for item in found)

@@ -40,7 +40,7 @@ class Plan:
         peers: whom to measure beside factmem, by their names in `FIELD`.
         sizes: how many facts, for the speed.
         rounds: how often, for the speed.
-        files: LoCoMo's and LongMemEval's, for the quality.
+        files: of dated conversations, for the quality.
         questions: only the first so many of each file.
         measures: ``speed``, ``quality`` or both.
         again: measure also what is finished.

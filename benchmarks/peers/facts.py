@@ -28,7 +28,7 @@ def made_up_facts(count: int) -> list[Item]:
         )
         seen.setdefault(words, speaker)
     return [
-        Item(f"f{number}", f"{speaker}: {words}", words, speaker=speaker, at=SAID_AT)
+        Item(f"f{number}", words, words, speaker=speaker, at=SAID_AT)
         for number, (words, speaker) in enumerate(seen.items())
     ]
 

@@ -12,13 +12,15 @@ from rich.table import Table
 __all__ = ["QUALITY", "markdown", "rows_of_quality", "rows_of_speed", "show", "written"]
 
 QUALITY = {
-    "LoCoMo session R@5": "LoCoMo: session R@5",
-    "LoCoMo session R@10": "R@10",
-    "LoCoMo turn R@10": "turn R@10",
-    "LoCoMo turn nDCG@10": "nDCG@10",
-    "LongMemEval any@5": "LongMemEval-S: any@5",
-    "LongMemEval all@5": "all@5",
-    "LongMemEval NDCG@10": "NDCG@10",
+    "LoCoMo R@10": "LoCoMo: R@10",
+    "LoCoMo nDCG@10": "nDCG@10",
+    "REALTALK R@10": "REALTALK: R@10",
+    "REALTALK nDCG@10": "nDCG@10",
+    "BEAM R@10": "BEAM: R@10",
+    "BEAM nDCG@10": "nDCG@10",
+    "LongMemEval R@10": "LongMemEval: R@10",
+    "LongMemEval nDCG@10": "nDCG@10",
+    "LongMemEval all@5": "conversations, all@5",
 }
 """Figures of retrieval, and the heads of their columns."""
 

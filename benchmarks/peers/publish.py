@@ -60,8 +60,8 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
     panels = (
         (f"recall of {int(size):,} facts, p50 in ms: less is better", list(_recalls(results, size)), True),
         (f"saves/s one by one, {int(size):,} facts: more is better", list(_saves(results, size)), True),
-        ("LoCoMo, session R@10: more is better", list(_found(results, "LoCoMo session R@10")), False),
-        ("LongMemEval-S, all@5: more is better", list(_found(results, "LongMemEval all@5")), False),
+        ("LoCoMo, turn R@10: more is better", list(_found(results, "LoCoMo R@10")), False),
+        ("LongMemEval, turn R@10: more is better", list(_found(results, "LongMemEval R@10")), False),
     )
     figure, places = pyplot.subplots(2, 2, figsize=(11, 7.5), layout="constrained")
     for place, (title, bars, logarithmic) in zip(places.flat, panels, strict=True):

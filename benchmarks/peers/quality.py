@@ -16,7 +16,7 @@ from retrieval_metrics import Scores
 __all__ = ["ASKED_FOR", "quality_of"]
 
 ASKED_FOR = 500
-"""How many items a search gives: about all that a conversation of LoCoMo or a haystack of LongMemEval has."""
+"""Number of results of a search: enough for the first five conversations."""
 
 
 def quality_of(worker: Worker, cases: Iterable[Case], folder: Path, tick: Callable[[], None]) -> dict[str, Any]:
@@ -40,7 +40,9 @@ def quality_of(worker: Worker, cases: Iterable[Case], folder: Path, tick: Callab
             shutil.rmtree(folder, ignore_errors=True)
             store = folder / f"store{number}"  # not the same path again: some keep what is behind one in memory
             questions = [question.text for question in case.questions]
-            vectors = vectors_of(itertools.chain((item.text for item in case.items), questions))
+            vectors = vectors_of(
+                itertools.chain((text for item in case.items for text in (item.text, item.words)), questions)
+            )
             opened = worker.open(store, vectors)
             worker.add(case.items, opened["batch"])
             if opened["durable"]:

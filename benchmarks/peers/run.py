@@ -5,8 +5,8 @@
 Each peer runs in an environment of its own, which is made when it is first needed and kept with the
 finished figures in a cache folder (``FACTMEM_PEERS``, or ``factmem-peers`` below the user's cache): a run
 that was stopped goes on where it was, unless ``--again`` says otherwise. Speed is measured on made-up
-facts, with vectors that are handed over, so that nobody's embedder counts; retrieval on the files of LoCoMo
-and LongMemEval that lie in ``--data``. What cannot be installed or run is reported with the reason.
+facts, with vectors that are handed over, so that nobody's embedder counts; retrieval on the files of
+dated conversations in ``--data``. What cannot be installed or run is reported with the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from peers.driving import Plan, drive  # noqa: E402
 from peers.field import FACTMEM, FIELD  # noqa: E402
 from peers.page import show, written  # noqa: E402
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
+DATA = Path(__file__).parents[2].parent / "shared" / "data" / "dated"
 
 
 def main() -> None:
@@ -30,16 +30,16 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="small numbers, to see that it works")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=DATA, help="the folder with locomo*.json, longmemeval*.jsonl.gz")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder with files of dated conversations")
     parser.add_argument("--questions", type=int, help="only the first so many questions of each file")
     parser.add_argument("--measure", nargs="+", choices=("quality", "speed"), default=["quality", "speed"])
     parser.add_argument("--again", action="store_true", help="measure also what is finished")
     parser.add_argument("--kept", action="store_true", help="measure nothing, tell what is finished")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
     given = parser.parse_args()
-    files = tuple(sorted([*given.data.glob("locomo*.json"), *given.data.glob("longmemeval*.jsonl*")]))
+    files = tuple(sorted(given.data.glob("*.jsonl*")))
     if "quality" in given.measure and not files:
-        print(f"No files of LoCoMo or LongMemEval in {given.data}: retrieval is not measured.", file=sys.stderr)
+        print(f"No files of dated conversations in {given.data}: retrieval is not measured.", file=sys.stderr)
     plan = Plan(
         peers=tuple(given.only or (name for name in FIELD if name != FACTMEM)),
         sizes=(200,) if given.small else tuple(given.sizes),

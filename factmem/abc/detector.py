@@ -9,11 +9,12 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
+from factmem.details import FactDetails, Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
 from factmem.names import checked_name
-from factmem.records import FactDetails, Origin
 from factmem.subjects import MemorySubject
+from factmem.validators import instance_of
 
 __all__ = [
     "EXPLICIT_INSTRUCTIONS",
@@ -47,6 +48,11 @@ def _said_at(moment: dt.datetime | None) -> dt.datetime | None:
     return None if moment is None else utc(moment)
 
 
+def _count(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidDataError(f"{attribute.name} must be a whole number from 0", path=f"$.{attribute.name}")
+
+
 def _storable(text: object) -> str:
     """Return a text with its lone surrogates, which no store can carry, replaced one by one."""
     if not isinstance(text, str):
@@ -72,9 +78,14 @@ class Message:
         name: the speaker's name, if known.
         id: unique in its conversation.
         timestamp: when it was said, in UTC, if known.
+        treatment: use that is made of it; None leaves that to its origin (see `factmem.detection.OriginPolicy`).
+            Without a model, a message of CONTEXT is not kept.
+        not_text: Number of parts without text that came with it: images, audio, files. They are not kept, and are
+            counted as `DropReason.NOT_TEXT`.
 
     Raises:
-        InvalidDataError: a text is no string, or the time has no zone.
+        InvalidDataError: a text is no string, the time has no zone, the treatment is none, or ``not_text`` is no
+            number from 0.
     """
 
     content: str = attrs.field(repr=False, converter=_storable)
@@ -82,6 +93,8 @@ class Message:
     name: str | None = attrs.field(default=None, converter=_storable_or_none)
     id: str | None = attrs.field(default=None, converter=_storable_or_none)
     timestamp: dt.datetime | None = attrs.field(default=None, converter=_said_at)
+    treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
+    not_text: int = attrs.field(default=0, kw_only=True, validator=_count)
 
     @property
     def origin(self) -> Origin:
@@ -122,6 +135,11 @@ class Conversation:
     id: str | None = attrs.field(default=None, converter=_storable_or_none)
     started_at: dt.datetime | None = attrs.field(default=None, converter=_said_at)
 
+    @property
+    def not_text(self) -> int:
+        """Number of parts without text in the messages that a detector may take facts from."""
+        return sum(message.not_text for message in self.messages if message.detectable)
+
 
 def _label(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
     checked_name(value, what="a topic's label")
@@ -151,7 +169,9 @@ KEY_CONVERSATION_DETAILS: Final = Topic(
     "key conversation details", "decisions, plans, results, milestones and dates that later conversations build on"
 )
 EXPLICIT_INSTRUCTIONS: Final = Topic(
-    "explicit instructions", "what the user asks in so many words to remember or to forget"
+    "explicit instructions",
+    "requests of the user to remember or to forget something, and wishes for every later conversation"
+    " (always, never, from now on, when I ask about ...)",
 )
 MANAGED_TOPICS: Final = (PERSONAL_INFORMATION, PREFERENCES, KEY_CONVERSATION_DETAILS, EXPLICIT_INSTRUCTIONS)
 """The topics that need no description of one's own."""
@@ -174,6 +194,27 @@ def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(items)
 
 
+def _checked(name: str, items: Iterable[Any], typ: type[Any]) -> tuple[Any, ...]:
+    found = tuple(items)
+    for number, item in enumerate(found):
+        if not isinstance(item, typ):
+            kind = f"the class {item.__name__}" if isinstance(item, type) else f"a {type(item).__name__}"
+            raise InvalidDataError(f"{name} takes {typ.__name__}, not {kind}", path=f"$.{name}[{number}]")
+    return found
+
+
+def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
+    return _checked("subjects", subjects, MemorySubject)
+
+
+def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
+    return _checked("concepts", concepts, Concept)
+
+
+def _topics(topics: Iterable[Topic]) -> tuple[Topic, ...]:
+    return _checked("topics", topics, Topic)
+
+
 @attrs.frozen(kw_only=True)
 class DetectionRequest:
     """What to look for. With nothing given, a detector looks for what it finds by itself.
@@ -192,14 +233,14 @@ class DetectionRequest:
         examples: few-shot examples for the topics.
 
     Raises:
-        InvalidDataError: there is no subject, or two concepts or topics have one name.
+        InvalidDataError: there is no subject, two concepts or topics have one name, or one is of another type.
     """
 
-    subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_tuple)
-    concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_tuple)
+    subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
+    concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
     open: bool = False
     in_use: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_tuple)
-    topics: tuple[Topic, ...] = attrs.field(default=(), converter=_tuple)
+    topics: tuple[Topic, ...] = attrs.field(default=(), converter=_topics)
     examples: tuple[DetectionExample, ...] = attrs.field(default=(), converter=_tuple)
 
     def __attrs_post_init__(self) -> None:
@@ -224,10 +265,13 @@ class DropReason(enum.Enum):
     QUOTE_NOT_FOUND = "its quote stands in no message"
     NOT_THE_USERS_WORDS = "its quote is not what the user said"
     INVALID_VALUE = "its value is not of the concept's type, or blank"
+    MALFORMED = "it is not of the form that was asked for"
     UNKNOWN_SUBJECT = "its subject was not asked for"
     UNKNOWN_CONCEPT = "its concept was not asked for, or its keyword is not legal"
     UNKNOWN_TOPIC = "its topic was not asked for"
     ONLY_SECRETS = "its words are nothing but secrets, which are not kept"
+    DUPLICATE = "it says what another text of the same batch says"
+    NOT_TEXT = "images, audio or files, which are not kept"
     REPEATED_EXAMPLE = "it is what a worked example says, not what its quote says"
 
 

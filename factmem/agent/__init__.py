@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from factmem.agent.agent_memory import AgentMemory
 from factmem.agent.compression import FactRetrievalCompression, Fallback, keep_history
-from factmem.agent.config import USER, AgentMemoryConfig, Store
+from factmem.agent.config import USER, AgentMemoryConfig, NoStoreWarning, Store
 from factmem.agent.history import MEMORY_NAME, DictFormat, HistoryFormat, MessageFormat, spoken, told
 from factmem.agent.hosts import ENTRY_POINT_GROUP, HostIntegration, format_of, host_entry_points, host_of
 from factmem.agent.identity import RunIdentity
@@ -17,7 +17,7 @@ from factmem.agent.nodes import (
     save_to_memory,
     save_to_memory_auto_detect_facts,
 )
-from factmem.agent.policies import FailurePolicy, Hooks, Loading, Saving, SavingTime, estimated_tokens
+from factmem.agent.policies import FailurePolicy, Hooks, Loading, Saving, SavingTime, UserPolicy, estimated_tokens
 from factmem.agent.rendering import MemoryBlock
 from factmem.agent.run import MemoryRun
 from factmem.agent.saving import SavedHistory
@@ -42,6 +42,7 @@ __all__ = [
     "MemoryRun",
     "MemoryTools",
     "MessageFormat",
+    "NoStoreWarning",
     "Node",
     "RunIdentity",
     "SavedHistory",
@@ -49,6 +50,7 @@ __all__ = [
     "SavingTime",
     "StateAccess",
     "Store",
+    "UserPolicy",
     "estimated_tokens",
     "format_of",
     "host_entry_points",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from factmem.abc import DetectionRequest
-from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.config import AgentMemoryConfig, NoStoreWarning
 from factmem.agent.history import spoken, told
 from factmem.agent.holding import Held, HeldInThread, HeldOpen
 from factmem.agent.hosts import format_of
@@ -18,12 +20,21 @@ from factmem.agent.run import MemoryRun
 from factmem.agent.saving import SavedHistory
 from factmem.facts import Concept
 from factmem.memory import Memory
-from factmem.scopes import MemoryScope
+from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 __all__ = ["AgentMemory"]
 
 NativeT = TypeVar("NativeT")
+
+
+def _caller() -> int:
+    """Return the `warnings.warn` level of the first caller outside of this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "factmem":
+        level, frame = level + 1, frame.f_back
+    return level
+
 
 _NOBODY: Final = RunIdentity()
 
@@ -46,11 +57,18 @@ class AgentMemory:
     process or `aclose`, which finishes reading first. Whatever is handed over survives either.
 
     Args:
-        config: what it is made of.
+        config: what it is made of. Without a store it keeps nothing, and a `NoStoreWarning` says so.
     """
 
     def __init__(self, config: AgentMemoryConfig | None = None) -> None:
         self.config: Final = config or AgentMemoryConfig()
+        if self.config.store is None:
+            warnings.warn(
+                "this agent's memory was given no store and keeps nothing: give it one, such as "
+                'store="sqlite-vec:facts.db", or store="none:" if that is meant',
+                NoStoreWarning,
+                stacklevel=_caller(),
+            )
         self._running: ContextVar[RunIdentity] = ContextVar("factmem_run", default=_NOBODY)
         store = self.config.store
         self._held: Held = HeldOpen(store) if isinstance(store, Memory) else HeldInThread(self.config.make_memory)
@@ -78,7 +96,7 @@ class AgentMemory:
         """Say whom the agent works for, for all that happens within; it goes before what the host says.
 
         Args:
-            user_id: the user.
+            user_id: the user; needed unless `AgentMemoryConfig.users` is ``"shared"``.
             session_id: the conversation.
             load: whether the agent is told what is known.
             save: whether facts are learnt from it.
@@ -158,7 +176,7 @@ class AgentMemory:
         history: Sequence[Any],
         *,
         looking_for: DetectionRequest | None = None,
-        scope: MemoryScope | str | None = None,
+        scope: MemoryScope | ScopeKind | str | None = None,
         identity: RunIdentity = _NOBODY,
     ) -> SavedHistory | None:
         """Hand a history over to be learnt from; see `MemoryRun.save`.
@@ -166,11 +184,12 @@ class AgentMemory:
         Args:
             history: the messages; see `load_facts_to_agent`.
             looking_for: which concepts or topics; as `Saving.looking_for` says if None.
-            scope: where to keep what is found.
+            scope: where to keep what is found; see `AgentMemoryConfig.scope_of`.
             identity: whom the agent works for.
 
         Raises:
-            InvalidDataError: the history is of no kind that is known.
+            InvalidDataError: the history is of no kind that is known, or the agent takes no part in the scope.
+            MissingUserError: nobody says who the user is.
             FactMemError: it could not be handed over, and the policy is `FailurePolicy.RAISE`.
         """
         run = self.for_run(identity)

@@ -13,6 +13,7 @@ import attrs
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent.identity import RunIdentity
 from factmem.agent.rendering import MemoryBlock
+from factmem.detection import count_not_text
 from factmem.errors import InvalidDataError
 
 __all__ = [
@@ -90,8 +91,8 @@ class DictFormat:
             role = MEMORY_ROLE
         elif native.get("type") == "function_call_output":
             role, content = "tool", native.get("output")
-        text = _text(content)
-        if not isinstance(role, str) or not text.strip():
+        text, not_text = _text(content), count_not_text(content) if isinstance(content, list | tuple) else 0
+        if not isinstance(role, str) or not (text.strip() or not_text):
             return ()
         id, name = native.get("id"), native.get("name")
         return (
@@ -100,6 +101,7 @@ class DictFormat:
                 role=role,
                 name=name if isinstance(name, str) else None,
                 id=id if isinstance(id, str) else None,
+                not_text=not_text,
             ),
         )
 
@@ -188,7 +190,8 @@ def conversation_id(identity: RunIdentity, messages: Sequence[Message]) -> str:
     """Return the id of a run's conversation: its session, or else how it began, and with whom."""
     if identity.session_id is not None:
         return identity.session_id
-    began = next((message.content for message in messages if message.role == "user"), "")
+    said = (message.content for message in messages if message.role == "user")
+    began = next((content for content in said if content.strip()), "")
     return f"conversation-{_digest(identity.user_id, began)}"
 
 

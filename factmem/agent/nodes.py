@@ -24,11 +24,13 @@ from factmem.agent.agent_memory import AgentMemory
 from factmem.agent.identity import RunIdentity
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.scopes import MemoryScope
+from factmem.memory.arguments import listed
+from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 __all__ = [
     "Node",
+    "SaveScope",
     "StateAccess",
     "load_all_facts_from_memory",
     "load_from_memory",
@@ -38,6 +40,9 @@ __all__ = [
 
 
 StateT = TypeVar("StateT")
+
+SaveScope: TypeAlias = "MemoryScope | ScopeKind | str"
+"""A scope that a node saves in: itself, the agent's own of a kind, or by its path."""
 
 
 class Node(Protocol):
@@ -91,7 +96,7 @@ def load_from_memory(
     concepts: Iterable[Concept[Any, Any] | str],
     *,
     subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[MemoryScope | str] | None = None,
+    scopes: Iterable[MemoryScope | ScopeKind | str] | None = None,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Make a node that tells the agent what is known of some concepts; see `AgentMemory.load_facts_to_agent`.
@@ -100,11 +105,14 @@ def load_from_memory(
         memory: the memory.
         concepts: which concepts, or keywords.
         subjects: about whom; the user and the agent's subjects if None.
-        scopes: where; in all scopes that the agent takes part in if None.
+        scopes: where, as scopes, kinds or paths; in all scopes that the agent takes part in if None.
         state: where the state has its messages.
+
+    Raises:
+        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
     """
-    wanted = tuple(concepts)
-    about, places = _tuple(subjects), _tuple(scopes)
+    wanted = listed("concepts", concepts, Concept, str)
+    about, places = _subjects(subjects), _scopes(memory, scopes)
 
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
         return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
@@ -116,7 +124,7 @@ def load_all_facts_from_memory(
     memory: AgentMemory,
     *,
     subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[MemoryScope | str] | None = None,
+    scopes: Iterable[MemoryScope | ScopeKind | str] | None = None,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Make a node that tells the agent what is known; see `AgentMemory.load_all_facts_to_agent`.
@@ -124,10 +132,13 @@ def load_all_facts_from_memory(
     Args:
         memory: the memory.
         subjects: about whom.
-        scopes: where.
+        scopes: where; see `load_from_memory`.
         state: where the state has its messages.
+
+    Raises:
+        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
     """
-    about, places = _tuple(subjects), _tuple(scopes)
+    about, places = _subjects(subjects), _scopes(memory, scopes)
 
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
         return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
@@ -140,7 +151,8 @@ def save_to_memory(
     concepts: Iterable[Concept[Any, Any]],
     *,
     subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
-    scope: MemoryScope | str | None = None,
+    scope: SaveScope | Iterable[SaveScope] | None = None,
+    wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Make a node that hands the history over to be searched for facts of some concepts, and no others.
@@ -149,18 +161,24 @@ def save_to_memory(
         memory: the memory.
         concepts: which concepts.
         subjects: whom the facts may be about; the user if nobody is named.
-        scope: where to keep them; where `Saving.scope` says if None.
+        scope: where to keep them, as a scope, a kind or a path, or several of these; where `Saving.scope` says if
+            None. In several the history is read once for each.
+        wait: pass on only when the history is read, so that the next node finds what was learnt.
         state: where the state has its messages.
+
+    Raises:
+        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
     """
     request = DetectionRequest(subjects=subjects, concepts=concepts)
-    return _saving("save_to_memory", memory, request, scope, state)
+    return _saving("save_to_memory", memory, request, scope, state, wait=wait)
 
 
 def save_to_memory_auto_detect_facts(
     memory: AgentMemory,
     *,
     subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
-    scope: MemoryScope | str | None = None,
+    scope: SaveScope | Iterable[SaveScope] | None = None,
+    wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Make a node that hands the history over to be searched for facts of any concept.
@@ -170,21 +188,43 @@ def save_to_memory_auto_detect_facts(
     Args:
         memory: the memory.
         subjects: whom the facts may be about; the user if nobody is named.
-        scope: where to keep them; where `Saving.scope` says if None.
+        scope: where to keep them, as a scope, a kind or a path, or several of these; where `Saving.scope` says if
+            None. In several the history is read once for each.
+        wait: pass on only when the history is read, so that the next node finds what was learnt.
         state: where the state has its messages.
+
+    Raises:
+        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
     """
     request = DetectionRequest(subjects=subjects, concepts=memory.config.concepts, open=True)
-    return _saving("save_to_memory_auto_detect_facts", memory, request, scope, state)
+    return _saving("save_to_memory_auto_detect_facts", memory, request, scope, state, wait=wait)
 
 
 _Work: TypeAlias = "Callable[[Sequence[Any], RunIdentity], Awaitable[list[Any] | None]]"
 
 
 def _saving(
-    name: str, memory: AgentMemory, request: DetectionRequest, scope: MemoryScope | str | None, state: StateAccess[Any]
+    name: str,
+    memory: AgentMemory,
+    request: DetectionRequest,
+    scope: SaveScope | Iterable[SaveScope] | None,
+    state: StateAccess[Any],
+    *,
+    wait: bool,
 ) -> Node:
+    one = scope is None or isinstance(scope, MemoryScope | ScopeKind | str)
+    places = (None,) if scope is None else _scopes(memory, [scope] if one else scope)
+    if not places:
+        raise InvalidDataError("there is no scope to save in: name one, or leave scope out", path="$.scope")
+
     async def saved(history: Sequence[Any], identity: RunIdentity) -> None:
-        await memory.save_facts_from_history(history, looking_for=request, scope=scope, identity=identity)
+        handed_over = [
+            await memory.save_facts_from_history(history, looking_for=request, scope=place, identity=identity)
+            for place in places
+        ]
+        for handle in handed_over if wait else ():
+            if handle is not None:
+                await handle.wait()
 
     return _node(name, saved, state)
 
@@ -234,5 +274,13 @@ def _replace(state: Any, update: Mapping[str, Any]) -> None:
             setattr(state, name, value)
 
 
-def _tuple(items: Iterable[Any] | None) -> tuple[Any, ...] | None:
-    return None if items is None else tuple(items)
+def _subjects(subjects: Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
+    return None if subjects is None else listed("subjects", subjects, MemorySubject)
+
+
+def _scopes(memory: AgentMemory, scopes: Any) -> Any:
+    """Return scopes that the agent takes part in."""
+    if scopes is None:
+        return None
+    given = listed("scopes", scopes, MemoryScope, ScopeKind, str)
+    return tuple(dict.fromkeys(map(memory.config.scope_of, given)))

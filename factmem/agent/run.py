@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from factmem.abc import DetectionRequest, Message
+from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.history import conversation_id
 from factmem.agent.holding import Held, HeldOpen
 from factmem.agent.identity import RunIdentity
-from factmem.agent.policies import FailurePolicy
-from factmem.agent.rendering import MemoryBlock, rendered
+from factmem.agent.policies import FailurePolicy, UserPolicy
+from factmem.agent.rendering import MemoryBlock, instruction_in, is_instruction, rendered_block
 from factmem.agent.saving import SavedHistory
-from factmem.errors import FactMemError
+from factmem.detection import overtakes
+from factmem.errors import CapabilityError, FactMemError, MissingUserError
 from factmem.facts import STATEMENT, Concept
-from factmem.memory import Handover, Memory
-from factmem.records import FactRecord, Origin
-from factmem.scopes import MemoryScope
+from factmem.memory import Filters, Handover, Memory
+from factmem.recall import RecallSettings, still_true
+from factmem.records import Evidence, FactRecord, Origin
+from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ _log = logging.getLogger("factmem")
 
 _LONGEST_QUERY: Final = 4_000
 """In characters; what the user said last is at the end."""
+_MOST_INSTRUCTIONS: Final = 50
+"""Number of standing instructions that are looked at, the newest ones."""
+_ROOM_FOR_OTHERS: Final = 4
+"""So many times the limit of statements is looked up, since the assistant's may stand before the user's."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +61,28 @@ class MemoryRun:
         name = self.identity.user_id
         return self.config.user if name is None else self.config.user.individual(name)
 
+    def check_user(self, *, private: bool = False) -> None:
+        """Make sure that the user of this run is known, where that matters.
+
+        Args:
+            private: something is about to be kept for the user alone.
+
+        Raises:
+            MissingUserError: the run names no user, and the memory keeps users apart.
+        """
+        if self.identity.user_id is not None:
+            return
+        if private:
+            raise MissingUserError(
+                "this run names no user, who would own what is kept privately: give user_id to AgentMemory.run(), or "
+                "to the host's own context of the run"
+            )
+        if self.config.users is UserPolicy.REQUIRED and self.config.user.individual_name is None:
+            raise MissingUserError(
+                "this run names no user, and its memory keeps users apart: give user_id to AgentMemory.run(), or to "
+                'the host\'s own context of the run; or set users="shared", if all users may share one memory'
+            )
+
     @property
     def tools(self) -> MemoryTools:
         """The tools that a model may be given in this run."""
@@ -72,9 +100,10 @@ class MemoryRun:
     ) -> MemoryBlock:
         """Return what the agent is told: the facts that are best for the conversation at hand, as a prompt shows them.
 
-        Of typed facts that several subjects or scopes have of one concept, the one that holds is told:
-        the stronger subject's, then the narrower scope's, then the newer one. What the history says
-        word for word is not told again, and nothing from quarantine ever is.
+        Their order and shares are those of `Loading`. Standing instructions of the user are told in every
+        conversation, but for those that a newer one overtakes. Of typed facts that several subjects or scopes have
+        of one concept, the one that holds is told: the stronger subject's, then the narrower scope's, then the newer
+        one. What the history says word for word is not told again, and nothing from quarantine ever is.
 
         Args:
             history: the conversation so far.
@@ -83,11 +112,13 @@ class MemoryRun:
             scopes: in these, other than all that the agent takes part in.
 
         Raises:
+            MissingUserError: it is not known who the user is.
             FactMemError: nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, loading = self.config.hooks, self.config.loading
         if not self.identity.load or self.config.keeps_nothing:
             return MemoryBlock()
+        self.check_user()
         if hooks.before_load and not await hooks.before_load(self.identity, history):
             return MemoryBlock()
         wanted = loading.concepts if concepts is None else tuple(concepts)
@@ -99,20 +130,21 @@ class MemoryRun:
             scopes=self.config.scopes if scopes is None else tuple(scopes),
         )
         try:
-            records = await self.held.use(ask)
+            found = await self.held.use(ask)
         except FactMemError as error:
             self._failed("nothing could be loaded", error, loading.on_failure)
             return MemoryBlock()
+        records: Sequence[FactRecord[Any]] = found.records
         if hooks.after_load:
-            records = list(await hooks.after_load(self.identity, records))
-        return rendered(records, loading.budget, loading.count_tokens)
+            records = await hooks.after_load(self.identity, records)
+        return rendered_block(records, loading, earlier=found.earlier)
 
     async def save(
         self,
         history: Sequence[Message],
         *,
         looking_for: DetectionRequest | None = None,
-        scope: MemoryScope | str | None = None,
+        scope: MemoryScope | ScopeKind | str | None = None,
     ) -> SavedHistory | None:
         """Hand the history over to be learnt from. It is on disk when this returns, and read in the background.
 
@@ -127,6 +159,9 @@ class MemoryRun:
             What was handed over; None if there was nothing, or this run is not to be learnt from.
 
         Raises:
+            MissingUserError: it is not known who the user is.
+            InvalidDataError: the agent takes no part in the scope.
+            CapabilityError: the provider cannot keep what is asked for.
             FactMemError: it could not be handed over, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, saving = self.config.hooks, self.config.saving
@@ -135,6 +170,8 @@ class MemoryRun:
         if self.config.keeps_nothing:
             _log.info("nothing is kept of this run: its memory was given no store")
             return None
+        self.check_user(private=saving.private)
+        place = self.config.home if scope is None else self.config.scope_of(scope)
         if hooks.before_save:
             history = await hooks.before_save(self.identity, history)
         events = [message for message in history if message.detectable and self._is_learnt_from(message)]
@@ -147,9 +184,11 @@ class MemoryRun:
                     stream=conversation_id(self.identity, history),
                     events=events,
                     looking_for=self._request(looking_for or saving.looking_for),
-                    scope=self.config.home if scope is None else scope,
+                    scope=place,
                 )
             )
+        except CapabilityError:  # no failure that may pass: it would keep nothing, run after run
+            raise
         except FactMemError as error:
             self._failed("the history could not be handed over", error, saving.on_failure)
             return None
@@ -195,21 +234,37 @@ class MemoryRun:
         concepts: Collection[Concept[Any, Any] | str] | None,
         subjects: tuple[MemorySubject, ...],
         scopes: tuple[MemoryScope | str, ...],
-    ) -> list[FactRecord[Any]]:
-        loading = self.config.loading
-        view = self.view(memory, scopes)
-        said = {(conversation_id(self.identity, history), message.id) for message in history}
-        limit = loading.limit + len(said)
-        query = _query(history, loading.messages)
+    ) -> _Found:
         if concepts is not None and not concepts:
-            return []
-        wanted = tuple(concepts or ()) or None
-        if query:
-            found = await view.recall(query, limit=limit, strongest=True, subjects=subjects, concepts=wanted)
-            records = [match.record for match in found]
-        else:
-            records = await view.list_records(limit=limit, strongest=True, subjects=subjects, concepts=wanted)
-        return [record for record in records if not _stands_in(said, record)][: loading.limit]
+            return _Found()
+        view, loading = self.view(memory, scopes).reviewed(), self.config.loading
+        said = {(conversation_id(self.identity, history), message.id) for message in history}
+        query = _query(history, loading.messages)
+        look_up = partial(
+            _looked_up,
+            view,
+            query,
+            subjects=subjects,
+            overtaken=loading.overtaken,
+            min_score=loading.min_score,
+            settings=self.config.recall,
+        )
+        typed, statements = _kinds(concepts)
+        found, earlier = [], {}
+        if typed is not None:
+            for record, before in await look_up(loading.limit, typed, history=True):
+                found.append(record)
+                earlier[record.id] = tuple(item for revision in before for item in revision.evidence)
+        if statements:
+            # A listing by topic is quick in a large store: it reads a column, and scores nothing.
+            standing = await view.list_records(
+                limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
+            )
+            about = await look_up(_ROOM_FOR_OTHERS * loading.limit + len(said), Filters(concepts=[STATEMENT]))
+            in_force, overtaken = _in_force(standing)
+            found = [*in_force, *found, *(record for record, _ in about if record.id not in overtaken)]
+        unsaid = {record.id: record for record in found if not _stands_in(said, record)}
+        return _Found(records=tuple(unsaid.values()), earlier=earlier)
 
     async def _handed_over(
         self,
@@ -229,6 +284,7 @@ class MemoryRun:
             scope=scope,
             looking_for=looking_for,
             private=saving.private,
+            origins=saving.origins,
         )
 
     def _is_learnt_from(self, message: Message) -> bool:
@@ -250,6 +306,59 @@ class MemoryRun:
                 raise error
             case FailurePolicy.LOG:
                 _log.warning("%s: %s", what, type(error).__name__)
+
+
+@attrs.frozen(kw_only=True)
+class _Found:
+    """Records that an agent may be told, each kind best first, and the evidence of what they said before, by id."""
+
+    records: tuple[FactRecord[Any], ...] = ()
+    earlier: Mapping[str, Sequence[Evidence]] = attrs.field(factory=dict)
+
+
+def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filters | None, bool]:
+    """Return the filter for the typed facts that are wanted, None if there are none, and whether statements are."""
+    if concepts is None:
+        return Filters(without_concepts=[STATEMENT]), True
+    typed = [it for it in concepts if (it if isinstance(it, str) else it.keyword) != STATEMENT.keyword]
+    return Filters(concepts=typed) if typed else None, len(typed) < len(concepts)
+
+
+async def _looked_up(
+    view: Memory,
+    query: str,
+    limit: int,
+    wanted: Filters,
+    *,
+    subjects: tuple[MemorySubject, ...],
+    overtaken: bool,
+    min_score: float,
+    settings: RecallSettings | None,
+    history: bool = False,
+) -> list[tuple[FactRecord[Any], Sequence[FactRecord[Any]]]]:
+    """Return the records that are best for a query, the newest without one, each with what was known before of it."""
+    wanted = {**wanted, "subjects": subjects}
+    if not query:
+        return [(record, ()) for record in await view.list_records(limit=limit, strongest=True, **wanted)]
+    matches = await view.recall(
+        query, limit=limit, min_score=min_score, settings=settings, strongest=True, history=history, **wanted
+    )
+    records = [match.record for match in matches] if overtaken else still_true(matches)
+    earlier = {match.record.id: match.earlier for match in matches}
+    return [(record, earlier.get(record.id, ())) for record in records]
+
+
+def _in_force(standing: Iterable[FactRecord[Any]]) -> tuple[list[FactRecord[Any]], set[str]]:
+    """Return the standing instructions among records, newest first as they come, and the ids of those overtaken."""
+    kept: list[FactRecord[Any]] = []
+    overtaken: set[str] = set()
+    for record in filter(is_instruction, standing):
+        newer = (other for other in kept if other.timestamp > record.timestamp)
+        if any(overtakes(instruction_in(other), instruction_in(record)) for other in newer):
+            overtaken.add(record.id)
+        else:
+            kept.append(record)
+    return kept, overtaken
 
 
 def _query(history: Sequence[Message], count: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
+from factmem.abc import DropReason
 from factmem.agent.holding import Held
 from factmem.memory import Handover, Memory, Remembered
 
@@ -36,6 +38,11 @@ class SavedHistory:
     def failures(self) -> tuple[str, ...]:
         """The names of the errors that kept some of it from being read; it is in the store's dead letters."""
         return self._handover.failures
+
+    @property
+    def dropped(self) -> Mapping[DropReason, int]:
+        """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
+        return self._handover.dropped
 
     def held_by(self, held: Held) -> SavedHistory:
         """Return it as somebody else holds the memory: from another event loop, or from none."""

@@ -9,8 +9,10 @@ import attrs
 
 from factmem.abc import Message
 from factmem.agent.rendering import rendered
-from factmem.errors import InvalidDataError, ReadOnlyError, RecordNotFoundError
+from factmem.details import Origin, Treatment
+from factmem.errors import CapabilityError, InvalidDataError, ReadOnlyError, RecordNotFoundError
 from factmem.memory import Memory, Remembered
+from factmem.recall import still_true
 from factmem.records import AssertionState, FactRecord
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class MemoryTools:
             query: What to look for, in words.
             limit: How many memories to return at the most, from 1 to 50.
         """
+        self.run.check_user()
         try:
             records = await self.run.held.use(partial(self._recalled, query=query, limit=max(1, min(limit, _MOST))))
         except InvalidDataError as error:
@@ -57,10 +60,13 @@ class MemoryTools:
         """
         if self.run.config.keeps_nothing:
             return "Nothing was saved: this agent has no memory."
+        self.run.check_user(private=self.run.config.saving.private)
         try:
             outcome = await self.run.held.use(partial(self._saved, text=text))
-        except (InvalidDataError, ReadOnlyError) as error:
+        except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was saved: {error}"
+        if outcome.unrepresented and not outcome.records:
+            return "Nothing was saved: the store cannot keep who said it."
         if any(record.state is AssertionState.QUARANTINED for record in outcome.records):
             return "Saved, and kept apart until somebody confirms it."
         return "Saved."
@@ -72,26 +78,45 @@ class MemoryTools:
             memory_ids: The ids of the memories, as recall_memory shows them.
             reason: Why they are taken back.
         """
+        self.run.check_user()
         try:
             taken_back = await self.run.held.use(partial(self._taken_back, ids=memory_ids, reason=reason))
         except RecordNotFoundError:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
-        except ReadOnlyError as error:
+        except (CapabilityError, ReadOnlyError) as error:
             return f"Nothing was taken back: {error}"
         return f"Taken back: {taken_back}."
 
     async def _recalled(self, memory: Memory, *, query: str, limit: int) -> list[FactRecord[Any]]:
         run = self.run
         subjects = (run.user, *run.config.subjects)
-        matches = await run.view(memory).recall(query, limit=limit, strongest=True, subjects=subjects)
-        return [match.record for match in matches]
+        loading = run.config.loading
+        matches = await (
+            run.view(memory)
+            .reviewed()
+            .recall(
+                query,
+                limit=limit,
+                min_score=loading.min_score,
+                settings=run.config.recall,
+                strongest=True,
+                subjects=subjects,
+            )
+        )
+        return [match.record for match in matches] if loading.overtaken else still_true(matches)
 
     async def _saved(self, memory: Memory, *, text: str) -> Remembered:
         run, saving = self.run, self.run.config.saving
         if not text.strip():
             raise InvalidDataError("the text is blank: say what to remember")
         return await run.view(memory).remember(
-            Message(content=text, role=saving.tool_origin.value, name=run.config.agent_name),
+            # What a model asks to keep is kept, also where its messages are only shown to the one that reads.
+            Message(
+                content=text,
+                role=saving.tool_origin.value,
+                name=run.config.agent_name,
+                treatment=None if saving.tool_origin is Origin.USER else Treatment.STATEMENTS,
+            ),
             subject=run.user,
             scope=run.config.home,
             private=saving.private,

@@ -7,11 +7,12 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeGuard, TypeVar
 
 import anyio
+import attrs
 import typer
 
 from factmem.cli.arguments import store_address
@@ -59,23 +60,41 @@ _GLOBAL: Final[dict[str, tuple[Any, Any]]] = {
 def command(app: typer.Typer, name: str) -> Callable[[RunT], RunT]:
     """Make an async function a command of the app.
 
-    The function takes a `Session` first; its other parameters are the command's own. The global
-    options are added to them, so that they work before and after the command's name.
+    The function takes a `Session` first; its other parameters are the command's own. One that is an attrs class
+    stands for options of the names and types of its fields. The global options are added to them, so that they work
+    before and after the command's name.
     """
 
     def register(run: RunT) -> RunT:
         own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+        blocks = {parameter.name: parameter.annotation for parameter in own if _is_block(parameter.annotation)}
 
         def call(ctx: typer.Context, **given: Any) -> None:
             before = ctx.find_root().obj or Session()
             session = Session(**{key: given.pop(key) or getattr(before, key) for key in _GLOBAL})
+            for name, block in blocks.items():
+                given[name] = block(**{field.name: given.pop(field.name) for field in attrs.fields(block)})
             _reporting(functools.partial(_run, run, session, given), as_json=session.as_json)
 
-        _sign(call, own)
+        _sign(call, [option for parameter in own for option in _options(parameter)])
         app.command(name, help=inspect.getdoc(run))(call)
         return run
 
     return register
+
+
+def _is_block(annotation: object) -> TypeGuard[type[attrs.AttrsInstance]]:
+    return isinstance(annotation, type) and attrs.has(annotation)
+
+
+def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Yield a parameter, or the fields of the block of options that it stands for."""
+    if not _is_block(parameter.annotation):
+        yield parameter
+        return
+    for field in attrs.fields(attrs.resolve_types(parameter.annotation)):
+        kind = inspect.Parameter.KEYWORD_ONLY
+        yield inspect.Parameter(field.name, kind, default=field.default, annotation=field.type)
 
 
 def _sign(call: Callable[..., None], own: list[inspect.Parameter]) -> None:

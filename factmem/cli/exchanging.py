@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from factmem.cli.command import command
@@ -60,11 +61,13 @@ async def import_(
     """Take in what `export` wrote; what is there already stays as it is."""
     source: Path | IO[str] = sys.stdin if file == Path("-") else file
     async with session.memory(read_only=False) as memory:
-        new = await memory.import_(source, trust=trust)
-    _show_count(session, {"imported": new, "file": str(file)}, f"{new} new assertion(s) in {session.address}")
-    if new and not trust:
-        hint = session.command_line("quarantine", "list")
-        session.note(f"They wait in quarantine: see  {hint}  or import the file again with --trust.")
+        receipt = await memory.import_(source, trust=trust)
+    text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
+    if receipt.let_in:
+        text += f", {receipt.let_in} let in"
+    _show_count(session, {**attrs.asdict(receipt), "file": str(file)}, text)
+    if receipt.quarantined:
+        session.note(f"What waits is listed by  {session.command_line('quarantine', 'list')}")
 
 
 async def reembed(session: Session) -> None:

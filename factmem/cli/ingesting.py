@@ -13,7 +13,7 @@ import attrs
 import typer
 from anyio import to_thread
 
-from factmem.abc import AgentMemoryProvider, Conversation, FeedsChanges
+from factmem.abc import AgentMemoryProvider, Conversation, DropReason, FeedsChanges
 from factmem.cli.arguments import PrivateOption, ScopeOption, SubjectOption
 from factmem.cli.command import FAILED, STDIN, command, report
 from factmem.cli.searching import ConceptsOption, OpenOption, TopicsOption, Wish
@@ -49,6 +49,7 @@ class Ingestion:
         new: how many of those were not there before.
         quarantined: how many of them are kept apart, for nobody vouches for them.
         redacted: how many secrets were taken out, by kind.
+        not_text: Number of images, audio and files in the messages, which are not kept.
     """
 
     conversations: int = 0
@@ -56,6 +57,7 @@ class Ingestion:
     new: int = 0
     quarantined: int = 0
     redacted: Counter[str] = attrs.field(factory=Counter)
+    not_text: int = 0
 
     def __add__(self, other: Ingestion) -> Ingestion:
         return Ingestion(
@@ -64,6 +66,7 @@ class Ingestion:
             new=self.new + other.new,
             quarantined=self.quarantined + other.quarantined,
             redacted=self.redacted + other.redacted,
+            not_text=self.not_text + other.not_text,
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -74,13 +77,15 @@ class Ingestion:
             "new": self.new,
             "quarantined": self.quarantined,
             "redacted": dict(self.redacted),
+            "not_text": self.not_text,
         }
 
     def __str__(self) -> str:
         secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
+        media = f", {counted(self.not_text, 'part')} dropped: {DropReason.NOT_TEXT.value}" if self.not_text else ""
         return (
             f"{counted(self.conversations, 'conversation')}, {counted(self.statements, 'statement')}, "
-            f"{self.new} new, {self.quarantined} quarantined, secrets redacted: {secrets or 'none'}"
+            f"{self.new} new, {self.quarantined} quarantined, secrets redacted: {secrets or 'none'}{media}"
         )
 
 
@@ -119,6 +124,7 @@ class Taking:
             new=sum(record.revision > before for record in records),
             quarantined=sum(not record.details.origin.trusted for record in records),
             redacted=Counter(finding.kind for message in heard for finding in redact(message.content).findings),
+            not_text=conversation.not_text,
         )
 
 
@@ -133,8 +139,9 @@ async def ingest(
     topics: TopicsOption = None,
     open: OpenOption = None,
     keep_words: Annotated[
-        bool, typer.Option("--keep-words", help="Keep what was said beside the facts that the model finds in it.")
-    ] = False,
+        bool,
+        typer.Option("--keep-words/--no-keep-words", help="Keep the user's words beside the facts found in them."),
+    ] = True,
     consolidate: Annotated[
         bool, typer.Option("--consolidate/--no-consolidate", help="Compare what the model finds with what is known.")
     ] = True,
@@ -151,7 +158,7 @@ async def ingest(
 
     session.check_private(private)
     wish = Wish(concepts=concepts, topics=tuple(topics or ()), open=open)
-    if wish.said or keep_words or again or not consolidate:
+    if wish.said or not keep_words or again or not consolidate:
         session.check_model("looking for facts")
     given = _Given(subject=subject, scope=scope, source=source, private=private)
     async with open_provider(session.address) as provider:

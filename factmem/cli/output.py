@@ -118,6 +118,8 @@ def match_json(match: RecallMatch) -> dict[str, Json]:
         "parts": attrs.asdict(match.parts),
         "reasons": list(match.reasons),
         "record": record_json(match.record),
+        "newer": None if match.newer is None else record_json(match.newer),
+        "retracted": match.retracted,
         "earlier": [record_json(record) for record in match.earlier],
     }
 
@@ -138,6 +140,7 @@ def deep_json(found: DeepRecall) -> dict[str, Json]:
         "calls": found.calls,
         "tokens": found.tokens,
         "failure": found.failure,
+        "words_only": found.words_only,
     }
 
 
@@ -165,6 +168,11 @@ def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]
 def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
     """Return a result of recall as lines."""
     lines = record_block(match.record, with_id=False)
+    if match.newer is not None:
+        value = value_shown(value_json(match.newer))
+        lines.append(Text(f"newer: {value} ({match.newer.timestamp:%Y-%m-%d})", style="yellow"))
+    if match.retracted:
+        lines.append(Text("retracted: a fact from this message was taken back", style="yellow"))
     for record in match.earlier:
         value = value_shown(value_json(record))
         lines.append(Text(f"{record.timestamp:%Y-%m-%d}, {record.state.value}: {value}", style="dim"))

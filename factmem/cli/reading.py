@@ -6,6 +6,8 @@ import datetime as dt
 import difflib
 import enum
 import functools
+import json
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,6 +15,7 @@ import typer
 
 from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day, through_day
 from factmem.cli.command import command
+from factmem.cli.scoring import Scoring
 from factmem.cli.session import Session
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import Concept, Fact, FactType
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["add_to"]
 
 _PLACES: Final = 5
+_SCORING: Final = Scoring()
 
 
 class Depth(enum.StrEnum):
@@ -70,15 +74,20 @@ async def recall(
     ] = None,
     as_of: AsOfOption = None,
     depth: Annotated[
-        Depth, typer.Option(help="deep lets a language model (--model) take the query apart and say what is missing.")
+        Depth,
+        typer.Option(help="deep: if the results are not sure enough, ask --model to take the query apart."),
     ] = Depth.SHALLOW,
+    scoring: Scoring = _SCORING,
     earlier: Annotated[bool, typer.Option("--earlier", help="Show what each fact was before.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
 ) -> None:
     """Find the facts that answer a query, best first, each with its source.
 
-    With --depth deep, what is told says how as well: what was asked, how sure one may be, what is still missing.
+    A score is from 0 to 1: what nothing answers scores low, and --min-score leaves it out.
+
+    With --depth deep, the output also shows the confidence, the other queries, and what is still missing.
     """
+    settings = scoring.settings()
     if deep := depth is Depth.DEEP:
         session.check_model("deep recall")
     async with session.memory(subject=subject, scope=scope, asking=deep) as memory:
@@ -87,6 +96,8 @@ async def recall(
             reader.recall_deeply if deep else reader.recall,
             query,
             limit=limit,
+            min_score=scoring.min_score,
+            settings=settings,
             history=earlier,
             scope=scope,
             exact=exact,
@@ -99,6 +110,9 @@ async def recall(
         )
         found = await ask()
         matches = found if isinstance(found, list) else list(found.matches)
+        failure = found.failure if isinstance(found, list) else found.words_only
+        if failure is not None and session.as_json:  # else it is printed as the warning that it is
+            print(json.dumps({"warning": failure}), file=sys.stderr)
         if not matches:
             await session.note_if_empty(memory)
     from factmem.cli.output import deep_block, deep_json, match_json
@@ -211,11 +225,11 @@ def _place(record: FactRecord[Any]) -> str:
 
 async def history(
     session: Session,
-    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="The concept's keyword.")],
+    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="The concept's keyword, or the id of a record.")],
     scope: ScopeOption = None,
     subject: SubjectOption = None,
 ) -> None:
-    """Show every revision of a concept, oldest first, with what became of it."""
+    """Show every revision of a concept or record, oldest first, with what became of it."""
     async with session.memory(subject=subject, scope=scope) as memory:
         records = await memory.history(keyword, subject=subject, scope=scope)
         if not records:

@@ -6,16 +6,19 @@ import contextlib
 import signal
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from factmem.cli.arguments import subject
 from factmem.cli.command import command
+from factmem.cli.scoring import Scoring
 from factmem.cli.session import Session
 from factmem.subjects import MemorySubject
 
 __all__ = ["add_to"]
+
+_SCORING: Final = Scoring()
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,6 +60,7 @@ async def mcp(
         bool, typer.Option("--trust", help="Believe what clients write and take back; else it waits in quarantine.")
     ] = False,
     allow_erase: Annotated[bool, typer.Option("--allow-erase", help="Offer `forget`, which erases for good.")] = False,
+    scoring: Scoring = _SCORING,
     token: Annotated[
         str | None,
         typer.Option(envvar="FACTMEM_MCP_TOKEN", metavar="TEXT", help="Over HTTP: what clients must show as a bearer."),
@@ -66,6 +70,7 @@ async def mcp(
     from factmem.mcp import make_server, serve_http
 
     address = None if http is None else _address(http)
+    settings = scoring.settings()
     about = subjects or []
     async with session.memory(
         subject=next(iter(about), None),
@@ -81,6 +86,8 @@ async def mcp(
             trust=trust,
             allow_erase=allow_erase,
             tools=None if tools is None else _names(tools),
+            settings=settings,
+            min_score=scoring.min_score,
         )
         if address is None:
             with _ending_at_once():

@@ -110,7 +110,7 @@ class Session:
         scope: str | None = None,
         read_only: bool = True,
         asking: bool = False,
-        keep_words: bool = False,
+        keep_words: bool = True,
         on_event: Callable[[MemoryEvent], None] | None = None,
     ) -> AsyncIterator[Memory]:
         """Open the store.
@@ -121,7 +121,7 @@ class Session:
             scope: the scope of that.
             read_only: refuse every write.
             asking: let the language model read, if there is one; also what an earlier process left unread.
-            keep_words: keep what was said beside what the model finds in it.
+            keep_words: keep the user's words beside what the model finds in them.
             on_event: hears of what is read in the background.
         """
         from factmem.memory import Memory
@@ -129,7 +129,7 @@ class Session:
 
         scopes: list[MemoryScope | str] = [MemoryScope.CROSS_PRODUCT]
         model = self._language_model() if asking else None
-        with self._warning_once() if model else contextlib.nullcontext():
+        with self._warning_once():
             async with Memory(
                 provider or self.address,
                 organization=self.organization,
@@ -154,7 +154,7 @@ class Session:
 
     @contextlib.contextmanager
     def _warning_once(self) -> Iterator[None]:
-        """Tell people once of each thing that goes wrong in the background, however often it does."""
+        """Print each warning once on stderr, however often it is logged."""
         log, handler = logging.getLogger("factmem"), _Once(self.note)
         log.addHandler(handler)
         propagates, log.propagate = log.propagate, False

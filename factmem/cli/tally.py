@@ -13,7 +13,7 @@ from factmem.records import AssertionState, ChangeKind
 from factmem.values import Json
 
 if TYPE_CHECKING:
-    from factmem.memory import Remembered
+    from factmem.memory import Remembered, Unrepresented
 
 __all__ = ["Tally", "counted"]
 
@@ -28,6 +28,7 @@ class Tally:
         deleted: how many were retracted.
         quarantined: how many are kept apart until somebody lets them in.
         dropped: how many findings were dropped, by why.
+        unrepresented: how many findings the store could keep in part only, or not at all, by what it lacks.
         dead_letters: how often the model failed, so that words are kept as they were said.
     """
 
@@ -36,6 +37,7 @@ class Tally:
     deleted: int = 0
     quarantined: int = 0
     dropped: Counter[DropReason] = attrs.field(factory=Counter)
+    unrepresented: Counter[Unrepresented] = attrs.field(factory=Counter)
     dead_letters: int = 0
 
     @classmethod
@@ -44,13 +46,17 @@ class Tally:
         read = [outcome for outcome in outcomes if outcome.failure is None]
         changes = {(change.kind, change.record.id, change.record.revision) for item in read for change in item.changes}
         kinds = Counter(kind for kind, *_ in changes)
+        lacking: Counter[Unrepresented] = Counter()
+        for outcome in outcomes:
+            lacking.update(outcome.unrepresented)
         records = {record.id: record.state for item in read for record in item.records}
         return cls(
             created=kinds[ChangeKind.CREATED],
             updated=kinds[ChangeKind.UPDATED],
             deleted=kinds[ChangeKind.DELETED],
             quarantined=list(records.values()).count(AssertionState.QUARANTINED),
-            dropped=sum((Counter(item.dropped) for item in read), Counter[DropReason]()),
+            dropped=sum((Counter(item.dropped) for item in outcomes), Counter[DropReason]()),
+            unrepresented=lacking,
             dead_letters=len(outcomes) - len(read),
         )
 
@@ -73,9 +79,13 @@ class Tally:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What people should know besides: what was dropped, and why."""
-        return tuple(
-            f"{counted(count, 'finding')} dropped: {reason.value}" for reason, count in self.dropped.most_common()
+        """Notices about findings that were dropped or kept in part, with the reason."""
+        return (
+            *(
+                f"{counted(count, 'part' if reason is DropReason.NOT_TEXT else 'finding')} dropped: {reason.value}"
+                for reason, count in self.dropped.most_common()
+            ),
+            *(f"{counted(count, 'finding')} {lack.value}" for lack, count in self.unrepresented.most_common()),
         )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from factmem.consolidation.changes import changes
-from factmem.consolidation.duplicates import without_duplicates
+from factmem.consolidation.duplicates import duplicates_in, without_duplicates
 from factmem.consolidation.model_consolidator import InstructorConsolidator
 from factmem.consolidation.newcomers import Newcomer
-from factmem.consolidation.planning import Plan, plan
+from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
 from factmem.consolidation.policy import Approve, ConsolidationPolicy, Proposal
 
 __all__ = [
+    "ASKED_TO_BE_FORGOTTEN",
     "Approve",
     "ConsolidationPolicy",
     "InstructorConsolidator",
@@ -17,6 +18,7 @@ __all__ = [
     "Plan",
     "Proposal",
     "changes",
+    "duplicates_in",
     "plan",
     "without_duplicates",
 ]

@@ -13,12 +13,30 @@ from factmem.consolidation.newcomers import Newcomer, evidence_of, is_statement,
 from factmem.consolidation.policy import ConsolidationPolicy
 from factmem.consolidation.similarity import ROUNDING, Directions
 
-__all__ = ["without_duplicates"]
+__all__ = ["duplicates_in", "without_duplicates"]
 
 _BLOCK: Final = 512
 """How many statements are compared with all the others at a time."""
 
 _NUMBER: Final = re.compile(r"\d+")
+
+
+def duplicates_in(newcomers: Sequence[Newcomer], policy: ConsolidationPolicy) -> dict[int, int]:
+    """Return which newcomers say what an earlier one of the same batch says; see `without_duplicates`.
+
+    Args:
+        newcomers: The batch.
+        policy: Tells by ``duplicate`` how close the same is.
+
+    Returns:
+        The position of the first by the position of each that says the same again. A first one is no duplicate itself.
+    """
+    found: dict[int, int] = {}
+    for group in _groups(newcomers):
+        members = [newcomers[row] for row in group]
+        for first, again in _pairs(members, policy.duplicate - ROUNDING):
+            found[group[again]] = group[first]
+    return found
 
 
 def without_duplicates(newcomers: Sequence[Newcomer], policy: ConsolidationPolicy) -> list[Newcomer]:
@@ -37,11 +55,9 @@ def without_duplicates(newcomers: Sequence[Newcomer], policy: ConsolidationPolic
         What is left, in the order of the batch.
     """
     kept: dict[int, Newcomer] = dict(enumerate(newcomers))
-    for group in _groups(newcomers):
-        members = [newcomers[row] for row in group]
-        for first, again in _pairs(members, policy.duplicate - ROUNDING):
-            del kept[group[again]]
-            kept[group[first]] = _with_evidence(kept[group[first]], members[again])
+    for again, first in duplicates_in(newcomers, policy).items():
+        del kept[again]
+        kept[first] = _with_evidence(kept[first], newcomers[again])
     return [kept[row] for row in sorted(kept)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import attrs
 from anyio import to_thread
@@ -20,7 +21,10 @@ from factmem.errors import ModelError
 from factmem.fold import Current
 from factmem.records import AssertionState, LogEntry
 
-__all__ = ["Plan", "plan"]
+__all__ = ["ASKED_TO_BE_FORGOTTEN", "Plan", "plan"]
+
+ASKED_TO_BE_FORGOTTEN: Final = "asked to be forgotten"
+"""Beginning of the reason for which a wish of the user's retracts something."""
 
 _DEFAULT = ConsolidationPolicy()
 
@@ -204,5 +208,5 @@ def _reason(newcomer: Newcomer, reason: str | None) -> str | None:
     """The reason of a wish names it by its fingerprint, so that the same wish is not met twice."""
     if not newcomer.forgets:
         return reason
-    wish = f"asked to be forgotten ({newcomer.assertion.fingerprint.hex()})"
+    wish = f"{ASKED_TO_BE_FORGOTTEN} ({newcomer.assertion.fingerprint.hex()})"
     return f"{wish}: {reason}" if reason else wish

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
 from factmem.abc import Action, Verdict, Verdicts
+from factmem.llm.answering import Kept, ModelAnswer, each
 
 __all__ = ["ConsolidationAnswer", "KnownAnswer", "verdicts_from"]
 
@@ -21,18 +22,25 @@ class KnownAnswer(BaseModel):
     reason: str | None = Field(default=None, description="why, in a few words")
 
 
-class ConsolidationAnswer(BaseModel):
+if TYPE_CHECKING:
+    _KnownAnswers: TypeAlias = list[KnownAnswer]
+else:
+    _KnownAnswers = each(KnownAnswer)
+
+
+class ConsolidationAnswer(ModelAnswer):
     """What to do about something new."""
 
-    known: list[KnownAnswer] = Field(default_factory=list, description="one item for each known record")
+    known: _KnownAnswers = Field(default_factory=list, description="one item for each known record")
     insert: bool = Field(default=True, description="whether the new statement becomes a record of its own")
 
 
 def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdicts:
     """Return an answer as verdicts.
 
-    A number that was not shown is passed over; so is one about which the answer contradicts itself. An update
-    without a text is a keep. In either of these cases what is new is inserted, for nothing else may come to say it.
+    A number that was not shown is passed over, as are an item that is not valid and a number about which the answer
+    contradicts itself. An update without a text is a keep. In each of these cases but the first, what is new is
+    inserted, for nothing else may come to say it.
 
     Args:
         answer: the model's.
@@ -40,7 +48,7 @@ def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdic
     """
     verdicts: dict[int, Verdict] = {}
     contradicted: set[int] = set()
-    insert = answer.insert
+    insert = answer.insert or (isinstance(answer.known, Kept) and bool(answer.known.dropped))
     for item in answer.known:
         if not 0 <= item.number < len(numbers):
             continue

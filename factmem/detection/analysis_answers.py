@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, JsonValue, create_model
+from pydantic import BaseModel, Field, JsonValue, create_model
 
 from factmem.abc import Analysis, AnalysisRequest
 from factmem.detection.candidates import says_nothing
 from factmem.detection.value_models import AnswerPart
 from factmem.errors import InvalidNameError
+from factmem.llm.answering import ModelAnswer, each
 from factmem.names import checked_name
 
 __all__ = ["Statements", "analysis_from", "analysis_model", "statements_model"]
@@ -19,14 +20,13 @@ __all__ = ["Statements", "analysis_from", "analysis_model", "statements_model"]
 _Dynamic: TypeAlias = Any
 
 
-def _listed(data: object) -> object:
-    return [] if data is None else [data] if isinstance(data, str) else data
+if TYPE_CHECKING:
+    _Labels: TypeAlias = list[str]
+else:
+    _Labels = each(str)
 
 
-_Labels: TypeAlias = Annotated[list[str], BeforeValidator(_listed)]
-
-
-class Statements(AnswerPart):
+class Statements(AnswerPart, ModelAnswer):
     """The statements of a text."""
 
     statements: _Labels = Field(description="the atomic statements of the text, in order")
@@ -39,7 +39,7 @@ def statements_model(most: int) -> type[Statements]:
     return create_model("Statements", __base__=Statements, statements=(_Labels, described))
 
 
-class _Analysis(AnswerPart):
+class _Analysis(AnswerPart, ModelAnswer):
     entities: _Labels = Field(default_factory=list, description="people, places, organisations and things it names")
     dates: _Labels = Field(default_factory=list, description="dates and times it names, as they stand there")
     topics: _Labels = Field(default_factory=list, description="what it touches, a few words each")

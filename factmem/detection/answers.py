@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Any, Final, TypeAlias
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, JsonValue, WithJsonSchema, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
+from factmem.abc import DropReason
 from factmem.detection.findings import Described, Finding, Forgotten, Said, Sentence, Targeted
 from factmem.detection.question import Question
 from factmem.detection.value_models import AnswerPart, answer_type
 from factmem.facts import Concept, FactType
+from factmem.llm.answering import Flaw, Kept, ModelAnswer, each, in_shape, listed
 
-__all__ = ["answer_model", "findings_in"]
+__all__ = ["answer_model", "dropped_in", "findings_in"]
 
 # What is made here at run time, no type checker can know.
 _Dynamic: TypeAlias = Any
@@ -37,15 +51,16 @@ def _or_blank(data: object) -> object:
     return "" if data is None else data
 
 
-def _listed(data: object) -> object:
-    return [] if data is None else data if isinstance(data, list | tuple) else [data]
-
-
 _Text: TypeAlias = Annotated[str, BeforeValidator(_or_blank)]
 
 
 class _Cited(AnswerPart):
-    """Something found, with where."""
+    """Something found, with where. An object with none of its keys is no finding."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_shape(cls, data: Any) -> Any:
+        return in_shape(data, cls) if isinstance(data, Mapping) else data
 
     quote: _Text = Field(default="", description="the exact words of the message that say it, copied")
     message: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = Field(
@@ -74,6 +89,40 @@ class _Memory(AnswerPart):
     memory: _Text = Field(default="", description="what to remember, in one full sentence that needs no context")
 
 
+class _Findings(AnswerPart, ModelAnswer):
+    """An answer to a question.
+
+    Findings under keys that were not asked for are counted. Where there are no others, and the keys are none that
+    another question asks for, the answer is refused.
+    """
+
+    tolerated_keys: ClassVar[frozenset[str]] = frozenset({"facts", "memories", "remember", "forget"})
+
+    _stray: int = PrivateAttr(default=0)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _count_stray_findings(cls, data: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        found = read(data)
+        if isinstance(data, BaseModel) or not data:
+            return found
+        keys = {field.alias or name for name, field in cls.model_fields.items()}
+        answered = in_shape(data, cls, tolerated=cls.tolerated_keys)
+        stray = {key: len(_citations(items)) for key, items in answered.items() if key not in keys}
+        if not any(items for _, items in found) and any(stray[key] for key in stray.keys() - cls.tolerated_keys):
+            raise PydanticCustomError(
+                "stray_findings", "expected findings under the keys {keys} only", {"keys": ", ".join(sorted(keys))}
+            )
+        found._stray = sum(stray.values())
+        return found
+
+
+def _citations(items: object) -> list[Mapping[str, Any]]:
+    """Return what has a quote of some JSON, as every finding has."""
+    several = items if isinstance(items, list) else [items]
+    return [item for item in several if isinstance(item, Mapping) and "quote" in item]
+
+
 def answer_model(question: Question, *, most: int = 100, longest: int = 10_000) -> type[BaseModel]:
     """Build the model of the answer: a list for each concept asked for, and for what else is looked for.
 
@@ -100,7 +149,7 @@ def answer_model(question: Question, *, most: int = 100, longest: int = 10_000) 
         fields["remember"] = _list_of(remember, "remember", "what the user asks in so many words to remember", most)
         forget = _item("Forget", cited, _Forgotten)
         fields["forget"] = _list_of(forget, "forget", "what the user asks in so many words to forget", most)
-    return create_model("Findings", __base__=AnswerPart, **fields)
+    return create_model("Findings", __base__=_Findings, **fields)
 
 
 def _item(name: str, cited: type[_Cited], what: type[AnswerPart]) -> type[BaseModel]:
@@ -123,20 +172,18 @@ def _value_fields(concept: Concept[Any, Any], told: dict[str, JsonValue]) -> dic
         value = Annotated[str, Field(json_schema_extra=told)]
     if concept.fact_type is FactType.SINGLE:
         return {"value": (value, Field(description=concept.description or concept.keyword))}
-    values: _Dynamic = Annotated[list[value], BeforeValidator(_listed)]
-    return {"values": (values, Field(description="the values that are said there"))}
+    return {"values": (each(value, needs_one=True), Field(description="the values that are said there"))}
 
 
 def _labels(question: Question) -> _Dynamic:
     schema = {"type": "array", "items": {"type": "string", "enum": [topic.label for topic in question.topics]}}
-    labels = Annotated[list[str], BeforeValidator(_listed), WithJsonSchema(schema)]
+    labels = Annotated[list[str], BeforeValidator(listed), WithJsonSchema(schema)]
     return (labels, Field(default_factory=list, description="the topics that it belongs to"))
 
 
 def _list_of(item: _Dynamic, name: str, description: str, most: int) -> _Dynamic:
-    listed = Annotated[list[item], BeforeValidator(_listed)]
     told: dict[str, JsonValue] = {"maxItems": most}
-    return (listed, Field(default_factory=list, alias=name, description=description, json_schema_extra=told))
+    return (each(item), Field(default_factory=list, alias=name, description=description, json_schema_extra=told))
 
 
 def findings_in(answer: BaseModel, question: Question) -> Iterator[Finding]:
@@ -153,6 +200,23 @@ def findings_in(answer: BaseModel, question: Question) -> Iterator[Finding]:
         yield _finding(item, Sentence(item.memory, instruction=True))
     for item in getattr(answer, "forget", ()):
         yield _finding(item, Forgotten(text=item.what, keyword=item.keyword, value=item.value))
+
+
+def dropped_in(answer: BaseModel) -> Counter[DropReason]:
+    """Count what an answer holds and `findings_in` does not yield, by why it was left out."""
+    dropped: Counter[DropReason] = Counter()
+    for _, items in answer:
+        if isinstance(items, Kept):
+            dropped.update(_reason(flaws) for flaws in items.dropped)
+            values = (getattr(item, "values", None) for item in items)
+            dropped[DropReason.INVALID_VALUE] += sum(len(of.dropped) for of in values if isinstance(of, Kept))
+    dropped[DropReason.UNKNOWN_CONCEPT] += getattr(answer, "_stray", 0)
+    return +dropped
+
+
+def _reason(flaws: tuple[Flaw, ...]) -> DropReason:
+    of_values = all(flaw.where[:1] in (("value",), ("values",)) for flaw in flaws)
+    return DropReason.INVALID_VALUE if of_values else DropReason.MALFORMED
 
 
 def _finding(item: _Dynamic, said: Said) -> Finding:

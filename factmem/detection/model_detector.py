@@ -21,9 +21,10 @@ from factmem.abc import (
     Prompt,
     system_clock,
 )
+from factmem.details import Treatment
 from factmem.detection.asking import ask_all
 from factmem.detection.candidates import checked, merged
-from factmem.detection.origins import OriginPolicy, Treatment
+from factmem.detection.origins import OriginPolicy
 from factmem.detection.prompts import header_of, prompts_for
 from factmem.detection.question import Question, question_of
 from factmem.detection.utterances import Utterance, utterances
@@ -77,9 +78,11 @@ class InstructorDetector:
     a candidate for each time: the newest counts when they are folded.
 
     What cannot be shown is dropped and counted: a quote that is not in the messages, words that are not the
-    user's, a value that is not of its type or stands for none ("unknown"), a subject or topic not asked for.
+    user's, a value that is not of its type or stands for none ("unknown"), a subject or topic not asked for. Each
+    item of an answer is read by itself; the model is asked again only if none is valid.
 
-    A conversation without words that give facts costs no call. A longer one than a window is asked about in parts,
+    Messages whose treatment is context are shown with ``take_facts="no"``; nothing is taken from them. A conversation
+    without words that give facts costs no call. A longer one than a window is asked about in parts,
     in parallel; if one of them fails, the whole fails. Secrets are redacted before the model sees anything.
 
     Attributes:
@@ -87,7 +90,7 @@ class InstructorDetector:
         clock: gives the time of conversations that tell none.
         concurrency: how many questions may be under way at once.
         max_chars: how long a question's document may be, in characters; None asks the model.
-        origins: what is made of whose words.
+        origins: treatment of messages that have none of their own, by their origin.
 
     Raises:
         InvalidDataError: a number is out of range.
@@ -109,12 +112,16 @@ class InstructorDetector:
         return await anyio.to_thread.run_sync(self._detection, said, readings, answers)
 
     def _readings(self, said: Sequence[Utterance], request: DetectionRequest) -> list[_Reading]:
-        facts = frozenset(origin for origin in Origin if self.origins.of(origin) is Treatment.FACTS)
-        shown = [(item, item.origin in facts) for item in said if self.origins.shows(item.origin)]
+        treated = [(item, self._treatment(item)) for item in said]
+        shown = [
+            (item, treatment is Treatment.FACTS)
+            for item, treatment in treated
+            if self.origins.shows(treatment, item.origin)
+        ]
         readings = [self._reading(shown, question_of(request), quarantined=False)]
         for origin in Origin:
-            if self.origins.of(origin) is Treatment.QUARANTINED_FACTS:
-                apart = [(item, True) for item in said if item.origin is origin]
+            doubted = (item for item, treatment in treated if treatment is Treatment.QUARANTINED_FACTS)
+            if apart := [(item, True) for item in doubted if item.origin is origin]:
                 # Nobody but the user may have something forgotten.
                 question = question_of(request, instructions=origin is Origin.USER)
                 readings.append(self._reading(apart, question, quarantined=True))
@@ -138,21 +145,30 @@ class InstructorDetector:
     def _detection(
         self, said: Sequence[Utterance], readings: Sequence[_Reading], answers: Sequence[BaseModel]
     ) -> Detection:
-        from factmem.detection.answers import findings_in
+        from factmem.detection.answers import dropped_in, findings_in
 
         given = iter(answers)
         candidates: list[Candidate] = []
         dropped: collections.Counter[DropReason] = collections.Counter()
         for reading in readings:
-            found = [(window, findings_in(next(given), reading.question)) for window in reading.windows]
+            answered = [next(given) for _ in reading.windows]
+            for answer in answered:
+                dropped.update(dropped_in(answer))
+            found = [
+                (window, findings_in(answer, reading.question))
+                for window, answer in zip(reading.windows, answered, strict=True)
+            ]
             detection = checked(reading.question, found, quarantined=reading.quarantined)
             candidates += detection.candidates
             dropped.update(detection.dropped)
         return Detection(candidates=_in_order(merged(candidates), self._statements(said)), dropped=dict(dropped))
 
+    def _treatment(self, said: Utterance) -> Treatment:
+        return said.treatment or self.origins.of(said.origin)
+
     def _statements(self, said: Iterable[Utterance]) -> Iterator[Candidate]:
         for utterance in said:
-            if self.origins.of(utterance.origin) is Treatment.STATEMENTS:
+            if self._treatment(utterance) is Treatment.STATEMENTS:
                 yield from statement_candidates(utterance, _STATEMENT_CHARS)
 
 

@@ -1,53 +1,53 @@
-"""What a detector makes of words, by whose they are."""
+"""Treatment of words, by their origin."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
+from typing import assert_never
 
 import attrs
 
-from factmem.details import Origin
+from factmem.abc import Message
+from factmem.details import Origin, Treatment
+from factmem.validators import instance_of
 
-__all__ = ["OriginPolicy", "Treatment"]
-
-
-class Treatment(enum.Enum):
-    """What a detector makes of the words of one origin."""
-
-    FACTS = "the model reads them with the conversation and takes facts from them, which are believed"
-    QUARANTINED_FACTS = "the model reads them in a question of their own; what it finds is quarantined"
-    STATEMENTS = "they are kept as they were said"
-    IGNORE = "they are neither kept nor shown to the model"
+__all__ = ["OriginPolicy"]
 
 
 def _origins(origins: Iterable[Origin]) -> frozenset[Origin]:
     return frozenset(origins)
 
 
+_TREATMENT = instance_of(Treatment)
+
+
 @attrs.frozen(kw_only=True)
 class OriginPolicy:
-    """What a detector makes of words, by whose they are.
+    """Treatment of the words of each origin.
 
-    By default the user's words give facts, the assistant's are shown to the model so that it understands the
-    user's, and are kept as statements; a tool's, a document's and those of unknown roles are kept as statements
-    too and never reach the model, so that a poisoned one cannot sway what is read from the user's words.
-    Whatever is found keeps its origin.
+    By default a model reads the user's words for facts, and is shown the assistant's so that it understands the
+    user's. The words of tools, documents and unknown roles are kept as statements, in quarantine, and no model sees
+    them, so that a poisoned one cannot sway the reading of the user's words. Findings keep their origin.
+
+    The treatment of a message goes before that of its origin; see `factmem.Message`.
 
     Attributes:
-        user: of what the user said.
-        assistant: of what the assistant said.
-        tool: of what a tool answered.
-        document: of what stands in a document.
-        unknown: of all else.
-        context: whose words the model is shown besides those it takes facts from, unless they are ignored.
+        user: treatment of the user's words.
+        assistant: treatment of the assistant's words.
+        tool: treatment of a tool's answers.
+        document: treatment of documents.
+        unknown: treatment of words of any other role.
+        context: origins whose statements are shown to the model as well.
+
+    Raises:
+        InvalidDataError: a treatment is none.
     """
 
-    user: Treatment = Treatment.FACTS
-    assistant: Treatment = Treatment.STATEMENTS
-    tool: Treatment = Treatment.STATEMENTS
-    document: Treatment = Treatment.STATEMENTS
-    unknown: Treatment = Treatment.STATEMENTS
+    user: Treatment = attrs.field(default=Treatment.FACTS, validator=_TREATMENT)
+    assistant: Treatment = attrs.field(default=Treatment.CONTEXT, validator=_TREATMENT)
+    tool: Treatment = attrs.field(default=Treatment.STATEMENTS, validator=_TREATMENT)
+    document: Treatment = attrs.field(default=Treatment.STATEMENTS, validator=_TREATMENT)
+    unknown: Treatment = attrs.field(default=Treatment.STATEMENTS, validator=_TREATMENT)
     context: frozenset[Origin] = attrs.field(default=frozenset({Origin.USER, Origin.ASSISTANT}), converter=_origins)
 
     def of(self, origin: Origin) -> Treatment:
@@ -64,7 +64,18 @@ class OriginPolicy:
             case Origin.UNKNOWN:
                 return self.unknown
 
-    def shows(self, origin: Origin) -> bool:
-        """Whether the model is shown an origin's words when it reads the conversation."""
-        treatment = self.of(origin)
-        return treatment is Treatment.FACTS or (treatment is Treatment.STATEMENTS and origin in self.context)
+    def treatment(self, message: Message) -> Treatment:
+        """Return the treatment of a message: its own, or that of its origin."""
+        return message.treatment or self.of(message.origin)
+
+    def shows(self, treatment: Treatment, origin: Origin) -> bool:
+        """Return whether a model is shown words of an origin in the conversation that it reads."""
+        match treatment:
+            case Treatment.FACTS | Treatment.CONTEXT:
+                return True
+            case Treatment.STATEMENTS:
+                return origin in self.context
+            case Treatment.QUARANTINED_FACTS | Treatment.IGNORE:
+                return False
+            case _:
+                assert_never(treatment)

@@ -46,7 +46,8 @@ _TOPICS: Final = """\
 - topics: the labels, from <topics>, of the topics that a memory belongs to."""
 _INSTRUCTIONS: Final = """\
 - remember: only what the user asks in so many words to remember
-  ("remember that ...", "don't forget ...", "note that ...").
+  ("remember that ...", "don't forget ...", "note that ..."), or wishes for every later conversation
+  ("always ...", "never ...", "from now on ...", "when I ask about ...").
 - forget: only what the user asks in so many words to forget
   ("forget that ...", "delete what you know about ...")."""
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
 from factmem.abc import Complexity, Gap, QuestionAnalysis, QuestionRequest, SubQuestion
 from factmem.detection.candidates import says_nothing
 from factmem.detection.value_models import AnswerPart
+from factmem.llm.answering import ModelAnswer, each
 
 __all__ = ["GapAnswer", "GapsAnswer", "QuestionAnswer", "SubQuestionAnswer", "analysis_from", "gaps_from"]
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
-
-
-def _listed(data: object) -> object:
-    return [] if data is None else data if isinstance(data, list) else [data]
 
 
 def _as_text(data: object) -> object:
@@ -37,15 +34,19 @@ class SubQuestionAnswer(AnswerPart):
     keyword: str | None = Field(default=None, description="the one of keywords_in_use that answers it, or null")
 
 
-class QuestionAnswer(AnswerPart):
+if TYPE_CHECKING:
+    _SubQuestions: TypeAlias = list[SubQuestionAnswer]
+    _Texts: TypeAlias = list[str]
+else:
+    _SubQuestions = each(Annotated[SubQuestionAnswer, BeforeValidator(_as_text)])
+    _Texts = each(str)
+
+
+class QuestionAnswer(AnswerPart, ModelAnswer):
     """What a question asks for."""
 
-    questions: Annotated[list[Annotated[SubQuestionAnswer, BeforeValidator(_as_text)]], BeforeValidator(_listed)] = (
-        Field(default_factory=list, description="the simpler questions that it is made of")
-    )
-    scopes: Annotated[list[str], BeforeValidator(_listed)] = Field(
-        default_factory=list, description="those of scopes_in_use that it is about"
-    )
+    questions: _SubQuestions = Field(default_factory=list, description="the simpler questions that it is made of")
+    scopes: _Texts = Field(default_factory=list, description="those of scopes_in_use that it is about")
     since: str | None = Field(default=None, description="the first day that it asks about, as YYYY-MM-DD, or null")
     until: str | None = Field(default=None, description="the last day that it asks about, as YYYY-MM-DD, or null")
     complexity: Annotated[Literal["simple", "complex"], BeforeValidator(_complexity)] = Field(
@@ -60,10 +61,13 @@ class GapAnswer(AnswerPart):
     question: str = Field(description="a new question that would find it")
 
 
-_Gaps: TypeAlias = Annotated[list[GapAnswer], BeforeValidator(_listed)]
+if TYPE_CHECKING:
+    _Gaps: TypeAlias = list[GapAnswer]
+else:
+    _Gaps = each(GapAnswer)
 
 
-class GapsAnswer(AnswerPart):
+class GapsAnswer(AnswerPart, ModelAnswer):
     """What is missing to answer a question."""
 
     gaps: _Gaps = Field(default_factory=list, description="one item for each thing that is missing; none if nothing is")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import html
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
 
+from factmem.details import Evidence
 from factmem.detection.secret_tokens import Span
-from factmem.detection.statements import says_something
+from factmem.detection.statements import says_something, sentence_spans
 from factmem.hidden import CONTROL, HIDDEN
 
-__all__ = ["QuotableText"]
+__all__ = ["QuotableText", "covers"]
 
 _SAME: Final = str.maketrans(
     {
@@ -26,6 +27,43 @@ _SAME: Final = str.maketrans(
 """What a model writes in place of each other."""
 _AROUND: Final = "\"'“”„‘’«»`…. \t\n"
 """What a model puts around a quote."""
+
+
+def covers(quotes: Iterable[Evidence], words: Evidence) -> bool:
+    """Return whether quotes hold at least half of the letters and digits of each sentence of some words.
+
+    Args:
+        quotes: quotes of the same message.
+        words: what was said there, or a piece of it.
+    """
+    text, start = words.quote, words.start or 0
+    quoted = [_within(text, start, quote) for quote in quotes]
+    return bool(quoted) and all(
+        2 * sum(_letters(text[max(first, begin) : min(last, end)]) for begin, end in _united(quoted)) >= _letters(piece)
+        for first, last in sentence_spans(text)
+        if _letters(piece := text[first:last])
+    )
+
+
+def _within(text: str, start: int, quote: Evidence) -> Span:
+    """Return where a quote stands in a text that starts at some place of the message; (0, 0) if it does not."""
+    if quote.start is not None and quote.end is not None:
+        return max(0, quote.start - start), max(0, quote.end - start)
+    return QuotableText(text).find(quote.quote) or (0, 0)
+
+
+def _united(spans: Iterable[Span]) -> list[Span]:
+    united: list[Span] = []
+    for start, end in sorted(spans):
+        if united and start <= united[-1][1]:
+            united[-1] = united[-1][0], max(end, united[-1][1])
+        else:
+            united.append((start, end))
+    return united
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ from typing import Final
 from factmem.detection.redaction import without_placeholders
 from factmem.detection.secret_tokens import Span
 
-__all__ = ["MAX_WORD", "says_something", "statement_spans"]
+__all__ = ["MAX_WORD", "says_something", "sentence_spans", "statement_spans"]
 
 MAX_WORD: Final = 1_000
 """A run of characters without a space that is longer than this is no word, and may be cut."""
@@ -47,6 +47,17 @@ def statement_spans(text: str, max_chars: int) -> list[Span]:
     whole = _trimmed(text, 0, len(text))
     pieces = [whole] if whole[1] - whole[0] <= max_chars else _packed(text, _fitting(text, whole, max_chars), max_chars)
     return [piece for piece in (_trimmed(text, *piece) for piece in pieces) if says_something(text[slice(*piece)])]
+
+
+def sentence_spans(text: str) -> list[Span]:
+    """Return where the sentences and lines of a text start and end, without the white space around them."""
+    spans: list[Span] = []
+    start = 0
+    for end in sorted({found.end() for border in (_LINE, _SENTENCE) for found in border.finditer(text)} | {len(text)}):
+        if text[start:end].strip():
+            spans.append(_trimmed(text, start, end))
+        start = end
+    return spans
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:

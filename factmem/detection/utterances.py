@@ -9,6 +9,7 @@ import json
 import attrs
 
 from factmem.abc import Conversation, Message
+from factmem.details import Treatment
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.statements import says_something
 from factmem.records import Evidence, Origin
@@ -32,6 +33,7 @@ class Utterance:
         conversation_id: the conversation's id, or one derived from what was said in it.
         message_id: the message's id; its position, if it has none.
         position: the message's place in the conversation, from 0.
+        treatment: the message's own treatment, if it has one.
     """
 
     text: str = attrs.field(repr=False)
@@ -42,6 +44,7 @@ class Utterance:
     conversation_id: str
     message_id: str
     position: int
+    treatment: Treatment | None = None
 
     def cite(self, start: int, end: int) -> Evidence:
         """Return the words from ``start`` to ``end``, in characters, as evidence."""
@@ -81,6 +84,7 @@ def utterances(conversation: Conversation, now: dt.datetime) -> tuple[Utterance,
             conversation_id=conversation_id,
             message_id=message.id or str(position),
             position=position,
+            treatment=message.treatment,
         )
         for position, message in enumerate(clean.messages)
         if message.detectable and says_something(message.content)

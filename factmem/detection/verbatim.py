@@ -9,13 +9,25 @@ from typing import Final
 import anyio.to_thread
 import attrs
 
-from factmem.abc import Candidate, Clock, Conversation, Detection, DetectionRequest, DropReason, system_clock
+from factmem.abc import (
+    EXPLICIT_INSTRUCTIONS,
+    Candidate,
+    Clock,
+    Conversation,
+    Detection,
+    DetectionRequest,
+    DropReason,
+    Message,
+    system_clock,
+)
+from factmem.details import Treatment
+from factmem.detection.instructions import instructions_in
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import Utterance, utterances
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
-from factmem.records import FactDetails
+from factmem.records import FactDetails, Origin
 
 __all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "statement_candidates", "verbatim_candidates"]
 
@@ -35,7 +47,8 @@ class VerbatimDetector:
     A message is one `STATEMENT`; a longer one than ``max_chars`` is several, cut at its paragraphs and
     sentences. Secrets are redacted; a message that is nothing else is dropped, and counted.
     Words of tools, documents and unknown roles become candidates of an untrusted origin; instructions and what memory
-    itself put into the prompt become none.
+    itself put into the prompt become none; nor do messages whose own treatment is context or ignore.
+    A standing instruction of the user's gets the topic `EXPLICIT_INSTRUCTIONS`.
 
     Attributes:
         max_chars: about how long a statement may be, in characters, from 1 to `LONGEST_STATEMENT`. Whole
@@ -58,14 +71,21 @@ class VerbatimDetector:
 def _detection(conversation: Conversation, max_chars: int, now: dt.datetime) -> Detection:
     found = verbatim_candidates(conversation, max_chars, now)
     kept = {candidate.details.evidence[0].position for candidate in found}
-    if all(position in kept for position, message in enumerate(conversation.messages) if message.detectable):
+    if all(position in kept for position, message in enumerate(conversation.messages) if _is_kept(message)):
         return Detection(candidates=found)
     clean = redact_conversation(conversation).messages
     secrets = sum(
-        message.detectable and position not in kept and message.content != clean[position].content
+        _is_kept(message) and position not in kept and message.content != clean[position].content
         for position, message in enumerate(conversation.messages)
     )
     return Detection(candidates=found, dropped={DropReason.ONLY_SECRETS: secrets} if secrets else {})
+
+
+_DROPPED: Final = (Treatment.CONTEXT, Treatment.IGNORE)
+
+
+def _is_kept(message: Message) -> bool:
+    return message.detectable and message.treatment not in _DROPPED
 
 
 def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.datetime) -> tuple[Candidate, ...]:
@@ -73,6 +93,7 @@ def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.date
     return tuple(
         candidate
         for utterance in utterances(conversation, now)
+        if utterance.treatment not in _DROPPED
         for candidate in statement_candidates(utterance, max_chars)
     )
 
@@ -81,7 +102,9 @@ def statement_candidates(utterance: Utterance, max_chars: int) -> Iterator[Candi
     """Yield the statements of one message, each of about ``max_chars`` characters at most, as they were said."""
     for start, end in statement_spans(utterance.text, max_chars):
         evidence = utterance.cite(start, end)
+        instructs = utterance.origin is Origin.USER and instructions_in(evidence.quote)
+        topics = (EXPLICIT_INSTRUCTIONS.label,) if instructs else ()
         yield Candidate(
             fact=STATEMENT.fact([evidence.quote], timestamp=utterance.timestamp),
-            details=FactDetails(evidence=(evidence,), origin=utterance.origin),
+            details=FactDetails(evidence=(evidence,), origin=utterance.origin, topics=topics),
         )

@@ -1,7 +1,8 @@
 """Google's Agent Development Kit: memory for an app or a runner, a memory service, and histories of its events.
 
 What memory can be put into: an `App`, or a `Runner`, which gets a memory service as well if it has none. Both are
-given back as copies with a `FactMemPlugin` more. A run works for its session's user, in its session; a
+given back as copies with a `FactMemPlugin` more. The memory service has the least score of `Loading`, if there is one,
+else its own. A run works for its session's user, in its session; a
 configuration that names neither agent, feature nor product keeps what is learnt in ``/product/<app_name>``.
 
 ::
@@ -27,7 +28,7 @@ from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, MemoryRun, 
 from factmem.agent.tools import MemoryTools
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.adk_events import ContentFormat, EventFormat, MemoryContent, run_of
-from factmem.integrations.adk_service import FactMemMemoryService, memory_service, register_memory_service
+from factmem.integrations.adk_service import MIN_SCORE, FactMemMemoryService, memory_service, register_memory_service
 
 try:
     from google.adk.agents.callback_context import CallbackContext
@@ -164,7 +165,8 @@ def _with_runner(runner: Runner, memory: AgentMemory) -> Runner:
     other.app = _with_plugin(runner.app, plugin)
     other.plugin_manager = copy.copy(runner.plugin_manager)
     other.plugin_manager.plugins = [*runner.plugin_manager.plugins, plugin]
-    other.memory_service = runner.memory_service or FactMemMemoryService(memory)
+    least = memory.config.loading.min_score or MIN_SCORE
+    other.memory_service = runner.memory_service or FactMemMemoryService(memory, min_score=least)
     return other
 
 

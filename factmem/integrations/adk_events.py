@@ -92,8 +92,10 @@ def _said(
 ) -> Iterator[Message]:
     """What a content says, and what tools answered in it; nothing for thoughts and calls."""
     said_at = None if when is None else dt.datetime.fromtimestamp(when, dt.UTC)
-    if (text := text_of(content)).strip():
-        yield Message(content=text, role=role, name=name if role == "assistant" else None, id=id, timestamp=said_at)
+    not_text = sum(bool(part.inline_data or part.file_data) for part in content.parts or ())
+    if (text := text_of(content)).strip() or not_text:
+        speaker = name if role == "assistant" else None
+        yield Message(content=text, role=role, name=speaker, id=id, timestamp=said_at, not_text=not_text)
     for number, (tool, answer) in enumerate(_answers(content), start=1):
         if answer.strip() and tool not in _OWN_TOOLS:
             answer_id = None if id is None else f"{id}/{number}"

@@ -15,7 +15,8 @@ from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFound
 from factmem.facts import STATEMENT, MultipleFacts
 from factmem.integrations.adk_events import EventFormat, run_for, run_of, text_of
 from factmem.memory import Memory
-from factmem.records import FactDetails, FactRecord, Origin
+from factmem.memory.filtering import check_min_score
+from factmem.records import AssertionState, FactDetails, FactRecord, Origin
 
 try:
     from google.adk.cli.service_registry import get_service_registry
@@ -28,7 +29,10 @@ try:
 except ModuleNotFoundError as _missing:
     raise MissingPackageError("google-adk", extra="adk") from _missing
 
-__all__ = ["FactMemMemoryService", "memory_service", "register_memory_service"]
+__all__ = ["MIN_SCORE", "FactMemMemoryService", "memory_service", "register_memory_service"]
+
+MIN_SCORE: Final = 0.1
+"""The least score of a search if nothing else is said: nonsense scores less, in small stores mostly."""
 
 _Found: TypeAlias = tuple[FactRecord[Any], float | None]
 
@@ -48,11 +52,19 @@ class FactMemMemoryService(BaseMemoryService):
     Args:
         memory: the memory.
         top_k: how many entries a search returns at the most.
+        min_score: leave out of a search what scores less, from 0 to 1; see `RecallMatch.score`. At the default an
+            entry has a word in common with the query, or much the same meaning. 0 always returns ``top_k`` entries, if
+            there are as many.
+
+    Raises:
+        InvalidDataError: the least score is out of range.
     """
 
-    def __init__(self, memory: AgentMemory, *, top_k: int = 10) -> None:
+    def __init__(self, memory: AgentMemory, *, top_k: int = 10, min_score: float = MIN_SCORE) -> None:
+        check_min_score(min_score)
         self.memory: Final = memory
         self.top_k: Final = top_k
+        self.min_score: Final = min_score
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Hand over what is new in a session; it is on disk when this returns, and read in the background."""
@@ -103,7 +115,8 @@ class FactMemMemoryService(BaseMemoryService):
                 ``metadata``, ``categories`` and ``expires_at`` (a datetime) of every memory.
 
         Raises:
-            InvalidDataError: a memory has no text or no ISO time, or the metadata asks for something else.
+            InvalidDataError: a memory has no text or no ISO time, or the metadata asks for something else; or some
+                were quarantined, because they are not the user's and read like an instruction or hide something.
         """
         asked = _asked(custom_metadata, _ENTRIES_KEYS)
         run = run_for(self.memory, app_name, user_id)
@@ -112,7 +125,7 @@ class FactMemMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str, top_k: int | None = None
     ) -> SearchMemoryResponse:
-        """Return what a user's agent may see, best first; the newest, if the query says nothing.
+        """Return what a user's agent may see and what scores enough, best first; the newest if the query is blank.
 
         Args:
             app_name: the app.
@@ -121,7 +134,8 @@ class FactMemMemoryService(BaseMemoryService):
             top_k: how many entries at the most, other than the service's.
         """
         run = run_for(self.memory, app_name, user_id)
-        records = await run.held.use(partial(_found, run=run, query=query, limit=top_k or self.top_k))
+        limit = top_k or self.top_k
+        records = await run.held.use(partial(_found, run=run, query=query, limit=limit, min_score=self.min_score))
         return SearchMemoryResponse(memories=[_entry(record) for record in records])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
@@ -153,7 +167,7 @@ def _asked(given: Mapping[str, object] | None, known: frozenset[str]) -> Mapping
 
 
 async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry], asked: Mapping[str, Any]) -> None:
-    view, config = run.view(memory), run.config
+    view, config, apart = run.view(memory), run.config, 0
     for entry in entries:
         fact = MultipleFacts(STATEMENT, (redact(_entry_text(entry)).text,), timestamp=_entry_time(entry))
         metadata = {**(asked.get("metadata") or {}), **entry.custom_metadata}
@@ -171,7 +185,13 @@ async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry
                 expires_at=asked.get("expires_at"),
                 origin=Origin.USER if of_user else Origin.ASSISTANT,
             )
-            await view.save(fact, details=details, **place)
+            kept = await view.save(fact, details=details, **place)
+            apart += any(record.state is AssertionState.QUARANTINED for record in kept)
+    if apart:
+        raise InvalidDataError(
+            f"{apart} of {len(entries)} memories wait in quarantine, because they read like an instruction or hide "
+            "something: let them in with memory.quarantine.accept(), and do not add them again"
+        )
 
 
 def _entry_text(entry: MemoryEntry) -> str:
@@ -188,10 +208,12 @@ def _entry_time(entry: MemoryEntry) -> dt.datetime:
     return said if said.tzinfo else said.replace(tzinfo=dt.UTC)
 
 
-async def _found(memory: Memory, *, run: MemoryRun, query: str, limit: int) -> list[_Found]:
-    view, subjects = run.view(memory), (run.user, *run.config.subjects)
+async def _found(memory: Memory, *, run: MemoryRun, query: str, limit: int, min_score: float) -> list[_Found]:
+    view, subjects = run.view(memory).reviewed(), (run.user, *run.config.subjects)
     if query.strip():
-        matches = await view.recall(query, limit=limit, strongest=True, subjects=subjects)
+        matches = await view.recall(
+            query, limit=limit, min_score=min_score, settings=run.config.recall, strongest=True, subjects=subjects
+        )
         return [(match.record, match.score) for match in matches]
     return [(record, None) for record in await view.list_records(limit=limit, strongest=True, subjects=subjects)]
 
@@ -232,24 +254,29 @@ _ADDRESS_SETTINGS: Final = frozenset({"agent_name", "feature_name", "product_nam
 
 
 def memory_service(uri: str, **_: Any) -> FactMemMemoryService:
-    """Make a memory service from an address: ``factmem://sqlite-vec:facts.db?product_name=fair&top_k=20``.
+    """Make a memory service from an address: ``factmem://sqlite-vec:facts.db?product_name=fair&top_k=20&min_score=0.3``.
 
     Args:
-        uri: the scheme, the store's address and, as a query, names of `AgentMemoryConfig`, ``model`` and ``top_k``.
+        uri: the scheme, the store's address and, as a query, names of `AgentMemoryConfig`, ``model``, ``top_k`` and
+            ``min_score``.
 
     Raises:
-        InvalidDataError: the query says something else.
+        InvalidDataError: the query says something else, or a number is out of range.
     """
     parsed = urlsplit(uri)
     settings: dict[str, Any] = dict(parse_qsl(parsed.query))
-    top_k = settings.pop("top_k", "10")
+    top_k, min_score = settings.pop("top_k", "10"), settings.pop("min_score", str(MIN_SCORE))
     if unknown := settings.keys() - _ADDRESS_SETTINGS:
         named, known = ", ".join(sorted(unknown)), ", ".join(sorted(_ADDRESS_SETTINGS))
         raise InvalidDataError(f"the address has {named}: say {known}")
     if not top_k.isdecimal() or not int(top_k):
         raise InvalidDataError("top_k in the address must be a whole number from 1")
+    try:
+        least = float(min_score)
+    except ValueError:
+        raise InvalidDataError("min_score in the address must be a number from 0 to 1") from None
     config = AgentMemoryConfig(store=unquote(parsed.netloc + parsed.path), **settings)
-    return FactMemMemoryService(AgentMemory(config), top_k=int(top_k))
+    return FactMemMemoryService(AgentMemory(config), top_k=int(top_k), min_score=least)
 
 
 def register_memory_service(scheme: str = "factmem") -> None:

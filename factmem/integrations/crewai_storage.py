@@ -14,14 +14,14 @@ import attrs
 from anyio import to_thread
 
 from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryRun, RunIdentity, Store
-from factmem.errors import EmbedderMismatchError, MissingPackageError
+from factmem.errors import MissingPackageError
 from factmem.integrations.crewai_records import (
     OWNER,
     Shown,
+    VectorSizeError,
     children,
     deleted,
     erased,
-    naive,
     saved,
     seen,
     segments_of,
@@ -31,7 +31,6 @@ from factmem.memory import Memory
 from factmem.recall import default_embedder
 
 try:
-    from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
     from crewai.memory.types import MemoryRecord, ScopeInfo
 except ModuleNotFoundError as _missing:
     raise MissingPackageError("crewai", extra="crewai") from _missing
@@ -59,10 +58,6 @@ def run_of(memory: AgentMemory) -> MemoryRun:
     return attrs.evolve(run, config=attrs.evolve(config, product_name="crewai"))
 
 
-class VectorSizeError(EmbedderMismatchError, EmbeddingDimensionMismatchError):
-    """A vector is of another size than the stored ones: they come from another embedder."""
-
-
 class FactMemStorage:
     """A backend for CrewAI's ``Memory(storage=…)``. See `crewai.memory.storage.backend.StorageBackend`.
 
@@ -73,8 +68,10 @@ class FactMemStorage:
     In ``memory.run(user_id=…)`` all of it is the user's: others see none of it. Where no user is named,
     what is private is seen by CrewAI alone, which compares its sources.
 
-    The same words in the same scope are one record, by whichever ids they were saved. Deleting takes back,
-    and `Memory.restore` brings back; `reset` erases. Secrets are redacted before anything is kept.
+    A record comes back as it was saved, whatever it says, or ``save`` raises; only secrets are redacted. One that reads
+    like an instruction or hides something has flags (`FactDetails.flags`): CrewAI finds it, and no agent of factmem is
+    told of it. Records that differ in nothing but their ids and times are one, by any of these ids. Deleting takes
+    back, and `Memory.restore` brings back; `reset` erases.
 
     Args:
         memory: the memory, or where one is to be kept.
@@ -99,11 +96,16 @@ class FactMemStorage:
         return [[float(number) for number in vector] for vector in vectors]
 
     def save(self, records: list[MemoryRecord]) -> None:
-        """Save records."""
+        """Save records, or none of them if one is not legal.
+
+        Raises:
+            VectorSizeError: a vector is of another size than the stored ones.
+            InvalidDataError: a record has no content, or a value that cannot be stored.
+        """
         self._blocking(partial(saved, records=records))
 
     async def asave(self, records: list[MemoryRecord]) -> None:
-        """Save records."""
+        """See `save`."""
         await self._asking(partial(saved, records=records))
 
     def search(
@@ -115,7 +117,11 @@ class FactMemStorage:
         limit: int = 10,
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
-        """Return the records closest to a vector, with the cosine as score: the true best of all that pass."""
+        """Return the records closest to a vector: the true best of all that pass.
+
+        The score is the cosine, 0 if negative, as in CrewAI's Qdrant storage; ``min_score`` is a cosine, too. CrewAI's
+        LanceDB storage makes its scores of distances.
+        """
         found = self._blocking(partial(seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
         return self._closest(found, query_embedding, limit, min_score)
 
@@ -143,7 +149,7 @@ class FactMemStorage:
         """Take back the records that all of it holds for, and return how many that were.
 
         Raises:
-            InvalidDataError: nothing is given; that would delete everything, which `reset` does.
+            InvalidDataError: nothing is given; ``scope_prefix="/"`` deletes everything.
         """
         given = partial(deleted, path=scope_prefix, categories=categories, ids=record_ids)
         return self._blocking(partial(given, older_than=older_than, metadata=metadata_filter))
@@ -180,11 +186,11 @@ class FactMemStorage:
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Return what a scope holds, with all that lies below."""
         found = self._blocking(partial(seen, path=scope))
-        times = [naive(item.record.timestamp) for item in found]
+        times = [item.created_at for item in found]
         return ScopeInfo(
             path="/" + "/".join(segments_of(scope)),
             record_count=len(found),
-            categories=sorted({category for item in found for category in item.record.details.categories}),
+            categories=sorted({category for item in found for category in item.categories}),
             oldest_record=min(times, default=None),
             newest_record=max(times, default=None),
             child_scopes=children(found, scope),
@@ -198,7 +204,7 @@ class FactMemStorage:
         """Return how many records of a scope have each category."""
         counts: dict[str, int] = {}
         for item in self._blocking(partial(seen, path=scope_prefix)):
-            for category in item.record.details.categories:
+            for category in item.categories:
                 counts[category] = counts.get(category, 0) + 1
         return counts
 
@@ -229,8 +235,9 @@ class FactMemStorage:
             if item.vector is not None and len(vector) != len(wanted):
                 raise VectorSizeError(len(vector), len(wanted))
             if len(vector) == len(wanted):
-                score = max(0.0, min(1.0, float(_unit(vector) @ wanted)))
-                scored.append((item, score))
+                scored.append((item, max(0.0, min(1.0, float(_unit(vector) @ wanted)))))
+            elif item.own:  # CrewAI saved it without a vector: it is as far away as can be, and not lost
+                scored.append((item, 0.0))
         scored.sort(key=lambda pair: -pair[1])
         return [(item.shown(), score) for item, score in scored if score >= min_score][: max(limit, 0)]
 

@@ -49,6 +49,9 @@ class FactMemBackend(BackendProtocol):
     fact, one that is taken out retracts it, a new one is kept as the words of the model
     (`Saving.tool_origin`). A file can only be added to as a whole, and cannot be deleted.
 
+    A write keeps the words or returns an error. Words that read like an instruction or hide something are kept with
+    flags, and stand in the file of their subject and scope, but not in ``/AGENTS.md`` and in no prompt.
+
     Args:
         memory: the memory.
         read_only: refuse every write.

@@ -45,6 +45,7 @@ from factmem.agent import (
     told,
 )
 from factmem.agent.holding import HeldOpen
+from factmem.detection import count_not_text
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.langgraph import identity_here, identity_of
 from factmem.memory import Memory
@@ -102,11 +103,12 @@ class LangChainFormat:
     def messages(self, native: BaseMessage) -> Sequence[Message]:
         """See `HistoryFormat.messages`."""
         text = str(native.text)
-        if isinstance(native, RemoveMessage) or not text.strip():
+        not_text = count_not_text(native.content) if isinstance(native.content, list) else 0
+        if isinstance(native, RemoveMessage) or not (text.strip() or not_text):
             return ()
         role = _role(native)
         id = native.id if role == "user" and native.id and not _MINTED.fullmatch(native.id) else None
-        return (Message(content=text, role=role, name=native.name, id=id),)
+        return (Message(content=text, role=role, name=native.name, id=id, not_text=not_text),)
 
     def calls(self, native: BaseMessage) -> bool:
         """See `HistoryFormat.calls`."""

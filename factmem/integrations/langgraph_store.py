@@ -16,8 +16,9 @@ from factmem.abc import Clock, system_clock
 from factmem.agent import AgentMemory, AgentMemoryConfig, Store
 from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import Concept, SingleConcept, SingleFact
-from factmem.memory import Filters, Memory
-from factmem.recall import MetadataCondition, RecallSettings
+from factmem.memory import Filters, FlaggedPolicy, Memory
+from factmem.memory.filtering import check_min_score
+from factmem.recall import Boost, MetadataCondition, RecallSettings
 from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -43,9 +44,8 @@ __all__ = ["FactMemStore"]
 
 _SOURCE: Final = "langgraph"
 _PREFIX: Final = "item:"
-_SIMILARITY: Final = RecallSettings(similarity_weight=1.0, recency_weight=0.0, importance_weight=0.0)
+_SIMILARITY: Final = RecallSettings(composite=Boost(recency_weight=0.0, importance_weight=0.0))
 _INDEXED: Final = ((MetadataCondition("indexed", True),),)
-_UNINDEXED: Final = ((MetadataCondition("indexed", False),),)
 _FRESH: Final = 0.05
 """A time to live is started anew by a read only if more than this share of it is over, to spare a revision."""
 
@@ -60,21 +60,29 @@ class FactMemStore(BaseStore):
     - ``search`` with a query is factmem's exact recall over whole items: ``index=False`` leaves an item to the
       end, without a score; a list of fields narrows nothing. Filters apply before ranking. Without a query,
       what was put last comes first.
+    - A value comes back as it was put, whatever it says, or ``put`` raises. What reads like an instruction or hides
+      something has flags (`FactDetails.flags`), and no agent is told of it.
     - A time to live is in minutes, and counted from the last read or write, to within a twentieth of itself.
       What has expired is never seen; `Memory.expire` erases its bytes.
 
-    ``batch`` reads before it writes, as LangGraph's own stores do. The methods without ``a`` wait for a memory
-    that has a thread of its own, which every address and provider gets; an open `Memory` has the others only.
+    ``batch`` reads before it writes, as LangGraph's own stores do, and writes nothing if a value is not legal. The
+    methods without ``a`` wait for a memory that has a thread of its own, which every address and provider gets; an
+    open `Memory` has the others only.
 
     Args:
         store: where facts are kept, see `AgentMemoryConfig.store`; or the memory of an agent.
         root: the scope that namespaces lie below. Under a scope of an agent, such as ``/agent/planner``, the
-            agent is told of the items as well.
+            agent is told of the items as well, but of none that has flags.
         subject: whom or what items are about.
         ttl: times to live that hold if a call says nothing; nothing is swept by itself.
-        settings: what weighs in a search; similarity alone by default.
+        settings: the weights of a search with a query; similarity alone by default.
+        min_score: leave out of a search with a query what scores less, from 0 to 1, and items without a score; see
+            `RecallMatch.score`. With 0 each search returns as many items as it may.
         erase: whether deleting erases an item with all its history, instead of retracting it.
         clock: the present.
+
+    Raises:
+        InvalidDataError: the least score is out of range.
     """
 
     supports_ttl = True
@@ -87,6 +95,7 @@ class FactMemStore(BaseStore):
         subject: MemorySubject = MemorySubject.EVERYTHING,
         ttl: TTLConfig | None = None,
         settings: RecallSettings = _SIMILARITY,
+        min_score: float = 0.0,
         erase: bool = False,
         clock: Clock = system_clock,
     ) -> None:
@@ -95,6 +104,8 @@ class FactMemStore(BaseStore):
         self._root = MemoryScope.parse(root) if isinstance(root, str) else root
         self._subject = subject
         self._settings = settings
+        check_min_score(min_score)
+        self._min_score = min_score
         self._erase = erase
         self._clock = clock
         self._writing = anyio.Lock()
@@ -142,6 +153,7 @@ class FactMemStore(BaseStore):
         await self.aclose()
 
     async def _done(self, memory: Memory, ops: Sequence[Op]) -> list[Result]:
+        memory = memory.with_flagged(FlaggedPolicy.ANNOTATE)
         results: list[Result] = []
         puts: dict[tuple[tuple[str, ...], str], PutOp] = {}
         for op in ops:
@@ -157,10 +169,22 @@ class FactMemStore(BaseStore):
                     results.append(None)
                 case _:
                     raise InvalidDataError(f"a store knows no operation {type(op).__name__}")
-        for op in puts.values():
+        checked = [(op, self._fact(op)) for op in puts.values()]  # before anything is written
+        for op, fact in checked:
             async with self._writing:
-                await self._put(memory, op)
+                await self._put(memory, op, fact)
         return results
+
+    def _fact(self, op: PutOp) -> SingleFact[dict[str, Any]] | None:
+        """Return the fact that an item becomes; None for a deletion."""
+        self._scope(op.namespace)
+        concept = _concept(op.namespace, op.key)
+        if op.value is None:
+            return None
+        try:
+            return SingleFact(concept, _json(op.value), timestamp=self._now())
+        except RecursionError:
+            raise InvalidDataError("the value is nested too deeply: store a flatter one") from None
 
     async def _got(self, memory: Memory, op: GetOp) -> Item | None:
         record = await self._record(memory, op.namespace, op.key)
@@ -170,41 +194,41 @@ class FactMemStore(BaseStore):
             await self._refresh(memory, [record])
         return Item(**self._shown(record))
 
-    async def _put(self, memory: Memory, op: PutOp) -> None:
+    async def _put(self, memory: Memory, op: PutOp, fact: SingleFact[dict[str, Any]] | None) -> None:
         present = await self._record(memory, op.namespace, op.key)
-        if op.value is None:
+        if fact is None:
             if present is not None:
                 await (memory.forget(present.id) if self._erase else memory.retract(present.id))
             return
-        value, now = _json(op.value), self._now()
-        created = now.isoformat() if present is None else present.details.metadata["created_at"]
+        created = fact.timestamp.isoformat() if present is None else present.details.metadata["created_at"]
         metadata = {"created_at": created, "ttl": op.ttl, "indexed": op.index is not False}
         ttl = None if op.ttl is None else _minutes(op.ttl)
         if present is None:
-            fact = SingleFact(_concept(op.namespace, op.key), value, timestamp=now)
             details = FactDetails(source=_SOURCE, origin=Origin.ASSISTANT, metadata=metadata)
             await memory.save(fact, subject=self._subject, scope=self._scope(op.namespace), details=details, ttl=ttl)
             return
         # An update, so that what it replaces does not come back when it expires.
         lasting: dict[str, Any] = {"expires_at": None} if ttl is None else {"ttl": ttl}
-        await memory.update(present.id, value=value, metadata=metadata, merge=MetadataMerge.OVERWRITE, **lasting)
+        await memory.update(present.id, value=fact.value, metadata=metadata, merge=MetadataMerge.OVERWRITE, **lasting)
 
     async def _searched(self, memory: Memory, op: SearchOp) -> list[SearchItem]:
         within: Filters = {**self._items(op.namespace_prefix)}
         stop = op.offset + op.limit
         ranked: list[tuple[FactRecord[Any], float | None]] = []
+        query = (op.query or "").strip()
         if op.filter:
             records = [item for item in await memory.list_records(**within) if _holds(item.value, op.filter)]
             within["record_ids"] = {record.id for record in records}
             if not records:
                 return []
-        if stop > 0 and op.query and op.query.strip():
+        if stop > 0 and query:
             within["where"] = _INDEXED
-            found = await memory.recall(op.query, limit=stop, settings=self._settings, **within)
+            found = await memory.recall(query, limit=stop, min_score=self._min_score, settings=self._settings, **within)
             ranked = [(match.record, match.score) for match in found]
-            within["where"] = _UNINDEXED
-        if len(ranked) < stop:
-            ranked += [(record, None) for record in await memory.list_records(**within)]
+            del within["where"]
+        if len(ranked) < stop and not (query and self._min_score):
+            known = {record.id for record, _ in ranked}
+            ranked += [(item, None) for item in await memory.list_records(**within) if item.id not in known]
         page = ranked[op.offset : stop]
         if op.refresh_ttl:
             await self._refresh(memory, [record for record, _ in page])

@@ -45,6 +45,8 @@ try:
     from pydantic_ai.agent import AbstractAgent, AgentRun, WrapperAgent
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import (
+        CachePoint,
+        FilePart,
         ModelMessage,
         ModelRequest,
         ModelRequestPart,
@@ -85,7 +87,7 @@ class PydanticAIFormat:
         else:
             user = _speaker_of_prompts(native)
             said = [_said_to_model(part, user) for part in native.parts]
-        return [message for message in said if message is not None and message.content.strip()]
+        return [message for message in said if message is not None and (message.content.strip() or message.not_text)]
 
     def calls(self, native: ModelMessage) -> bool:
         """See `HistoryFormat.calls`."""
@@ -223,6 +225,8 @@ def _said_by_model(part: ModelResponsePart, response: ModelResponse) -> Message 
             return Message(content=part.model_response_str(), role="tool", timestamp=part.timestamp)
         case SpeechPart(transcript=str(transcript)):
             return Message(content=transcript, role="assistant", timestamp=response.timestamp)
+        case FilePart() | SpeechPart():
+            return Message(content="", role="assistant", timestamp=response.timestamp, not_text=1)
         case _:
             return None
 
@@ -230,9 +234,13 @@ def _said_by_model(part: ModelResponsePart, response: ModelResponse) -> Message 
 def _said_to_model(part: ModelRequestPart, user: str) -> Message | None:
     match part:
         case UserPromptPart():
-            return Message(content=_text(part.content), role=user, timestamp=part.timestamp)
+            return Message(
+                content=_text(part.content), role=user, timestamp=part.timestamp, not_text=_not_text(part.content)
+            )
         case SpeechPart(transcript=str(transcript)):
             return Message(content=transcript, role=user)
+        case SpeechPart():
+            return Message(content="", role=user, not_text=1)
         case SystemPromptPart():
             return Message(content=part.content, role="system", timestamp=part.timestamp)
         case ToolReturnPart():
@@ -247,6 +255,16 @@ def _text(content: str | Sequence[UserContent]) -> str:
         return content
     texts = (item if isinstance(item, str) else getattr(item, "content", None) for item in content)
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _not_text(content: str | Sequence[UserContent]) -> int:
+    """Return the number of pictures and files in a prompt."""
+    if isinstance(content, str):
+        return 0
+    return sum(
+        not isinstance(item, str | CachePoint) and not isinstance(getattr(item, "content", None), str)
+        for item in content
+    )
 
 
 def _with_prompt_apart(history: Sequence[ModelMessage]) -> list[ModelMessage]:

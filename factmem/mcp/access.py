@@ -156,8 +156,8 @@ class Access:
 
     def _view(self, memory: Memory) -> Memory:
         if self._run is not None:
-            return self._run.view(memory, self.scopes or None)
-        return memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory
+            return self._run.view(memory, self.scopes or None).reviewed()
+        return (memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory).reviewed()
 
     def _hold(self) -> Held:
         match self._memory:

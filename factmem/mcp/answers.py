@@ -114,12 +114,15 @@ class MatchAnswer(_Answer):
     score: float = Field(description="From 0 to 1; results are best first.")
     reasons: list[str] = Field(description="Why it was found.")
     fact: FactAnswer
+    newer: FactAnswer | None = Field(description="The newer fact that says what became of this one; null if none does.")
+    retracted: bool = Field(description="Whether a fact that was found in the same message was taken back since.")
 
 
 class RecallAnswer(_Answer):
     """What a recall found, best first."""
 
     matches: list[MatchAnswer]
+    note: str | None = Field(default=None, description="What went wrong, where fewer facts may have been found for it.")
 
 
 class LoadAnswer(_Answer):

@@ -19,11 +19,13 @@ __all__ = [
     "ConceptsArgument",
     "DescriptionArgument",
     "ExactArgument",
+    "HistoryArgument",
     "IdArgument",
     "IdsArgument",
     "ImportanceArgument",
     "KeywordArgument",
     "LimitArgument",
+    "MinScoreArgument",
     "MultipleArgument",
     "PageArgument",
     "PrivateArgument",
@@ -69,6 +71,10 @@ def _json_text(value: object) -> str:
 
 QueryArgument: TypeAlias = Annotated[str, Field(max_length=4_000, description="What to look for, in words.")]
 LimitArgument: TypeAlias = Annotated[int, Field(ge=1, le=100, description="How many at the most.")]
+MinScoreArgument: TypeAlias = Annotated[
+    float | None,
+    Field(ge=0, le=1, description="Leave out what scores less, such as 0.3; what nothing answers scores low."),
+]
 ScopeArgument: TypeAlias = Annotated[
     str | None, Field(description="A path such as /product/alpha; `info` lists the scopes in use.")
 ]
@@ -78,6 +84,9 @@ SubjectArgument: TypeAlias = Annotated[
 ]
 KeywordArgument: TypeAlias = Annotated[
     str, Field(description="The concept's key, such as home_city; `info` lists the ones in use. Reuse them.")
+]
+HistoryArgument: TypeAlias = Annotated[
+    str, Field(description="The concept's key, such as home_city, or the id of a record.")
 ]
 ConceptsArgument: TypeAlias = Annotated[
     Sequence[str], Field(max_length=_NAMES, description="Only facts of these concepts, by their keywords.")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from factmem.errors import RecordNotFoundError
 from factmem.mcp.access import Access
 from factmem.mcp.answers import (
     FactAnswer,
@@ -22,8 +23,10 @@ from factmem.mcp.arguments import (
     CategoriesArgument,
     ConceptsArgument,
     ExactArgument,
+    HistoryArgument,
     KeywordArgument,
     LimitArgument,
+    MinScoreArgument,
     PageArgument,
     QueryArgument,
     ScopeArgument,
@@ -32,6 +35,7 @@ from factmem.mcp.arguments import (
     TimeArgument,
 )
 from factmem.memory import Memory, MemoryReader
+from factmem.recall import RecallSettings
 from factmem.records import FactRecord
 
 __all__ = ["ReadingTools"]
@@ -47,16 +51,28 @@ class ReadingTools:
     Args:
         access: what they read.
         server: returns what the server lets its clients do.
+        settings: the weights of recall; those of the memory if None.
+        min_score: the least score of recall, where a client gives none.
     """
 
-    def __init__(self, access: Access, server: Callable[[], ServedAnswer]) -> None:
+    def __init__(
+        self,
+        access: Access,
+        server: Callable[[], ServedAnswer],
+        *,
+        settings: RecallSettings | None = None,
+        min_score: float = 0.0,
+    ) -> None:
         self._access = access
         self._server = server
+        self._settings = settings
+        self._min_score = min_score
 
     async def recall(
         self,
         query: QueryArgument,
         limit: LimitArgument = 10,
+        min_score: MinScoreArgument = None,
         scope: ScopeArgument = None,
         exact: ExactArgument = False,
         subject: SubjectArgument = None,
@@ -78,6 +94,8 @@ class ReadingTools:
             matches = await _at(view, as_of).recall(
                 query,
                 limit=limit,
+                min_score=self._min_score if min_score is None else min_score,
+                settings=self._settings,
                 scope=scope,
                 exact=exact,
                 subjects=subjects,
@@ -89,9 +107,16 @@ class ReadingTools:
             )
             return RecallAnswer(
                 matches=[
-                    MatchAnswer(score=match.score, reasons=list(match.reasons), fact=FactAnswer.of(match.record))
+                    MatchAnswer(
+                        score=match.score,
+                        reasons=list(match.reasons),
+                        fact=FactAnswer.of(match.record),
+                        newer=None if match.newer is None else FactAnswer.of(match.newer),
+                        retracted=match.retracted,
+                    )
                     for match in matches
-                ]
+                ],
+                note=matches.failure,
             )
 
         return await self._access.use(work)
@@ -157,14 +182,21 @@ class ReadingTools:
         return ListAnswer(facts=[FactAnswer.of(record) for record in found.records], next_page=found.next_page)
 
     async def history(
-        self, keyword: KeywordArgument, scope: ScopeArgument = None, subject: SubjectArgument = None
+        self, keyword: HistoryArgument, scope: ScopeArgument = None, subject: SubjectArgument = None
     ) -> FactsAnswer:
-        """Show every revision of a concept, oldest first, with what became of it."""
+        """Show every revision of a concept or record, oldest first, with what became of it."""
         subjects = self._access.about(subject) or (None,)
 
         async def work(view: Memory) -> list[FactRecord[Any]]:
-            found = [await view.history(keyword, subject=about, scope=scope) for about in subjects]
-            every = [record for records in found for record in records]
+            every: list[FactRecord[Any]] = []
+            unknown: RecordNotFoundError | None = None
+            for about in subjects:
+                try:
+                    every += await view.history(keyword, subject=about, scope=scope)
+                except RecordNotFoundError as error:  # an id of a record about somebody else
+                    unknown = error
+            if unknown is not None and not every:
+                raise unknown
             return sorted(every, key=lambda record: (record.timestamp, record.revision))
 
         return FactsAnswer(facts=[FactAnswer.of(record) for record in await self._access.use(work)])

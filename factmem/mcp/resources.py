@@ -17,6 +17,7 @@ from factmem.mcp.addresses import FACTS, INFO, TREE, facts_address
 from factmem.mcp.answers import FactAnswer
 from factmem.mcp.reading import ReadingTools
 from factmem.memory import Memory, ScopeTree
+from factmem.recall import still_true
 from factmem.records import FactRecord
 from factmem.values import Json
 
@@ -105,7 +106,7 @@ def add_prompts(server: MCPServer[Any], access: Access, *, writable: bool) -> No
         """Put what is known about a question before it, as escaped data."""
         find = partial(Memory.recall, query=question, limit=50, strongest=True, subjects=access.subjects or None)
         matches = await access.use(find)
-        block = rendered([match.record for match in matches], _BUDGET, estimated_tokens)
+        block = rendered(still_true(matches), _BUDGET, estimated_tokens)
         return f"{block.text}\n\n{question}" if block else question
 
     if writable:

@@ -15,6 +15,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, Resource, ToolAnnotations
 from pydantic import ValidationError
 
+from factmem.agent import AgentMemory
 from factmem.errors import (
     FactMemError,
     InvalidDataError,
@@ -27,6 +28,8 @@ from factmem.mcp.answers import ServedAnswer
 from factmem.mcp.reading import ReadingTools
 from factmem.mcp.resources import add_prompts, add_resources, scope_resources
 from factmem.mcp.writing import WritingTools
+from factmem.memory.filtering import check_min_score
+from factmem.recall import RecallSettings
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -49,6 +52,8 @@ def make_server(
     trust: bool = False,
     allow_erase: bool = False,
     tools: Iterable[str] | None = None,
+    settings: RecallSettings | None = None,
+    min_score: float | None = None,
     name: str = "factmem",
 ) -> MCPServer[None]:
     """Return a server that lets MCP clients use a memory.
@@ -65,11 +70,19 @@ def make_server(
             write is quarantined, and they can take back only what clients wrote.
         allow_erase: offer `forget`, which erases for good.
         tools: offer only these tools.
+        settings: the weights of recall; those of the memory if None.
+        min_score: the least score of what `recall` returns, from 0 to 1, where a client gives none; that of an
+            agent's `Loading`, or 0, if None.
         name: the server's name.
 
     Raises:
-        InvalidDataError: there is no such tool, or it is not allowed here.
+        InvalidDataError: there is no such tool, or it is not allowed here; or the least score is out of range.
     """
+    if isinstance(memory, AgentMemory):
+        settings = settings or memory.config.recall
+        min_score = memory.config.loading.min_score if min_score is None else min_score
+    least = 0.0 if min_score is None else min_score
+    check_min_score(least)
     access = Access(memory, scopes=scopes, subjects=subjects, user_id=user_id, read_only=read_only)
     offered = _offered(tools, read_only=read_only, allow_erase=allow_erase)
     served = ServedAnswer(
@@ -79,7 +92,7 @@ def make_server(
         trusted=trust,
         tools=list(offered),
     )
-    reading = ReadingTools(access, lambda: served)
+    reading = ReadingTools(access, lambda: served, settings=settings, min_score=least)
     with _logging_left_alone():
         server = _FactMemServer(
             access,

@@ -13,13 +13,14 @@ from factmem.memory.blocking import (
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.erasing import PurgeResult
 from factmem.memory.errands import Trigger
+from factmem.memory.exchange import ImportReceipt
 from factmem.memory.expiry import ExpiryReceipt, TtlOperation, TtlPolicy
 from factmem.memory.facade import Memory
 from factmem.memory.filtering import Filters, RecordOrder, RecordPage
 from factmem.memory.generating import StoredSession
 from factmem.memory.handover import Background, Handover, HandoverFailed, HandoverFinished, MemoryEvent
 from factmem.memory.listing import ScopeInfo, ScopeTree
-from factmem.memory.outcomes import Remembered
+from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
@@ -52,6 +53,7 @@ __all__ = [
     "Handover",
     "HandoverFailed",
     "HandoverFinished",
+    "ImportReceipt",
     "Memory",
     "MemoryEvent",
     "MemoryReader",
@@ -71,6 +73,7 @@ __all__ = [
     "Trigger",
     "TtlOperation",
     "TtlPolicy",
+    "Unrepresented",
     "concepts_of",
     "verify_erased",
 ]

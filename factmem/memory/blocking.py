@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from factmem.abc import DropReason
 from factmem.errors import ProviderClosedError
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
@@ -18,6 +19,7 @@ from factmem.memory.handover import Handover
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reading import MemoryReader
+from factmem.memory.screening import FlaggedPolicy
 from factmem.scopes import MemoryScope
 
 __all__ = ["BlockingDeadLetters", "BlockingHandover", "BlockingMemory", "BlockingQuarantine", "BlockingReader"]
@@ -86,6 +88,11 @@ class BlockingHandover(_Twin):
     def failures(self) -> tuple[str, ...]:
         """See `Handover.failures`."""
         return self._handover.failures
+
+    @property
+    def dropped(self) -> Mapping[DropReason, int]:
+        """See `Handover.dropped`."""
+        return self._handover.dropped
 
     wait: Final = _blocking(Handover.wait)
 
@@ -163,6 +170,14 @@ class BlockingMemory(BlockingReader):
     def acting_as(self, actor: str) -> BlockingMemory:
         """See `Memory.acting_as`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.acting_as(actor))
+
+    def with_flagged(self, policy: FlaggedPolicy) -> BlockingMemory:
+        """See `Memory.with_flagged`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.with_flagged(policy))
+
+    def reviewed(self) -> BlockingMemory:
+        """See `Memory.reviewed`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.reviewed())
 
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> BlockingMemory:
         """See `Memory.scope`; it lives as long as this memory is open."""

@@ -11,6 +11,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import Embedder, QuestionRequest, number_of_id
+from factmem.errors import EmbedderError
 from factmem.facts import STATEMENT, Concept
 from factmem.recall import Corpus, Query, RecallFilter, RecallMatch, embedded, ranked, selected
 from factmem.recall.deep import Hint, Look, Results
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Searches", "narrowed"]
 
 
+def _raised(error: EmbedderError) -> str:
+    raise error
+
+
 @attrs.define(eq=False, kw_only=True)
 class Searches:
     """Makes the searches of one deep recall. See `factmem.recall.exploring.Searcher`.
@@ -31,26 +36,32 @@ class Searches:
     What was found is kept as long as the store has nothing new; the embedder is asked once for all new texts.
 
     Attributes:
-        corpus: returns what is current.
+        corpus: returns what is current, with every vector if it is called with ``embedded=True``.
         query: makes the query of a text and its embedding.
         viewer: who asks.
         embedder: makes the embeddings; None to go by words alone.
+        needs_vectors: whether the records' vectors have a part in the ranking.
+        without_meaning: says why words alone count, given an embedder's error, or raises it.
+        failure: what that said; None as long as all goes well.
         wanted: which records count: no hint widens that.
-        limit: how many results of each search.
+        limit: maximum number of results of each search, but for those among given records.
         concepts: the declared concepts by keyword.
         concurrency: how many searches may be under way at once.
         now: the present, or the moment that is looked at.
     """
 
-    corpus: Callable[[], Awaitable[Corpus]]
+    corpus: Callable[..., Awaitable[Corpus]]
     query: Callable[[str, NDArray[np.float32] | None], Query]
     viewer: str | None
     embedder: Embedder | None
+    needs_vectors: bool = False
+    without_meaning: Callable[[EmbedderError], str] = _raised
     wanted: RecallFilter
     limit: int
     concepts: Mapping[str, Concept[Any, Any]]
     concurrency: int
     now: dt.datetime
+    failure: str | None = attrs.field(init=False, default=None)
     _vectors: dict[str, NDArray[np.float32] | None] = attrs.field(init=False, factory=dict)
     _seen: Corpus | None = attrs.field(init=False, default=None)
     _found: Results = attrs.field(init=False, factory=dict)
@@ -74,8 +85,13 @@ class Searches:
 
     async def found(self, looks: Sequence[Look]) -> Results:
         """See `factmem.recall.exploring.Searcher.found`."""
-        await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
-        corpus = await self.corpus()
+        try:
+            await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
+            corpus = await self.corpus(embedded=self.needs_vectors)
+        except EmbedderError as error:
+            self.failure = self.without_meaning(error)
+            self.embedder, self.needs_vectors, self._vectors, self._seen = None, False, {}, None
+            corpus = await self.corpus()
         if corpus is not self._seen:
             self._seen, self._found, self._allowed = corpus, {}, None
         missing = [look for look in dict.fromkeys(looks) if look not in self._found]
@@ -122,7 +138,8 @@ class Searches:
             lambda phrase: self._found_by(corpus, self._query(phrase), self.wanted, TELLING),
             self.now,
         )
-        matches = self._found_by(corpus, query, wanted, self.limit)
+        limit = self.limit if look.hint is None else len(look.hint.record_ids) or self.limit
+        matches = self._found_by(corpus, query, wanted, limit)
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]
@@ -143,13 +160,16 @@ class Searches:
 
 
 def narrowed(wanted: RecallFilter, hint: Hint) -> RecallFilter | None:
-    """Return a filter that keeps what another one keeps, and of that what lies where a hint says; None if nothing can.
+    """Return a filter that keeps only what another one keeps and a hint points at; None if nothing passes.
 
     Args:
-        wanted: the filter.
-        hint: where to look.
+        wanted: the other filter.
+        hint: where to search.
     """
     inside = attrs.evolve(wanted, strongest=False)
+    if hint.record_ids:
+        among = hint.record_ids if wanted.record_ids is None else hint.record_ids.intersection(wanted.record_ids)
+        return attrs.evolve(inside, record_ids=among)
     if hint.keyword is not None:
         keep = wanted.keywords is None or hint.keyword in wanted.keywords
         return attrs.evolve(inside, keywords=(hint.keyword,)) if keep else None

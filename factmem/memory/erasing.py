@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import datetime as dt
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -11,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Unpack
 import attrs
 from anyio import to_thread
 
-from factmem.abc import EraseReceipt, Erases, KeepsVectors
+from factmem.abc import EraseReceipt, Erases, KeepsVectors, Operation
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
-from factmem.memory.expiry import ExpiryReceipt, outlived
+from factmem.memory.expiry import ExpiryReceipt, Outlived, outlived
 from factmem.memory.filtering import Filters, keywords_of
 from factmem.memory.journal import words_behind
-from factmem.memory.observed import observed
+from factmem.memory.observed import observed, operation
 from factmem.memory.traces import Traces, traces_of
 from factmem.memory.writing import MemoryWriter
 from factmem.recall import LogPart, RecallFilter
-from factmem.records import Assertion, FactRecord, Recorded, record_of
+from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["MemoryErasing", "PurgeResult"]
+
+_log = logging.getLogger("factmem")
 
 
 @attrs.frozen(kw_only=True)
@@ -73,8 +76,8 @@ class MemoryErasing(MemoryWriter, abc.ABC):
         """Erase records with all their history, vectors and index entries. There is no way back.
 
         What is given combines by AND. A record is meant as it is now; one that is not current any more
-        (retracted, expired, quarantined) as it was last. All of its revisions are erased, and
-        so are the words it was found in, where they were kept only so as not to be read twice.
+        (retracted, expired, quarantined) as it was last. All of its revisions are erased, and so are the words that it
+        was found in, also where they are statements of their own.
 
         When this returns, no file of the store and no copy in this process holds any of it, unless the receipt
         says ``pending``; then another process is still reading what was there before, and `finish_erasing` (or
@@ -194,7 +197,8 @@ class MemoryErasing(MemoryWriter, abc.ABC):
         """Erase what has expired, and superseded revisions that are older than the policy allows.
 
         What has expired is invisible before that, too; this removes its words from the store. Nothing
-        that is current changes. What others keep to themselves expires at their hands only.
+        that is current changes. A memory that is open for writing does this by itself, for every viewer, when it is
+        opened and then once a day. A call erases what this viewer may see.
 
         Args:
             revisions: how old superseded revisions may be, other than this memory's `TtlPolicy` says.
@@ -207,9 +211,39 @@ class MemoryErasing(MemoryWriter, abc.ABC):
             self._check_writable()
         limit = self._writing.ttl.revisions if revisions is None else revisions
         found = await to_thread.run_sync(outlived, await self._seen_log(), self._reading.clock(), limit)
+        if dry_run:
+            return ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
+        return await self._erase_outlived(found)
+
+    async def _expire_by_itself(self) -> None:
+        """Erase what has outlived its time, whoever owns it, in the scopes of this memory."""
+        now, limit = self._reading.clock(), self._writing.ttl.revisions
+        expired = outlived(await self._owned_by_anybody(LogPart(expired=now, related=True)), now, None).expired
+        superseded: tuple[Recorded, ...] = ()
+        if limit is not None:
+            old = LogPart(kept=RecallFilter(recorded_until=now - limit), related=True)
+            superseded = outlived(await self._owned_by_anybody(old), now, limit).superseded
+        if expired or superseded:
+            await self._expire_what_is_due(Outlived(expired=expired, superseded=superseded))
+
+    async def _owned_by_anybody(self, part: LogPart) -> list[LogEntry]:
+        reaches = self._reading.reaches
+        return [
+            entry
+            for entry in await self._mirror.log(part)
+            if not isinstance(entry, Recorded) or reaches(entry.assertion.place.scope)
+        ]
+
+    @operation(Operation.EXPIRE)
+    async def _expire_what_is_due(self, found: Outlived) -> ExpiryReceipt:
+        receipt = await self._erase_outlived(found)
+        _log.info("%d expired and %d superseded revisions were erased", receipt.expired, receipt.superseded)
+        return receipt
+
+    async def _erase_outlived(self, found: Outlived) -> ExpiryReceipt:
         receipt = ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
         ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
-        if dry_run or not ids:
+        if not ids:
             return receipt
         erased = await self._eraser().erase((), tenant=self._reading.tenant, assertion_ids=ids)
         await self._mirror.let_go()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from factmem.abc import DetectionRequest
+from factmem.details import Treatment
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.records import MetadataMerge
@@ -66,7 +67,7 @@ class Trigger:
         count: as soon as so many wait.
         idle: as soon as none has come for so long.
         interval: as soon as the first that waits has waited for so long.
-        overlap: so many events that were read already are read along, for context.
+        overlap: number of earlier events that a model is shown as context of those that it reads.
 
     Raises:
         InvalidDataError: one of them is of another type, negative, or longer than a hundred years.
@@ -95,6 +96,7 @@ class Errand:
         request: what to look for, if facts are to be found.
         merge: what becomes of the metadata of a record that is updated.
         trigger: when to read it, if it belongs to a stream.
+        treatment: use that is made of the very words that it lies beside; None leaves that to whoever reads them.
     """
 
     id: str
@@ -104,6 +106,7 @@ class Errand:
     request: DetectionRequest = attrs.field(factory=DetectionRequest)
     merge: MetadataMerge = MetadataMerge.MERGE
     trigger: Trigger | None = None
+    treatment: Treatment | None = None
 
     @property
     def streamed(self) -> bool:

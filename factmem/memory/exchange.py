@@ -17,9 +17,26 @@ from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, NewerVersionError, StoreUnavailableError
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
-__all__ = ["doubted", "export_log", "import_log"]
+__all__ = ["ImportReceipt", "doubted", "export_log", "import_log"]
 
 _BATCH = 500
+
+
+@attrs.frozen(kw_only=True)
+class ImportReceipt:
+    """The result of `Memory.import_`.
+
+    Attributes:
+        imported: Number of assertions that were new.
+        quarantined: Number of assertions of the file that wait in quarantine, those of an earlier import included. They
+            are neither loaded nor recalled. ``memory.quarantine`` lists them and lets them in; ``trust=True`` lets in
+            what the file says is believed.
+        let_in: Number of assertions that an earlier import had put into quarantine and this one let in.
+    """
+
+    imported: int
+    quarantined: int
+    let_in: int = 0
 
 
 async def export_log(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,14 +19,23 @@ from factmem.abc import (
     Consolidator,
     Detector,
     Embedder,
+    Erases,
     FeedsChanges,
     LanguageModel,
     MemoryObserver,
     QuestionAnalyst,
+    Receipt,
     system_clock,
 )
 from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
-from factmem.detection import InstructorAnalyst, InstructorDetector, InstructorQuestionAnalyst, VerbatimDetector, redact
+from factmem.detection import (
+    InstructorAnalyst,
+    InstructorDetector,
+    InstructorQuestionAnalyst,
+    OriginPolicy,
+    VerbatimDetector,
+    redact,
+)
 from factmem.errors import InvalidDataError, OutOfViewError
 from factmem.facts import Concept
 from factmem.fold import Moment, states_of
@@ -33,7 +43,7 @@ from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.arguments import check_parts, check_store, listed, observers_in
 from factmem.memory.auditing import MemoryAuditing
 from factmem.memory.erasing import MemoryErasing
-from factmem.memory.exchange import doubted, export_log, import_log
+from factmem.memory.exchange import ImportReceipt, doubted, export_log, import_log
 from factmem.memory.expiry import TtlPolicy
 from factmem.memory.filtering import check_range
 from factmem.memory.handover import Background, MemoryEvent, Worker
@@ -47,13 +57,24 @@ from factmem.memory.writing import FuturePolicy, Writing
 from factmem.names import checked_name
 from factmem.observing import Observation
 from factmem.providers import open_provider
-from factmem.recall import Corpus, DeepSettings, Mirror, RecallFilter, RecallSettings, default_embedder, log_source
+from factmem.recall import (
+    BoundedEmbedder,
+    Corpus,
+    DeepSettings,
+    Mirror,
+    RecallFilter,
+    RecallSettings,
+    default_embedder,
+    log_source,
+)
 from factmem.records import Assertion, AssertionState, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
 __all__ = ["Memory"]
 
+_log = logging.getLogger("factmem")
+_BETWEEN_EXPIRIES: Final = dt.timedelta(days=1)
 _FOR_EVER: Final = TtlPolicy()
 _CONSOLIDATION: Final = ConsolidationPolicy()
 _DEEP: Final = DeepSettings()
@@ -79,6 +100,9 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         subjects: where to look in a provider that has the four verbs only: these subjects …
         scopes: … in each of these scopes.
         embedder: makes the vectors; the offline default if None.
+        embedder_timeout: seconds that one answer of the embedder may take, of at most 256 texts; any number if None.
+            Where it fails or takes longer, recall goes by words alone and says so, and what is saved is embedded
+            when it is back.
         model: reads what is remembered: a detector, an analyst, a consolidator and a question analyst that ask it
             are made for whichever of these is not given. None to work without any model, offline.
         detector: finds facts in conversations; without it and a model, they are kept word for word.
@@ -86,7 +110,10 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         consolidator: says what new statements do to similar ones that are known.
         question_analyst: takes questions apart for deep recall, and says what is missing.
         consolidation: how those are compared.
-        keep_words: keep what the user said beside the facts that were found in it, instead of retracting it.
+        keep_words: keep the user's words as statements beside the facts that a model finds in them. Otherwise they are
+            retracted once they were read, and only facts and statements about the topics asked for are recalled.
+        origins: treatment of messages by their origin; that of an `InstructorDetector` that is given if None, else
+            the default of `OriginPolicy`.
         background: how `remember_many` and its kin are read.
         on_event: is called with every `MemoryEvent` about words that are public or this viewer's own.
         observers: are told of every operation of this memory and of its views; see `MemoryObserver`. They are the
@@ -101,7 +128,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         future: what to do with timestamps from the future.
         clock_skew: how far into the future a timestamp may lie.
         ttl: how long memories last; for ever, if it says nothing.
-        flagged: what becomes of what reads like an instruction or hides something.
+        flagged: treatment of text that reads like an instruction or hides something; see `with_flagged`.
         actor: who writes, for the audit trail; the viewer, if nobody is named.
         memory_limit: how many bytes embeddings may take in memory, any number if None; where they would take more,
             each recall reads them from the store: slower, with the same results.
@@ -110,8 +137,8 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
     Raises:
         UnknownProviderError: the address names no installed provider.
         CapabilityError: accesses are to be counted, or memory is limited, and the provider is not made for it.
-        InvalidDataError: something is not what it says here, such as a name in place of a model; or accesses are to
-            be counted by a memory that is read-only.
+        InvalidDataError: something is not what it says here, such as a name in place of a model; accesses are to
+            be counted by a memory that is read-only; or the detector has another policy of origins than this memory.
     """
 
     def __init__(
@@ -124,13 +151,15 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         subjects: Sequence[MemorySubject] = (MemorySubject.EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
         embedder: Embedder | None = None,
+        embedder_timeout: float | None = 30.0,
         model: LanguageModel | None = None,
         detector: Detector | None = None,
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
         consolidation: ConsolidationPolicy = _CONSOLIDATION,
-        keep_words: bool = False,
+        keep_words: bool = True,
+        origins: OriginPolicy | None = None,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
         observers: Iterable[MemoryObserver] = (),
@@ -179,7 +208,11 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         within = [reading.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
         about = listed("subjects", subjects, MemorySubject)
         places = [Place(subject, scope) for subject in about for scope in within if scope is not None]
-        embedder = embedder or default_embedder()
+        if embedder_timeout is not None and not embedder_timeout > 0:
+            raise InvalidDataError(
+                "embedder_timeout is a number of seconds above 0, or None", path="$.embedder_timeout"
+            )
+        embedder = BoundedEmbedder(embedder or default_embedder(), embedder_timeout)
         mirror = Mirror(
             log_source(self._provider, organization, places),
             self._provider,
@@ -188,13 +221,15 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             clock=clock,
             memory_limit=memory_limit,
         )
+        policy = _origins(origins, detector)
         writing = Writing(
             provider=self._provider,
-            detector=detector or (InstructorDetector(model, clock=clock) if model else VerbatimDetector(clock=clock)),
+            detector=detector or _detector(model, policy, clock),
             analyst=analyst or (InstructorAnalyst(model) if model else None),
             consolidator=consolidator or (InstructorConsolidator(model, redact=_redacted) if model else None),
             consolidation=consolidation,
             keep_words=keep_words,
+            origins=policy,
             concurrency=background.concurrency,
             read_only=read_only,
             future=future,
@@ -212,7 +247,21 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         await self._worker.__aenter__()
         if self._reads_words and isinstance(self._provider, FeedsChanges):
             self._worker.start(self.resume)
+        erases = isinstance(self._provider, FeedsChanges) and isinstance(self._provider, Erases)
+        if erases and not self._writing.read_only:
+            self._worker.start(self._keep_expiring)
         return self
+
+    async def _keep_expiring(self) -> None:
+        """Erase what has expired, now and once a day while this memory is open."""
+        while True:
+            try:
+                await self._expire_by_itself()
+            except Exception as error:  # it is out of sight already, and nobody waits for this
+                if self._worker.running:
+                    _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
+            if not await self._worker.rest(_BETWEEN_EXPIRIES):
+                return
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -244,6 +293,29 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         """Return this memory as somebody else uses it, who is named in the audit trail of what they write."""
         other = copy.copy(self)
         other._writing = attrs.evolve(self._writing, actor=checked_name(actor, what="an actor"))
+        other._owned = False
+        return other
+
+    def with_flagged(self, policy: FlaggedPolicy) -> Self:
+        """Return this memory with another treatment of flagged text, over the same store and the same mirror.
+
+        Args:
+            policy: The treatment of what is saved through the returned memory.
+        """
+        if not isinstance(policy, FlaggedPolicy):
+            raise InvalidDataError(f"the policy is a FlaggedPolicy, not a {type(policy).__name__}", path="$.policy")
+        other = copy.copy(self)
+        other._writing = attrs.evolve(self._writing, flagged=policy)
+        other._owned = False
+        return other
+
+    def reviewed(self) -> Self:
+        """Return a view of this memory for prompts: without flagged text that was kept as it was given.
+
+        See `FactDetails.unreviewed`. Views of the view leave it out as well.
+        """
+        other = copy.copy(self)
+        other._reading = attrs.evolve(self._reading, reviewed=True)
         other._owned = False
         return other
 
@@ -296,6 +368,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         """Bind the store to this memory's embedder and embed everything anew; return how many records are visible.
 
         Raises:
+            EmbedderError: the embedder failed; if it was away from the start, the store is as it was.
             OutOfViewError: this is a view, and a store has one embedder only.
         """
         self._check_writable()
@@ -306,23 +379,28 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
 
     async def import_(
         self, source: Path | str | IO[str], *, trust: bool = False, progress: Callable[[int], None] | None = None
-    ) -> int:
-        """Take in what `export` wrote; what is there already stays as it is. Return how many assertions were new.
+    ) -> ImportReceipt:
+        """Take in what `export` wrote; what is there already stays as it is.
 
-        A file says of itself what is believed in it, so that all of it is quarantined, until somebody lets it in.
+        A file says of itself what is believed in it. All of it is quarantined until somebody lets it in, unless the
+        caller trusts the file. A log line warns of what waits.
 
         Args:
-            source: a file of JSON Lines, or its path.
-            trust: believe what the file says is believed, such as a backup of one's own; what an earlier import of
+            source: A file of JSON Lines, or its path.
+            trust: Believe what the file says is believed, such as a backup of one's own. What an earlier import of
                 the same put into quarantine is let in.
-            progress: called with the number of lines taken in so far.
+            progress: A function that is called with the number of lines taken in so far.
+
+        Returns:
+            The number of assertions that are new, and of those that wait in quarantine.
 
         Raises:
-            CodecError: a line is malformed; what came before it is kept.
-            InvalidDataError: it is not trusted and holds what somebody else keeps private; the same.
+            CodecError: A line is malformed; what came before it is kept.
+            InvalidDataError: It is not trusted and holds what somebody else keeps private; the same.
         """
         self._check_writable()
-        before = await self._mirror.count(self._reading.viewer, self._reading.reaches)
+        seen: set[str] = set()
+        imported = let_in = 0
 
         def admit(said: Assertion) -> Assertion:
             actor = ":".join(filter(None, ("import", self._actor)))
@@ -332,23 +410,40 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             self._owned_details(said.details, private=False)
             return doubted(said)
 
-        append = self._append_trusted if trust else self._append
-        await import_log(source, append, tenant=self._reading.tenant, admit=admit, trust=trust, progress=progress)
-        return await self._mirror.count(self._reading.viewer, self._reading.reaches) - before
+        async def append(assertions: Sequence[Assertion]) -> list[Recorded]:
+            nonlocal imported, let_in
+            receipts = await self._receipts(assertions)
+            visible = [receipt for receipt in receipts if self._reading.sees(receipt.recorded.assertion)]
+            imported += sum(receipt.new for receipt in visible)
+            seen.update(receipt.recorded.id for receipt in visible)
+            if trust:
+                let_in += await self._let_in(assertions, receipts)
+            return [receipt.recorded for receipt in receipts]
 
-    async def _append_trusted(self, assertions: Sequence[Assertion]) -> list[Recorded]:
-        """Append what is trusted, and let in what waits in quarantine though it is the same."""
-        receipts = await self._receipts(assertions)
+        await import_log(source, append, tenant=self._reading.tenant, admit=admit, trust=trust, progress=progress)
+        apart = await self._kept_apart() if seen else ()
+        quarantined = sum(entry.id in seen and state is AssertionState.QUARANTINED for entry, state in apart)
+        if quarantined:
+            _log.warning(
+                "%d imported assertions wait in quarantine and are not recalled: let them in%s",
+                quarantined,
+                "" if trust else ", or import the file again with trust if it is your own",
+            )
+        return ImportReceipt(imported=imported, quarantined=quarantined, let_in=let_in)
+
+    async def _let_in(self, assertions: Sequence[Assertion], receipts: Sequence[Receipt]) -> int:
+        """Let in what is trusted and waits in quarantine since an earlier import; return the number."""
         known = {
             receipt.recorded.id
             for receipt, said in zip(receipts, assertions, strict=True)
             if not receipt.new and said.state is AssertionState.ACTIVE
         }
-        if known:
-            waiting = AssertionState.QUARANTINED
-            apart = [entry for entry, state in await self._kept_apart() if state is waiting and entry.id in known]
-            await self._change_states(apart, AssertionState.ACTIVE, "imported from a trusted file")
-        return [receipt.recorded for receipt in receipts]
+        if not known:
+            return 0
+        waiting = AssertionState.QUARANTINED
+        apart = [entry for entry, state in await self._kept_apart() if state is waiting and entry.id in known]
+        await self._change_states(apart, AssertionState.ACTIVE, "imported from a trusted file")
+        return len(apart)
 
     async def export(self, target: Path | str | IO[str]) -> int:
         """Write everything that the viewer may see, with its history, as JSON Lines; return how many lines.
@@ -370,14 +465,33 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
     def _at(self, moment: Moment) -> MemoryReader:
         return MomentReader(self._reading, self._mirror, self._embedder, moment)
 
-    async def _corpus(self) -> Corpus:
-        return await self._mirror.corpus()
+    async def _corpus(self, *, embedded: bool = False) -> Corpus:
+        return await self._mirror.corpus(embedded=embedded)
 
-    def _at_once(self) -> Corpus | None:
-        return self._mirror.up_to_date()
+    def _at_once(self, *, embedded: bool) -> Corpus | None:
+        return self._mirror.up_to_date(embedded=embedded)
 
     def _moment(self) -> Moment:
         return Moment(now=self._reading.clock())
+
+
+def _origins(origins: OriginPolicy | None, detector: Detector | None) -> OriginPolicy:
+    """Return the treatment of messages by their origin; a detector of ours may have been given one of its own."""
+    if origins is not None and not isinstance(origins, OriginPolicy):
+        raise InvalidDataError(
+            f"origins is an OriginPolicy(assistant=Treatment.…), not a {type(origins).__name__}", path="$.origins"
+        )
+    own = detector.origins if isinstance(detector, InstructorDetector) else None
+    if origins is not None and own not in (None, origins):
+        raise InvalidDataError(
+            "the detector has an OriginPolicy of its own: give origins to it, or to the memory, not to both",
+            path="$.origins",
+        )
+    return origins or own or OriginPolicy()
+
+
+def _detector(model: LanguageModel | None, origins: OriginPolicy, clock: Clock) -> Detector:
+    return VerbatimDetector(clock=clock) if model is None else InstructorDetector(model, clock=clock, origins=origins)
 
 
 def _redacted(text: str) -> str:

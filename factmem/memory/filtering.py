@@ -8,6 +8,7 @@ import datetime as dt
 import enum
 import json
 import operator
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
@@ -26,14 +27,22 @@ __all__ = [
     "RecordOrder",
     "RecordPage",
     "check_concept",
+    "check_min_score",
     "check_query",
     "check_range",
     "filter_of",
     "ids_of",
+    "is_record_id",
     "keywords_of",
     "page_of",
     "sorted_rows",
 ]
+
+
+_RECORD_ID: Final = re.compile(
+    r"[0-9a-f]{32}(?:-[0-9a-f]+)?|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+)
+"""The ids that the stores give. Where a provider has the four verbs only, a digest of the value follows."""
 
 
 class Filters(TypedDict, total=False):
@@ -45,6 +54,7 @@ class Filters(TypedDict, total=False):
         subject: about this subject (and individual).
         subjects: about one of these subjects (and individuals).
         concepts: of one of these concepts, or keywords.
+        without_concepts: of none of these concepts, or keywords.
         categories: with one of these categories.
         topics: with one of these topics.
         sources: from one of these sources.
@@ -64,6 +74,7 @@ class Filters(TypedDict, total=False):
     subject: MemorySubject | None
     subjects: Collection[MemorySubject] | None
     concepts: Collection[Concept[Any, Any] | str] | None
+    without_concepts: Collection[Concept[Any, Any] | str] | None
     categories: Collection[str] | None
     topics: Collection[str] | None
     sources: Collection[str] | None
@@ -89,21 +100,35 @@ def filter_of(filters: Filters, scope: MemoryScope | None) -> RecallFilter:
         InvalidDataError: a time has no zone, or a condition cannot be met.
     """
     given: dict[str, Any] = {**filters, "scope": scope}
-    concepts = given.pop("concepts", None)
-    keywords = None if concepts is None else keywords_of(concepts)
-    return RecallFilter(**given | {"keywords": keywords, "metadata": given.get("metadata") or {}})
+    for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
+        several = given.pop(concepts, None)
+        given[keywords] = None if several is None else keywords_of(several)
+    given["metadata"] = given.get("metadata") or {}
+    return RecallFilter(**given)
 
 
 def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str]:
     """Return the keywords of concepts, some of which may be given as such.
 
     Raises:
-        InvalidDataError: it is a single one, or holds something else.
+        InvalidDataError: It is no list, or an item is no concept and no keyword. The id of a record is no keyword:
+            nothing would ever match it.
     """
     several = isinstance(concepts, Iterable) and not isinstance(concepts, str)
     if not several or not all(isinstance(item, str | Concept) for item in concepts):
         raise InvalidDataError("concepts are given as a list of them, or of keywords", path="$.concepts")
+    if any(isinstance(item, str) and is_record_id(item) for item in concepts):
+        raise InvalidDataError(
+            "the id of a record is no concept's keyword: get(id), history(id), forget(id) and the filter "
+            "record_ids=[id] take ids; a concept with such a keyword is given as the Concept itself",
+            path="$.concepts",
+        )
     return tuple(item if isinstance(item, str) else item.keyword for item in concepts)
+
+
+def is_record_id(text: str) -> bool:
+    """Whether a text has the form of a record's id: 32 hexadecimal digits, or a UUID."""
+    return _RECORD_ID.fullmatch(text) is not None
 
 
 def ids_of(ids: Iterable[str]) -> dict[str, None]:
@@ -234,18 +259,30 @@ def check_range(**numbers: int | None) -> None:
             raise InvalidDataError(f"{name} must be a whole number from 0 on", path=f"$.{name}")
 
 
-def check_query(query: str, limit: int) -> None:
-    """Raise `InvalidDataError` unless something is asked, and for how many results is said."""
+def check_query(query: str, limit: int, min_score: float) -> None:
+    """Raise `InvalidDataError` unless there is a query, a positive limit and a score from 0 to 1."""
     if not isinstance(query, str) or not query.strip():
         raise InvalidDataError("the query is blank: say what to look for")
     check_text(query, path="$.query")
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise InvalidDataError("limit must be a whole number from 1 on")
+    check_min_score(min_score)
+
+
+def check_min_score(min_score: object) -> None:
+    """Raise `InvalidDataError` unless it is a score from 0 to 1."""
+    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 <= min_score <= 1:
+        raise InvalidDataError("min_score must be a number from 0 to 1", path="$.min_score")
 
 
 def check_concept(concept: object) -> None:
     """Raise `InvalidDataError` unless it is a concept."""
     if not isinstance(concept, Concept):
+        if isinstance(concept, str) and is_record_id(concept):
+            raise InvalidDataError(
+                "the id of a record is no concept: get(id) returns the record, history(id) its revisions",
+                path="$.concept",
+            )
         raise InvalidDataError(
             f"a {type(concept).__name__} is no concept: make one with Concept.single(keyword, description), or list "
             "what there is under a keyword with list_records(concepts=[keyword])",

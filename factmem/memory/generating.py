@@ -10,14 +10,16 @@ from typing import Any
 
 import attrs
 
-from factmem.abc import MANAGED_TOPICS, Candidate, Conversation, DetectionRequest, Message
+from factmem.abc import MANAGED_TOPICS, Candidate, Conversation, Detection, DetectionRequest, Message
+from factmem.detection import OriginPolicy
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, in_order
 from factmem.memory.observed import observed
-from factmem.memory.remembering import About, Handed, MemoryRemembering, Order
+from factmem.memory.remembering import About, Handed, MemoryRemembering, Order, settled
+from factmem.memory.waist import waist_words
 from factmem.recall import LogPart
 from factmem.records import FactDetails, MetadataMerge, Recorded
 from factmem.scopes import MemoryScope
@@ -59,6 +61,7 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | None = None,
         private: bool = False,
+        origins: OriginPolicy | None = None,
     ) -> Handover:
         """Generate memories; to wait for them is up to the caller: ``await (await memory.generate(…)).wait()``.
 
@@ -77,9 +80,11 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
             labels: of every revision that this makes.
             expires_at: from when on they are forgotten; else as this memory's `TtlPolicy` says.
             private: keep them for this memory's viewer alone.
+            origins: treatment of messages by their origin, other than this memory's.
 
         Raises:
-            CapabilityError: the memory was not opened with ``async with``, or the provider keeps no evidence.
+            CapabilityError: the memory was not opened with ``async with``; or the provider has the four verbs only, and
+                a stored session or a detail is asked for, which it cannot keep.
             InvalidDataError: the source is empty, or of a kind that cannot be read.
             RecordNotFoundError: the store holds no such session that the viewer may see.
             ReadOnlyError: this memory is read-only.
@@ -94,6 +99,7 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
             private=private,
             looking_for=wish,
             consolidate=consolidate,
+            origins=origins,
         )
         order = self._ordered(about)
         order = attrs.evolve(order, given=attrs.evolve(order.given, labels=labels or {}), merge=merge)
@@ -101,9 +107,11 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
             case StoredSession():
                 return await self._submitted([await self._session(source, order)])
             case Conversation():
-                return await self._submitted(await self._hand_over([source], order))
+                return await self._handed_over([source], order)
             case [Message(), *_]:
-                return await self._submitted(await self._hand_over([_conversation(source)], order))
+                return await self._handed_over([_conversation(source)], order)
+            case [SingleFact() | MultipleFacts(), *_] if self._has_waist_only:
+                return await self._ready_through_the_waist(source, order)
             case [SingleFact() | MultipleFacts(), *_]:
                 return await self._submitted([await self._ready(source, order)])
             case _:
@@ -112,18 +120,28 @@ class MemoryGenerating(MemoryRemembering, abc.ABC):
                 )
 
     async def _ready(self, facts: Sequence[Any], order: Order) -> Handed:
-        for fact in facts:
-            if not isinstance(fact, SingleFact | MultipleFacts):
-                raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
-        candidates = [Candidate(fact=self._dated(fact), details=FactDetails()) for fact in facts]
+        candidates = self._candidates(facts)
         errand = Errand(
             id=uuid.uuid4().hex, kind=ErrandKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge
         )
-        (handed,) = await self._journalled([candidates], [errand], order)
+        (handed,) = await self._journalled([candidates], [errand], order, [[]])
         return handed
+
+    async def _ready_through_the_waist(self, facts: Sequence[Any], order: Order) -> Handover:
+        self._check_representable(self._lasting(order.given))
+        found = Detection(candidates=self._candidates(facts))
+        words = waist_words(Conversation(messages=()), found, order.place, None)
+        return settled(await self._kept_through_the_waist([words]))
+
+    def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
+        for fact in facts:
+            if not isinstance(fact, SingleFact | MultipleFacts):
+                raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
+        return [Candidate(fact=self._dated(fact), details=FactDetails()) for fact in facts]
 
     async def _session(self, session: StoredSession, order: Order) -> Handed:
         """Words that are in the store already, to be read again whatever became of them."""
+        self._history()
         words = await self._words_of(session, order)
         if not words:
             raise RecordNotFoundError("the store holds no such session that the viewer may see at this place")

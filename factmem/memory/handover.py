@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -15,6 +16,7 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
+from factmem.abc import DropReason, Message
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelUnavailableError
 from factmem.memory.journal import Unit
 from factmem.memory.outcomes import Remembered
@@ -24,6 +26,9 @@ __all__ = ["Background", "Handover", "HandoverFailed", "HandoverFinished", "Memo
 _log = logging.getLogger("factmem")
 _TOGETHER: Final = 64
 """So many units at most are read and applied together: that much is asked again if the process is killed."""
+
+_STREAMS: Final = 1_000
+"""Number of streams whose events are remembered where the store keeps none."""
 
 
 def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
@@ -90,6 +95,7 @@ class Handover:
     def __init__(self, ids: Sequence[str], *, beside: Handover | None = None) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
         self._outcomes: dict[str, Remembered] = {}
+        self._dropped: dict[str | None, Counter[DropReason]] = defaultdict(Counter)
         self._over = anyio.Event()
         self._beside = None if beside is None else beside._over
         if not self.ids:
@@ -110,6 +116,14 @@ class Handover:
         """The names of the errors that kept some of it from being read."""
         return tuple(outcome.failure for outcome in self.outcomes if outcome.failure is not None)
 
+    @property
+    def dropped(self) -> Mapping[DropReason, int]:
+        """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
+        counts = sum(self._dropped.values(), Counter[DropReason]())
+        for outcome in self.outcomes:
+            counts.update(outcome.dropped)
+        return dict(counts)
+
     async def wait(self) -> tuple[Remembered, ...]:
         """Wait until all of it is read or has failed, and return what became of it.
 
@@ -121,11 +135,21 @@ class Handover:
             await self._beside.wait()
         return self.outcomes
 
-    def settle(self, id: str, outcome: Remembered) -> None:
-        """Say what became of one errand."""
+    def settle(self, id: str, outcome: Remembered) -> Remembered:
+        """Say what became of one errand; return that with what had been dropped before."""
+        for reason, number in self._dropped.pop(id, Counter[DropReason]()).items():
+            outcome = outcome.without(reason, number)
         self._outcomes[id] = outcome
         if not self.pending:
             self._over.set()
+        return outcome
+
+    def drop(self, reason: DropReason, number: int, id: str | None = None) -> None:
+        """Count what was dropped of an errand, or of no errand, before it was read."""
+        if (outcome := self._outcomes.get(id or "")) is not None:
+            self._outcomes[id or ""] = outcome.without(reason, number)
+        elif number:
+            self._dropped[id][reason] += number
 
     def end(self) -> None:
         """Say that nothing more will happen to it in this process."""
@@ -169,6 +193,7 @@ class Worker:
         self._questions = anyio.Semaphore(settings.concurrency)
         self._streams: dict[str, Handover] = {}
         self._watched: dict[str, anyio.Event] = {}
+        self._read_events: OrderedDict[str, dict[str, Message]] = OrderedDict()
         self._gates: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
@@ -245,6 +270,12 @@ class Worker:
         assert self._tasks is not None
         self._tasks.start_soon(self._guarded, work)
 
+    async def rest(self, time: dt.timedelta) -> bool:
+        """Wait in the background; return False if the memory is closed meanwhile."""
+        with anyio.move_on_after(time.total_seconds()):
+            await self._closing.wait()
+        return not self._closing.is_set()
+
     def stream(self, id: str) -> Handover:
         """Return what is handed over of a stream and has not begun to be read."""
         if id not in self._streams:
@@ -291,6 +322,17 @@ class Worker:
         async with lock:
             yield
 
+    def read_events(self, id: str) -> dict[str, Message]:
+        """Return the events of a stream that this process has read, by id, for a store that keeps none.
+
+        Streams that are long unused are forgotten: to read an event again is harmless.
+        """
+        events = self._read_events.setdefault(id, {})
+        self._read_events.move_to_end(id)
+        while len(self._read_events) > _STREAMS:
+            self._read_events.popitem(last=False)
+        return events
+
     def watch(self, id: str, watch: Callable[[str, anyio.Event], Awaitable[None]]) -> None:
         """Have a stream watched in the background, in place of whoever watched it so far.
 
@@ -326,10 +368,8 @@ class Worker:
                 break
 
     async def _pause(self, attempt: int) -> bool:
-        """Wait a while; False if the memory is being closed meanwhile."""
-        with anyio.move_on_after(self._settings.backoff.total_seconds() * 2 ** (attempt - 1)):
-            await self._closing.wait()
-        return not self._closing.is_set()
+        """Wait before a further attempt; False if the memory is being closed meanwhile."""
+        return await self.rest(self._settings.backoff * 2 ** (attempt - 1))
 
     async def _attempt(self, reader: UnitReader, units: Sequence[Unit], *, last: bool) -> list[Unit]:
         """Read units once, a batch at a time; return those to be tried again."""
@@ -361,18 +401,18 @@ class Worker:
     async def _settle(self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError) -> None:
         """Say what became of a unit. What somebody else has read or forgotten meanwhile has not failed."""
         outcome = result if isinstance(result, Remembered) else await _given_up(reader, unit, result)
-        self._tell_of(unit, outcome)
+        outcome = self._tell_of(unit, outcome)
         if isinstance(result, Remembered) or outcome.failure is None:
             self._announce(unit, HandoverFinished(handover_id=unit.errand.id, outcome=outcome))
             return
         _log.warning("words that were handed over could not be read (%s); they are kept", outcome.failure)
         self._announce(unit, HandoverFailed(handover_id=unit.errand.id, error=result))
 
-    def _tell_of(self, unit: Unit, outcome: Remembered) -> None:
-        for handover in self._underway.pop(unit.ids, ()):
-            handover.settle(unit.errand.id, outcome)
-            if not handover.pending:
-                self._open.discard(handover)
+    def _tell_of(self, unit: Unit, outcome: Remembered) -> Remembered:
+        handovers = self._underway.pop(unit.ids, ())
+        told = [handover.settle(unit.errand.id, outcome) for handover in handovers]
+        self._open.difference_update(handover for handover in handovers if not handover.pending)
+        return told[0] if told else outcome
 
     def _announce(self, unit: Unit, event: MemoryEvent) -> None:
         if self._tell is None or unit.given.owner not in (None, self._viewer):

@@ -9,14 +9,15 @@ lets them stand). What was handed over twice is there once, and what was read is
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from factmem.abc import Candidate, Conversation, Message
+from factmem.details import Treatment
 from factmem.errors import CodecError
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept
 from factmem.fold import states_of
 from factmem.memory.errands import Errand, ErrandKind, errand_from, errand_json
 from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
@@ -27,8 +28,10 @@ __all__ = [
     "errand_id",
     "handed_over",
     "in_order",
+    "is_words",
     "rebuilt",
     "settled_state",
+    "treatment_of",
     "units_in",
     "words_behind",
 ]
@@ -41,7 +44,7 @@ class Unit:
     Attributes:
         errand: what they wait for.
         words: the assertions that wait, in the order of the conversation.
-        context: words that were read before and are read along.
+        context: earlier words that a model is shown as context.
         waiting: whether the words wait to be read; else their states stay as they are.
     """
 
@@ -67,7 +70,11 @@ class Unit:
 
 
 def handed_over(
-    candidates: Iterable[Candidate], place: Place, given: FactDetails, errand: Errand | None
+    candidates: Iterable[Candidate],
+    place: Place,
+    given: FactDetails,
+    errand: Errand | None,
+    treatments: Sequence[Treatment | None] = (),
 ) -> list[Assertion]:
     """Return the assertions that keep words, until they are read or for good.
 
@@ -76,6 +83,7 @@ def handed_over(
         place: where they lie meanwhile.
         given: what the caller said about them.
         errand: what they wait for, if anything.
+        treatments: the treatment of each message of the conversation, by its position, where it is to be kept.
     """
     said = [
         assertion
@@ -84,8 +92,22 @@ def handed_over(
     ]
     if errand is None:
         return said
-    waiting = errand_json(errand)
-    return [attrs.evolve(assertion, errand=waiting, state=AssertionState.PENDING) for assertion in said]
+    waiting = {treatment: errand_json(attrs.evolve(errand, treatment=treatment)) for treatment in {None, *treatments}}
+    return [
+        attrs.evolve(assertion, errand=waiting[_treatment_in(treatments, assertion)], state=AssertionState.PENDING)
+        for assertion in said
+    ]
+
+
+def _treatment_in(treatments: Sequence[Treatment | None], said: Assertion) -> Treatment | None:
+    position = said.details.evidence[0].position if treatments and said.details.evidence else None
+    return None if position is None else treatments[position]
+
+
+def treatment_of(recorded: Recorded) -> Treatment | None:
+    """Return the treatment that words were handed over with, if any; one of a newer factmem is none."""
+    errand = recorded.assertion.errand or {}
+    return next((treatment for treatment in Treatment if treatment.value == errand.get("treatment")), None)
 
 
 def detailed(given: FactDetails, found: FactDetails) -> FactDetails:
@@ -140,13 +162,21 @@ def errand_id(recorded: Recorded) -> str | None:
     return None if errand is None or not isinstance(errand.get("id"), str) else str(errand["id"])
 
 
+def is_words(said: Assertion) -> bool:
+    """Return whether a statement says what was said, word for word."""
+    evidence = said.details.evidence
+    return said.keyword == STATEMENT.keyword and bool(evidence) and evidence[0].quote == said.data
+
+
 def settled_state(recorded: Recorded) -> AssertionState:
     """Return the state of words that nothing is waited for any more: by whether they are believed."""
+    if recorded.assertion.only_shown:
+        return AssertionState.RETRACTED
     return AssertionState.ACTIVE if recorded.assertion.details.believed else AssertionState.QUARANTINED
 
 
 def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[Recorded]:
-    """Return the words that records were found in, where they count no more and are kept only as read.
+    """Return the words that records were found in: those that are kept only as read, and those that are statements.
 
     Args:
         log: what somebody may see.
@@ -155,22 +185,25 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[R
     entries = list(log)
     states = states_of(entries)
     recorded = [entry for entry in entries if isinstance(entry, Recorded)]
+    doomed = [entry.assertion for entry in recorded if entry.record_id in record_ids]
     messages = {
-        (entry.assertion.details.owner, item.conversation_id, item.message_id)
-        for entry in recorded
-        if entry.record_id in record_ids
-        for item in entry.assertion.details.evidence
+        AssertionState.RETRACTED: {message for said in doomed for message in _messages_of(said)},
+        # Words that stand by themselves go with what was found in them, and not with other words.
+        AssertionState.ACTIVE: {message for said in doomed if not is_words(said) for message in _messages_of(said)},
     }
     return [
         entry
         for entry in recorded
         if entry.assertion.errand is not None
-        and states.get(entry.id) is AssertionState.RETRACTED
-        and any(
-            (entry.assertion.details.owner, item.conversation_id, item.message_id) in messages
-            for item in entry.assertion.details.evidence
-        )
+        and (state := states.get(entry.id)) in messages
+        and (state is AssertionState.RETRACTED or is_words(entry.assertion))
+        and not messages[state].isdisjoint(_messages_of(entry.assertion))
     ]
+
+
+def _messages_of(said: Assertion) -> list[tuple[str | None, str | None, str | None]]:
+    """Return the messages that something was found in, each with the owner of what was said."""
+    return [(said.details.owner, item.conversation_id, item.message_id) for item in said.details.evidence]
 
 
 def in_order(words: Iterable[Recorded]) -> tuple[Recorded, ...]:
@@ -184,17 +217,21 @@ def _said_order(recorded: Recorded) -> tuple[dt.datetime, int, int, int]:
     return (recorded.assertion.timestamp, position or 0, _start(recorded), recorded.seq)
 
 
-def rebuilt(words: Sequence[Recorded]) -> Conversation:
+def rebuilt(words: Sequence[Recorded], treated: Callable[[Recorded], Treatment | None] = treatment_of) -> Conversation:
     """Return the conversation that words come from; messages that were not kept are left out.
 
     Args:
         words: statements of one conversation, with evidence, in order.
+        treated: returns the treatment of words, None for that of their origin.
     """
     messages: dict[str | None, list[Recorded]] = {}
     for recorded in words:
         messages.setdefault(recorded.assertion.details.evidence[0].message_id, []).append(recorded)
     first = words[0].assertion.details.evidence[0]
-    return Conversation(messages=[_message(pieces) for pieces in messages.values()], id=first.conversation_id)
+    return Conversation(
+        messages=[attrs.evolve(_message(pieces), treatment=treated(pieces[0])) for pieces in messages.values()],
+        id=first.conversation_id,
+    )
 
 
 def _message(pieces: Sequence[Recorded]) -> Message:

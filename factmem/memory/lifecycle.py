@@ -201,11 +201,17 @@ class MemoryLifecycle(MemoryWriter, abc.ABC):
         return _change(before, after, self._reading.concepts)
 
     async def restore(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Bring retracted records back: what the last retraction of each took, and nothing that was gone before.
+        """Bring records back that were retracted, or removed by a wish such as "forget that …".
+
+        What the last retraction or removal of each took comes back, and nothing that was gone before.
+
+        Args:
+            record_ids: Ids of the records.
+            reason: The reason, for the audit trail.
 
         Raises:
-            RecordNotFoundError: of one of them nothing visible is retracted, or it has expired, or another record
-                has its value by now; none was restored.
+            RecordNotFoundError: Of one of them nothing visible is retracted or removed, or it has expired, or another
+                record has its value by now. None was restored.
         """
         self._check_writable()
         ids = ids_of(record_ids)

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from factmem.abc import Conversation, Message, Operation
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
+from factmem.memory.exchange import ImportReceipt
 from factmem.memory.expiry import ExpiryReceipt
 from factmem.memory.viewing import Reading
 from factmem.observing import TellingCall
@@ -124,7 +125,7 @@ def _path(reading: Reading, scope: object) -> str | None:
             return None
     if scope is None and reading.view is not None:
         scope = reading.view.only
-    return str(scope) if isinstance(scope, MemoryScope) else None
+    return str(scope.within(None)) if isinstance(scope, MemoryScope) else None
 
 
 def _arguments(
@@ -152,6 +153,8 @@ def _number_of(thing: object) -> int | None:
             return 1
         case ExpiryReceipt():
             return thing.expired + thing.superseded
+        case ImportReceipt():
+            return thing.imported
         case Sized():
             return len(thing)
     parts = (getattr(thing, name, None) for name in ("records", "matches", "entries", "erased", "ids"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,18 @@ import attrs
 from factmem.abc import DropReason
 from factmem.records import Change, FactRecord
 
-__all__ = ["Remembered"]
+__all__ = ["Remembered", "Unrepresented"]
+
+
+class Unrepresented(enum.Enum):
+    """A part of a finding that a provider with only the four verbs cannot keep."""
+
+    EVIDENCE = "kept without the words it came from"
+    DETAILS = "kept without its importance, categories, topics, metadata or flags"
+    COMPARISON = "kept without a comparison with similar statements"
+    ORIGIN = "not kept: somebody else than the user said it, and the provider cannot tell who"
+    QUARANTINE = "not kept: it belongs into quarantine, and the provider has none"
+    REMOVAL = "not kept: it takes back what is known, and the provider cannot"
 
 
 @attrs.frozen(kw_only=True)
@@ -20,8 +32,12 @@ class Remembered:
     Attributes:
         records: what is known of them now, as it stands in the store; none if there was nothing to remember.
         changes: what that changed; none if all of it was known.
-        dropped: how many findings of the model were dropped, by why. Of words of which nothing was kept, for they
-            are nothing but secrets: how many messages.
+        dropped: Number of findings of the model that were dropped, by reason. `DropReason.ONLY_SECRETS` counts messages
+            of which nothing was kept, `DropReason.NOT_TEXT` the images, audio and files in messages,
+            `DropReason.DUPLICATE` a text that was not kept beside another one of the same batch: the record is that of
+            the other one.
+        unrepresented: number of findings that the provider could keep in part only, or not at all, by what it lacks.
+            Empty unless the provider has the four verbs only.
         failure: the name of the error that kept the model from reading it, or None. The words are kept
             as they were said, and can be read again: see `Memory.dead_letters`.
     """
@@ -29,6 +45,7 @@ class Remembered:
     records: tuple[FactRecord[Any], ...] = ()
     changes: tuple[Change, ...] = ()
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+    unrepresented: Mapping[Unrepresented, int] = attrs.field(factory=dict)
     failure: str | None = None
 
     def __iter__(self) -> Iterator[FactRecord[Any]]:
@@ -36,3 +53,9 @@ class Remembered:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def without(self, reason: DropReason, number: int) -> Remembered:
+        """Return this outcome with more that was dropped for a reason."""
+        if not number:
+            return self
+        return attrs.evolve(self, dropped={**self.dropped, reason: self.dropped.get(reason, 0) + number})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Self
 
 import anyio
@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from factmem.abc import Analysis, AnalysisRequest, Append, Candidate, DropReason, Operation, Statement, StateRequest
 from factmem.consolidation import Newcomer, Plan, changes, plan, without_duplicates
+from factmem.details import Treatment
 from factmem.errors import (
     ConceptConflictError,
     EmbedderError,
@@ -27,7 +28,7 @@ from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current, fold
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.expiry import TtlOperation, expires_at
-from factmem.memory.journal import Unit, detailed, in_order, rebuilt
+from factmem.memory.journal import Unit, detailed, in_order, rebuilt, treatment_of
 from factmem.memory.listing import ScopeInfo
 from factmem.memory.observed import operation
 from factmem.memory.outcomes import Remembered
@@ -36,6 +37,7 @@ from factmem.memory.settling import (
     Finding,
     analysed_details,
     cited_message,
+    forgotten_messages,
     kept_apart,
     known_at,
     log_of,
@@ -45,6 +47,7 @@ from factmem.memory.settling import (
     removals,
     told,
     transaction,
+    words_taken_back,
 )
 from factmem.memory.writing import MemoryWriter
 from factmem.observing import nested
@@ -54,6 +57,7 @@ from factmem.records import (
     AssertionState,
     FactDetails,
     LogEntry,
+    Origin,
     Place,
     Recorded,
     assertions_of,
@@ -159,14 +163,18 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
                 return Finding(unit=unit, newcomers=tuple((read_words(item), False) for item in unit.words))
 
     async def _detected(self, unit: Unit) -> Finding:
-        conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)))
-        here = await self._visible(RecallFilter(scope=unit.place.scope, exact=True))
+        conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
+        here = await self._visible(RecallFilter(scope=unit.place.scope, exact=True, reviewed=True))
         request = attrs.evolve(unit.errand.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._writing.detector.detect(conversation, request)
             call.gave(len(detection.candidates))
-        positions = {message_of(item.assertion.details): item.assertion.details for item in unit.words}
-        context = {message_of(item.assertion.details) for item in unit.context}
+        positions = {
+            message_of(item.assertion.details): item.assertion.details
+            for item in unit.words
+            if not item.assertion.only_shown
+        }
+        shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
         newcomers: list[tuple[Assertion, bool]] = []
         dropped = Counter(detection.dropped)
         for candidate in detection.candidates:
@@ -174,9 +182,21 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
             if message in positions:
                 said = self._asserted(candidate, unit, positions[message], here)
                 newcomers += [(assertion, candidate.removed) for assertion in said]
-            elif message not in context:
+            elif message not in shown:
                 dropped[DropReason.QUOTE_NOT_FOUND] += 1
         return Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
+
+    def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
+        """Return the treatment of each of a unit's words; earlier ones are context, where a model may see them."""
+        origins = self._writing.origins
+
+        def treated(recorded: Recorded) -> Treatment | None:
+            own, origin = treatment_of(recorded), recorded.assertion.details.origin
+            if recorded.id in unit.ids:
+                return own
+            return Treatment.CONTEXT if origins.shows(own or origins.of(origin), origin) else Treatment.IGNORE
+
+        return treated
 
     def _asserted(
         self, candidate: Candidate, unit: Unit, words: FactDetails, here: Sequence[Current]
@@ -215,10 +235,13 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         )
 
     async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
-        infer, analyst = unit.errand.infer, self._writing.analyst
-        if in_use is None or not infer or analyst is None:
-            return Analysis()
         text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
+        return Analysis() if in_use is None else await self._analysed_text(text, unit.errand.infer, in_use)
+
+    async def _analysed_text(self, text: str, infer: Sequence[str], in_use: ScopeInfo) -> Analysis:
+        analyst = self._writing.analyst
+        if not infer or analyst is None:
+            return Analysis()
         with nested(Operation.ANALYSE, records_in=1):
             analysis = await analyst.analyse(
                 text,
@@ -311,12 +334,42 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         before = await self._rows(places, without=words.keys())
         # Before it is settled which words stand: those that last for a time only need a revision that says so.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
-        statements = transaction(lasting, words, keep_words=self._writing.keep_words)
+        statements = [
+            *transaction(lasting, words, keep=self._kept_words(found, planned)),
+            *await self._taken_back(found, planned, places, words.keys()),
+        ]
         receipts = await self._commit(statements)
         after = await self._rows(places)
         changed = await to_thread.run_sync(changes, before, after, self._reading.concepts)
         apart = kept_apart(statements, receipts, words)
         return await to_thread.run_sync(told, found, after, apart, changed, self._reading.concepts)
+
+    def _kept_words(self, found: Sequence[Finding], planned: Plan) -> frozenset[str]:
+        """Return the ids of the words that stay as statements beside what was found in them.
+
+        Those of the user that were read for facts; neither those that ask to forget something, nor what they mean.
+        """
+        if not self._writing.keep_words:
+            return frozenset()
+        forgotten, otherwise = forgotten_messages(found, planned), self._writing.origins.user
+        return frozenset(
+            recorded.id
+            for item in found
+            if item.unit.errand.kind is ErrandKind.DETECT
+            for recorded in item.unit.words
+            if recorded.assertion.details.origin is Origin.USER
+            and (treatment_of(recorded) or otherwise) is Treatment.FACTS
+            and message_of(recorded.assertion.details) not in forgotten
+        )
+
+    async def _taken_back(
+        self, found: Sequence[Finding], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
+    ) -> list[StateRequest]:
+        """Return the requests that take back earlier words with the facts that were found in them."""
+        if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
+            return []
+        log = await self._log_of({*places, *(item.unit.place.key for item in found)})
+        return await to_thread.run_sync(words_taken_back, planned.statements, log, self._moment(), waiting)
 
     async def _check_not_forgotten(self, found: Sequence[Finding]) -> None:
         """Keep what was found in words from outliving them; words that wait are looked after by the transaction."""
@@ -336,7 +389,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[Finding]) -> list[Any]:
         """Embed what does not read like words that were embedded when they were handed over."""
-        await self._corpus()
+        await self._corpus(embedded=found[0].unit.errand.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
         vectors = {indexed_text(recorded.assertion): self._mirror.vector(recorded.id) for recorded in words}
         texts = [indexed_text(assertion) for assertion in assertions]
@@ -351,7 +404,7 @@ class MemoryProcessor(MemoryWriter, abc.ABC):
         words: Iterable[str],
         errand: Errand,
     ) -> Plan:
-        corpus = await self._corpus()
+        corpus = await self._corpus(embedded=errand.consolidate)
         wanted = set(places)
         known = await to_thread.run_sync(known_at, corpus, self._reading.viewer, wanted)
         policy = attrs.evolve(self._writing.consolidation, metadata=errand.merge)

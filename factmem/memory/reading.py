@@ -20,6 +20,7 @@ from factmem.memory.filtering import (
     check_concept,
     check_range,
     ids_of,
+    is_record_id,
     page_of,
     sorted_rows,
 )
@@ -158,27 +159,40 @@ class MemoryReader(MemoryRecalling, abc.ABC):
         scope: MemoryScope | str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> list[FactRecord[Any]]:
-        """Return every revision of a concept, oldest first, with what became of it.
+        """Return every revision of a concept or of a record, oldest first, with what became of it.
 
         With a subject and a scope: of exactly that place. With less: of all places that fit.
 
         Args:
-            concept: which, or its keyword.
-            subject: about whom.
-            scope: where, exactly.
-            labels: only revisions that carry all of these labels.
+            concept: The concept, its keyword, or the id of a record. A text is a keyword first.
+            subject: The subject of the facts.
+            scope: The exact scope of the facts.
+            labels: Only revisions that carry all of these labels.
+
+        Raises:
+            RecordNotFoundError: The text has the form of an id, and no visible record there has it.
         """
         if not isinstance(concept, str):
             check_concept(concept)
         keyword = concept if isinstance(concept, str) else concept.keyword
         wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._reading.anchored(scope), exact=True)
-        log = [entry for entry in await self._mirror.log(LogPart(kept=wanted)) if self._is_of(entry, wanted)]
         declared = {keyword: concept} if isinstance(concept, Concept) else self._reading.concepts
-        return [
-            record
-            for record in self._revisions(log, declared)
-            if (labels or {}).items() <= record.details.labels.items()
-        ]
+        found = await self._history_of(wanted, declared)
+        if not found and isinstance(concept, str):
+            of_record = attrs.evolve(wanted, keywords=None, record_ids=(concept,))
+            found = await self._history_of(of_record, declared)
+            if not found and is_record_id(concept):
+                raise RecordNotFoundError(
+                    "no visible record there has this id: list_records() shows the ids of what is current, and "
+                    "quarantine.list() what waits to be let in"
+                )
+        return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
+
+    async def _history_of(
+        self, wanted: RecallFilter, declared: Mapping[str, Concept[Any, Any]]
+    ) -> list[FactRecord[Any]]:
+        log = [entry for entry in await self._mirror.log(LogPart(kept=wanted)) if self._is_of(entry, wanted)]
+        return self._revisions(log, declared)
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return what a log tells of, oldest first, but for what was never let in."""
@@ -307,8 +321,8 @@ class MemoryReader(MemoryRecalling, abc.ABC):
 
     async def _of_visible(self, wanted: RecallFilter, tell: Callable[[Corpus, Standing], T]) -> T:
         """Tell something of what is current, visible and wanted, in a worker thread."""
-        corpus = await self._corpus()
         viewer, confined = self._reading.viewer, self._confined(wanted)
+        corpus = await self._corpus()
         return await to_thread.run_sync(lambda: tell(corpus, selected(corpus, viewer, confined)))
 
     def _is_of(self, entry: LogEntry, wanted: RecallFilter) -> bool:
@@ -336,8 +350,8 @@ class MomentReader(MemoryReader):
         super().__init__(reading, mirror, embedder)
         self._at = moment
 
-    async def _corpus(self) -> Corpus:
-        return await self._mirror.corpus(self._at)
+    async def _corpus(self, *, embedded: bool = False) -> Corpus:
+        return await self._mirror.corpus(self._at, embedded=embedded)
 
     def _moment(self) -> Moment:
         return self._at

@@ -5,22 +5,29 @@ from __future__ import annotations
 import abc
 import contextlib
 import datetime as dt
+import itertools
+import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 import attrs
+from anyio import to_thread
 
 from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, DropReason, Message, Receipt
-from factmem.detection import VerbatimDetector
+from factmem.consolidation import Newcomer, duplicates_in
+from factmem.details import Treatment
+from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, StateConflictError
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, errand_id, handed_over
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
-from factmem.memory.waiting import MemoryWaiting, to_pending
+from factmem.memory.waist import MemoryWaist, waist_words
+from factmem.memory.waiting import to_pending
 from factmem.records import (
+    Assertion,
     AssertionState,
     Change,
     ChangeKind,
@@ -35,8 +42,9 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["About", "Handed", "MemoryRemembering", "Order"]
+__all__ = ["About", "Handed", "MemoryRemembering", "Order", "settled", "warn_of_not_text"]
 
+_log = logging.getLogger("factmem")
 
 _EVERYTHING: Final = MemorySubject.EVERYTHING
 
@@ -57,6 +65,7 @@ class About(TypedDict, total=False):
         looking_for: what to look for in a conversation; by default all facts about the subject, those of the
             declared concepts first.
         consolidate: whether to compare what is found with what is known; it is, if nothing is said.
+        origins: treatment of messages by their origin, other than this memory's.
     """
 
     subject: MemorySubject
@@ -69,6 +78,7 @@ class About(TypedDict, total=False):
     private: bool
     looking_for: DetectionRequest | None
     consolidate: bool
+    origins: OriginPolicy | None
 
 
 @attrs.frozen(kw_only=True)
@@ -81,6 +91,7 @@ class Order:
     infer: tuple[str, ...] = ()
     consolidate: bool = True
     merge: MetadataMerge = MetadataMerge.MERGE
+    origins: OriginPolicy | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -90,10 +101,12 @@ class Handed:
     receipts: tuple[Receipt, ...]
     unit: Unit | None
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+    not_text: int = 0
+    twin: tuple[Receipt, ...] = ()
 
 
 @observed()
-class MemoryRemembering(MemoryWaiting, abc.ABC):
+class MemoryRemembering(MemoryWaist, abc.ABC):
     """Takes in what is said."""
 
     async def remember(
@@ -109,7 +122,8 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         is kept word for word. Words of a tool, a document or an unknown origin are quarantined.
 
         Words without a letter, a digit or an emoji are nothing to remember, and words that are nothing but secrets
-        are not kept: nothing comes of either, and of the secrets `Remembered.dropped` tells.
+        are not kept: nothing comes of either, and of the secrets `Remembered.dropped` tells. Images, audio and files
+        in messages are not kept either; they are counted there too, and a log line warns of them.
 
         What is handed in twice is there once. When this returns it is on disk; if the model failed, then
         as it was said, and `Remembered.failure` says so. If this is cancelled meanwhile, the words may be kept
@@ -119,15 +133,23 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             what: a text (said by the user, now), a message or a whole conversation.
             about: whom it is about, where it holds and so on; see `About`.
 
+        A provider with the four verbs only keeps typed facts and statements by `AgentMemoryProvider.save`. What it
+        cannot keep is counted in `Remembered.unrepresented`.
+
         Raises:
-            CapabilityError: the provider has the four verbs only and cannot keep evidence.
+            CapabilityError: the provider has the four verbs only, and an owner, a source, metadata or another detail
+                is given, which it cannot keep.
             InvalidDataError: there is nothing to remember, or it was said in the future.
             ReadOnlyError: this memory is read-only.
             TypeError: something is said that `About` does not know.
         """
         order = self._ordered(about)
+        if self._has_waist_only:
+            (outcome,) = await self._through_the_waist([what], order)
+            return outcome
         (handed,) = await self._hand_over([what], order)
-        return await self._outcome(handed) if handed.unit is None else await self._read_now(handed.unit)
+        outcome = await (self._outcome(handed) if handed.unit is None else self._read_now(handed.unit))
+        return outcome.without(DropReason.NOT_TEXT, handed.not_text)
 
     async def remember_many(
         self,
@@ -138,14 +160,21 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
 
         When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said;
         it is read in the background. Whatever is not read when the process ends, the next one reads that
-        opens the store with a model.
+        opens the store with a model. A provider with the four verbs only has nowhere to keep words that wait: there
+        everything is read before this returns.
+
+        Texts of one call that say the same are kept once: those of which the embeddings are at least as close as
+        `ConsolidationPolicy.duplicate`. `Remembered.dropped` counts the others. Messages and conversations are evidence
+        of who said what and when, and all of them stay; so do all texts with ``consolidate=False``, or while the
+        embedder is away.
 
         Args:
             what: texts, messages or conversations.
             about: whom they are about, where they hold and so on; see `About`.
 
         Raises:
-            CapabilityError: the memory was not opened with ``async with``, or the provider keeps no evidence.
+            CapabilityError: the memory was not opened with ``async with``, or a detail is given that the provider
+                cannot keep; see `remember`.
             InvalidDataError: it is no list, or one of them says nothing or was said in the future; nothing was kept.
             ReadOnlyError: this memory is read-only.
             TypeError: something is said that `About` does not know.
@@ -154,7 +183,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
         order = self._ordered(about)
         if isinstance(what, str) or not isinstance(what, Iterable):
             raise InvalidDataError("remember_many takes a list: give [what], or use remember")
-        return await self._submitted(await self._hand_over(list(what), order))
+        return await self._handed_over(list(what), order)
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements that a text makes, each understandable by itself. Nothing is stored.
@@ -196,6 +225,7 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
+            origins=about.get("origins"),
         )
 
     def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
@@ -209,23 +239,77 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             return attrs.evolve(request, subjects=(subject,))
         return request
 
+    async def _handed_over(self, what: Sequence[str | Message | Conversation], order: Order) -> Handover:
+        """Hand words over to be read in the background; where nothing can wait, read them now."""
+        if self._has_waist_only:
+            return settled(await self._through_the_waist(what, order))
+        return await self._submitted(await self._hand_over(what, order))
+
+    async def _through_the_waist(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Remembered]:
+        self._check_representable(self._lasting(order.given))
+        now = self._reading.clock()
+        words, not_text = [], []
+        for item in what:
+            conversation = _conversation(item, now)
+            not_text.append(conversation.not_text)
+            found = await self._words(conversation)
+            self._in_time(found.candidates)
+            words.append(waist_words(conversation, found, order.place, self._errand(item, order)))
+        warn_of_not_text(sum(not_text))
+        outcomes = await self._kept_through_the_waist(words)
+        return [
+            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
+        ]
+
     async def _hand_over(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Handed]:
         """Put words into the store, in one transaction."""
         now = self._reading.clock()
         errands = [self._errand(item, order) for item in what]
-        found = [await self._words(_conversation(item, now)) for item in what]
-        handed = await self._journalled([self._in_time(each.candidates) for each in found], errands, order)
-        return [attrs.evolve(item, dropped=each.dropped) for item, each in zip(handed, found, strict=True)]
+        said = [_conversation(item, now) for item in what]
+        words = [
+            self._as_kept(item, conversation, errand, order)
+            for item, conversation, errand in zip(what, said, errands, strict=True)
+        ]
+        found = [await self._words(conversation) for conversation, _ in words]
+        texts = [number for number, item in enumerate(what) if isinstance(item, str) and errands[number] is None]
+        handed = await self._journalled(
+            [self._in_time(each.candidates) for each in found],
+            errands,
+            order,
+            [treatments for _, treatments in words],
+            texts=texts if order.consolidate else (),
+        )
+        warn_of_not_text(sum(conversation.not_text for conversation in said))
+        return [
+            attrs.evolve(item, dropped={**each.dropped, **item.dropped}, not_text=conversation.not_text)
+            for item, each, conversation in zip(handed, found, said, strict=True)
+        ]
 
     async def _journalled(
-        self, found: Sequence[Sequence[Candidate]], errands: Sequence[Errand | None], order: Order
+        self,
+        found: Sequence[Sequence[Candidate]],
+        errands: Sequence[Errand | None],
+        order: Order,
+        treatments: Sequence[Sequence[Treatment | None]],
+        *,
+        texts: Sequence[int] = (),
     ) -> list[Handed]:
+        """Put what was found into the store, in one transaction.
+
+        Args:
+            found: The candidates of each thing that was handed over.
+            errands: The errand of each.
+            order: The details that the caller gave.
+            treatments: The treatment of each message of each.
+            texts: Positions of the plain texts that no model reads: those that say the same are kept once.
+        """
         given = [order.given if errand else self._lasting(order.given, None) for errand in errands]
         assertions = [
-            handed_over(each, order.place, details, errand)
-            for each, details, errand in zip(found, given, errands, strict=True)
+            handed_over(each, order.place, details, errand, treated)
+            for each, details, errand, treated in zip(found, given, errands, treatments, strict=True)
         ]
-        receipts = await self._receipts([said for each in assertions for said in each])
+        assertions, twins, vectors = await self._distinct(assertions, texts)
+        receipts = await self._receipts([said for each in assertions for said in each], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
@@ -239,7 +323,35 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.errand is not None
             ]
             handed.append(Handed(receipts=mine, unit=_unit(words, mine, errand)))
+        for again, first in twins.items():
+            handed[again] = Handed(
+                receipts=(), unit=None, dropped={DropReason.DUPLICATE: 1}, twin=handed[first].receipts
+            )
         return handed
+
+    async def _distinct(
+        self, assertions: Sequence[list[Assertion]], texts: Sequence[int]
+    ) -> tuple[list[list[Assertion]], dict[int, int], list[Any] | None]:
+        """Leave out texts that say what an earlier one of the batch says; without the embedder, none.
+
+        Returns:
+            What is left of each, the position of the first by that of each that was left out, and the vectors.
+        """
+        kept = list(assertions)
+        alone = [number for number in texts if len(kept[number]) == 1]
+        if len(alone) < 2:
+            return kept, {}, None
+        vectors = await self._vectors([said for each in kept for said in each])
+        starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
+        newcomers = [Newcomer(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
+        if any(newcomer.vector is None for newcomer in newcomers):
+            return kept, {}, list(vectors)
+        found = await to_thread.run_sync(duplicates_in, newcomers, self._writing.consolidation)
+        twins = {alone[again]: alone[first] for again, first in found.items()}
+        for number in twins:
+            kept[number] = []
+        left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
+        return kept, twins, left
 
     def _errand(self, what: object, order: Order) -> Errand | None:
         """What is to be done with words; nothing, where no model has anything to say to them."""
@@ -260,6 +372,27 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             request=request,
             merge=order.merge,
         )
+
+    def _as_kept(
+        self, what: object, conversation: Conversation, errand: Errand | None, order: Order
+    ) -> tuple[Conversation, list[Treatment | None]]:
+        """Return a conversation as it is kept for now, and the treatment of each message that is kept with it.
+
+        Without anyone to read it, words that are to be shown only are dropped if the message itself says so; by its
+        origin they are kept. A text is a memory itself, whatever the policy.
+        """
+        if isinstance(what, str):
+            return conversation, []
+        origins, reads = order.origins or self._writing.origins, errand is not None
+        dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
+        messages, treatments = [], []
+        for message in conversation.messages:
+            treatment = origins.treatment(message) if reads else message.treatment or _kept(origins.of(message.origin))
+            ignored = Treatment.IGNORE if treatment in dropped else None
+            messages.append(attrs.evolve(message, treatment=ignored))
+            said = order.origins is not None or treatment is Treatment.CONTEXT
+            treatments.append(treatment if said else message.treatment)
+        return attrs.evolve(conversation, messages=messages), treatments
 
     async def _words(self, conversation: Conversation) -> Detection:
         detector = self._writing.detector
@@ -286,24 +419,44 @@ class MemoryRemembering(MemoryWaiting, abc.ABC):
             return await self._standing([receipt.recorded for receipt in handed.receipts])
         records: dict[str, FactRecord[Any]] = {
             receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
-            for receipt in handed.receipts
+            for receipt in (*handed.receipts, *handed.twin)
         }
         created = (
             Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
             for receipt in handed.receipts
             if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
         )
-        dropped = {} if records else handed.dropped
+        dropped = handed.dropped if handed.twin or not records else {}
         return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
 
     async def _submitted(self, handed: Sequence[Handed]) -> Handover:
         ids = [item.unit.errand.id if item.unit else uuid.uuid4().hex for item in handed]
         handover = Handover(ids)
         for id, item in zip(ids, handed, strict=True):
+            handover.drop(DropReason.NOT_TEXT, item.not_text, id)
             if item.unit is None:
                 handover.settle(id, await self._outcome(item))
         self._worker.submit(self._unit_reader, [item.unit for item in handed if item.unit is not None], handover)
         return handover
+
+
+def warn_of_not_text(number: int) -> None:
+    """Log that messages came with images, audio or files, if any did."""
+    if number:
+        _log.warning("images, audio and files in messages are not kept; `dropped` counts them under NOT_TEXT")
+
+
+def settled(outcomes: Sequence[Remembered]) -> Handover:
+    """Return a hand-over of which everything was read already."""
+    handover = Handover([uuid.uuid4().hex for _ in outcomes])
+    for id, outcome in zip(handover.ids, outcomes, strict=True):
+        handover.settle(id, outcome)
+    return handover
+
+
+def _kept(treatment: Treatment) -> Treatment:
+    """Return what becomes of words of an origin without a model."""
+    return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
 
 
 def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -92,7 +93,10 @@ def rollback_requests(
 def restore_requests(
     log: Sequence[LogEntry], record_ids: Collection[str], moment: Moment, reason: str | None
 ) -> list[StateRequest]:
-    """Return the changes of state that bring back what the last retraction of each record took.
+    """Return the changes of state that bring records back after a retraction or a removal.
+
+    A removal at the end of a record, as "forget that …" leaves it, is retracted: the value before it counts again. What
+    the last retraction of a record took is restored, unless a value counts already.
 
     Args:
         log: what the viewer may see.
@@ -101,14 +105,22 @@ def restore_requests(
         reason: why, for the audit trail.
 
     Raises:
-        RecordNotFoundError: nothing of one of them is retracted, or it would not be current all the same.
+        RecordNotFoundError: nothing of one of them is retracted or removed, or it would not be current all the same.
     """
-    taken = _last_taken(log, record_ids)
-    if missing := [id for id, entries in taken.items() if not entries]:
-        raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record of which anything is retracted")
+    taken, ends = _last_taken(log, record_ids), _removals(log, record_ids)
+    if missing := [id for id, entries in taken.items() if not entries and not ends[id].removals]:
+        raise RecordNotFoundError(
+            f"{len(missing)} of the ids name no visible record of which anything is retracted or removed: see history()"
+        )
     requests = [
+        _request(entry, ends[id].states[entry.id], AssertionState.RETRACTED, reason)
+        for id in taken
+        for entry in ends[id].removals
+    ]
+    requests += [
         _request(entry, AssertionState.RETRACTED, AssertionState.ACTIVE, reason)
-        for entries in taken.values()
+        for id, entries in taken.items()
+        if not (ends[id].removals and ends[id].value)
         for entry in entries
     ]
     current = {row.recorded.record_id for row in fold(changed_log(log, requests, moment), moment)}
@@ -118,6 +130,33 @@ def restore_requests(
             "has their value by now; save them anew"
         )
     return requests
+
+
+@attrs.frozen(kw_only=True)
+class _End:
+    """The end of a record: the removals that count and are later than any value that counts."""
+
+    removals: tuple[Recorded, ...]
+    value: bool
+    states: Mapping[str, AssertionState]
+
+
+def _removals(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, _End]:
+    """Return how each record ends."""
+    states = states_of(log)
+    counting: dict[str, list[Recorded]] = {id: [] for id in record_ids}
+    for entry in log:
+        if not isinstance(entry, Recorded) or entry.record_id not in counting or entry.id not in states:
+            continue
+        if entry.assertion.counts(states[entry.id]):
+            counting[entry.record_id].append(entry)
+    return {id: _end(sorted(said, key=said_order), states) for id, said in counting.items()}
+
+
+def _end(said: Sequence[Recorded], states: Mapping[str, AssertionState]) -> _End:
+    newest_first = reversed(said)
+    removals = tuple(itertools.takewhile(lambda entry: entry.assertion.removed, newest_first))
+    return _End(removals=removals, value=len(said) > len(removals), states=states)
 
 
 def _last_taken(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, list[Recorded]]:

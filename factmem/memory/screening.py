@@ -1,13 +1,14 @@
-"""Screening what comes in: flagged where it reads like an instruction or hides something, and kept apart by policy."""
+"""Screening of new assertions: flags for what reads like an instruction or hides something, quarantine by policy."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 
+from factmem.details import UNREVIEWED
 from factmem.detection import flags_in
 from factmem.records import Assertion, AssertionState, Origin
 
@@ -15,23 +16,29 @@ __all__ = ["FlaggedPolicy", "Screening"]
 
 
 class FlaggedPolicy(enum.Enum):
-    """What becomes of what is flagged; see `factmem.detection.flags_in`.
+    """Treatment of flagged text; see `factmem.detection.flags_in`.
 
-    QUARANTINE_OTHERS keeps the user's own words, with their flags, and quarantines what anybody else said.
-    QUARANTINE_ALL quarantines the user's as well: for where others may write in the user's name. IGNORE looks at
-    nothing; what comes of tools, documents and unknown origins is quarantined none the less.
+    Under every policy, text of tools, documents and unknown origins is quarantined, flagged or not.
+
+    Attributes:
+        IGNORE: Look for no flags.
+        ANNOTATE: Keep the text with its flags, for a key-value store that must return what it was given. Prompts
+            leave out what is flagged and not the user's; see `FactDetails.unreviewed`.
+        QUARANTINE_OTHERS: Keep the user's own words with their flags, and quarantine anybody else's.
+        QUARANTINE_ALL: Quarantine the user's words as well, for where others may write in the user's name.
     """
 
     IGNORE = "ignore"
+    ANNOTATE = "annotate"
     QUARANTINE_OTHERS = "quarantine others"
     QUARANTINE_ALL = "quarantine all"
 
 
 class Screening:
-    """Screens assertions that come in together: what many of them have in common is looked at once.
+    """Screening of assertions that come in together; names that many of them share are searched once.
 
     Args:
-        policy: what becomes of what is flagged.
+        policy: Treatment of flagged text.
     """
 
     def __init__(self, policy: FlaggedPolicy) -> None:
@@ -39,23 +46,29 @@ class Screening:
         self._around: dict[str, tuple[str, ...]] = {}
 
     def screened(self, said: Assertion) -> Assertion:
-        """Return an assertion with its flags, in the state that the policy wants it in.
+        """Return an assertion with its flags, in the state that the policy gives it.
 
-        What was flagged before keeps its flags and its state: somebody may have let it in.
+        An assertion without new flags keeps its state: it may have been accepted from quarantine.
         """
         if self._policy is FlaggedPolicy.IGNORE:
             return said
         details, found = said.details, dict.fromkeys((*self._flags_around(said), *flags_in(_joined(_words_of(said)))))
         if not (new := [flag for flag in found if flag not in details.flags]):
             return said
+        of_user, active = details.origin is Origin.USER, said.state is AssertionState.ACTIVE
+        if self._policy is FlaggedPolicy.ANNOTATE and active and not of_user:
+            new.append(UNREVIEWED)
         flagged = attrs.evolve(said, details=attrs.evolve(details, flags=(*details.flags, *new)))
-        match said.state:
-            case AssertionState.ACTIVE | AssertionState.PENDING if self._policy is FlaggedPolicy.QUARANTINE_ALL:
-                return attrs.evolve(flagged, state=AssertionState.QUARANTINED, errand=None)
-            case AssertionState.ACTIVE if said.details.origin is not Origin.USER:
-                return attrs.evolve(flagged, state=AssertionState.QUARANTINED)
-            case _:
+        match self._policy:
+            case FlaggedPolicy.ANNOTATE:
                 return flagged
+            case FlaggedPolicy.QUARANTINE_ALL if active or said.state is AssertionState.PENDING:
+                return attrs.evolve(flagged, state=AssertionState.QUARANTINED, errand=None)
+            case FlaggedPolicy.QUARANTINE_OTHERS | FlaggedPolicy.QUARANTINE_ALL:
+                apart = active and not of_user
+                return attrs.evolve(flagged, state=AssertionState.QUARANTINED) if apart else flagged
+            case _:
+                assert_never(self._policy)
 
     def _flags_around(self, said: Assertion) -> tuple[str, ...]:
         text = _joined(_names_of(said))

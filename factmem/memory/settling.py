@@ -5,15 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from factmem.abc import Analysis, Append, DropReason, Receipt, Statement, StateRequest
-from factmem.consolidation import Plan
+from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, Plan
+from factmem.detection import covers
 from factmem.facts import Concept, FactType
-from factmem.fold import Current
-from factmem.memory.journal import Unit, settled_state
+from factmem.fold import Current, Moment, fold, states_of
+from factmem.memory.journal import Unit, is_words, settled_state
 from factmem.memory.outcomes import Remembered
 from factmem.recall import Corpus, RecallFilter, hydrate, selected
 from factmem.records import (
@@ -38,6 +39,7 @@ __all__ = [
     "Finding",
     "analysed_details",
     "cited_message",
+    "forgotten_messages",
     "kept_apart",
     "known_at",
     "log_of",
@@ -47,12 +49,13 @@ __all__ = [
     "removals",
     "told",
     "transaction",
+    "words_taken_back",
 ]
 
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """What was found in words, before anything is done with it."""
+    """The findings in a unit of words, before they are applied."""
 
     unit: Unit
     newcomers: tuple[tuple[Assertion, bool], ...]
@@ -106,10 +109,10 @@ def log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple
 def known_at(
     corpus: Corpus, viewer: str | None, places: Collection[tuple[Any, ...]]
 ) -> list[tuple[Current, NDArray[np.float32] | None]]:
-    """Return what somebody may see of what is current at some places, with embeddings."""
+    """Return the current records of some places that a viewer may see and a prompt may show, with embeddings."""
     if not places:
         return []
-    found = selected(corpus, viewer, RecallFilter(places=places))
+    found = selected(corpus, viewer, RecallFilter(places=places, reviewed=True))
     pairs = zip(corpus.currents(found), corpus.embeddings(found), strict=True)
     return [(row, vector) for row, vector in pairs if row is not None]
 
@@ -147,8 +150,14 @@ def removals(
     )
 
 
-def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep_words: bool) -> list[Statement]:
-    """Add to a plan what becomes of the words: they stand where they are themselves what was found."""
+def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
+    """Add to a plan what becomes of the words: they stand where they are to be kept, or are what was found.
+
+    Args:
+        planned: the plan.
+        words: the words that wait, by id.
+        keep: the ids of the words that stay beside what was found in them.
+    """
     waiting = {recorded.assertion.fingerprint: recorded for recorded in words.values()}
     statements: list[Statement] = []
     stand: dict[str, AssertionState] = {}
@@ -164,12 +173,94 @@ def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep_words: boo
     closing = [
         StateRequest(
             assertion_id=recorded.id,
-            state=stand.get(recorded.id, settled_state(recorded) if keep_words else AssertionState.RETRACTED),
+            state=stand.get(recorded.id, settled_state(recorded) if recorded.id in keep else AssertionState.RETRACTED),
             expected=AssertionState.PENDING,
         )
         for recorded in words.values()
     ]
     return [*closing, *statements]
+
+
+def forgotten_messages(found: Sequence[Finding], planned: Plan) -> set[tuple[str | None, str | None] | None]:
+    """Return the messages that ask to forget something, and those of the same batch in which that was said before."""
+    newcomers = [(said, removal or said.removed) for item in found for said, removal in item.newcomers]
+    wishes = [said for said, removal in newcomers if removal]
+    slots: dict[tuple[object, ...], dt.datetime] = {
+        (said.track, said.slot): said.timestamp for said in sorted(wishes, key=lambda said: said.timestamp)
+    }
+    meant = [said for said, removal in newcomers if not removal and _met_by(slots, said)]
+    words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
+    aside = [
+        item.assertion
+        for item in planned.statements
+        if isinstance(item, Append)
+        and item.assertion.state is AssertionState.RETRACTED
+        and item.assertion.revises in words  # what was merged into another record revises that one
+    ]
+    return {message_of(said.details) for said in (*wishes, *meant, *aside)}
+
+
+def _met_by(slots: Mapping[tuple[object, ...], dt.datetime], said: Assertion) -> bool:
+    until = slots.get((said.track, said.slot))
+    return until is not None and said.timestamp <= until
+
+
+def words_taken_back(
+    statements: Sequence[Statement], log: Sequence[LogEntry], moment: Moment, waiting: Collection[str]
+) -> list[StateRequest]:
+    """Return the requests that retract words with the facts that were found in them, so that these do not come back.
+
+    Words that the user asks to forget go whatever else they say. Where a fact was replaced or merged, its words go only
+    if its quotes cover them: what was not found in them is nowhere else.
+
+    Args:
+        statements: what a plan does.
+        log: the log of the places concerned, as the viewer sees it.
+        moment: the present.
+        waiting: the ids of the words that wait, which are settled by themselves.
+    """
+    states = states_of(log)
+    settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
+    recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
+    removals = [item.assertion for item in statements if isinstance(item, Append) and item.assertion.removed]
+    tracks = {said.track for said in removals}
+    removed = {(said.track, said.slot) for said in removals}
+    wished: set[_Source] = set()
+    replaced: dict[_Source, list[Evidence]] = defaultdict(list)
+    for row in fold(log, moment) if removals else ():
+        if (said := row.recorded.assertion).track in tracks and (said.track, said.slot) in removed:
+            wished.update(_sources(row.details, said.details.owner))
+    for item in statements:
+        if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
+            details = recorded[item.assertion_id].assertion.details
+            if (item.reason or "").startswith(ASKED_TO_BE_FORGOTTEN):
+                wished.update(_sources(details, details.owner))
+            for evidence in details.evidence:
+                replaced[details.owner, *cited_message(evidence)].append(evidence)
+    return [
+        StateRequest(
+            assertion_id=entry.id,
+            state=AssertionState.RETRACTED,
+            reason="taken back with what was found in it",
+            expected=AssertionState.ACTIVE,
+        )
+        for entry in recorded.values()
+        if entry.id not in settled
+        and states.get(entry.id) is AssertionState.ACTIVE
+        and is_words(entry.assertion)
+        and any(
+            source in wished or covers(replaced.get(source, ()), entry.assertion.details.evidence[0])
+            for source in _sources(entry.assertion.details, entry.assertion.details.owner)
+        )
+    ]
+
+
+_Source: TypeAlias = tuple[str | None, str | None, str | None]
+"""Owner, conversation and message of words."""
+
+
+def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
+    return {(owner, *cited_message(item)) for item in details.evidence}
 
 
 def kept_apart(

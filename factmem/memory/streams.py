@@ -12,15 +12,16 @@ from typing import Final
 import anyio
 import attrs
 
-from factmem.abc import Conversation, DetectionRequest, Message
-from factmem.detection import redact
-from factmem.errors import InvalidDataError
+from factmem.abc import Conversation, DetectionRequest, DropReason, Message
+from factmem.detection import OriginPolicy, redact
+from factmem.errors import CapabilityError, InvalidDataError
 from factmem.memory.errands import STREAM, Errand, Trigger
 from factmem.memory.generating import MemoryGenerating, StoredSession
 from factmem.memory.handover import Handover
 from factmem.memory.journal import Unit, errand_id, in_order
 from factmem.memory.observed import observed
-from factmem.memory.remembering import About, Handed, Order
+from factmem.memory.remembering import About, Handed, Order, settled, warn_of_not_text
+from factmem.memory.waist import waist_words
 from factmem.names import checked_name
 from factmem.recall import LogPart
 from factmem.records import AssertionState, Place, Recorded
@@ -75,6 +76,7 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         looking_for: DetectionRequest | None = None,
         source: str | None = None,
         private: bool = False,
+        origins: OriginPolicy | None = None,
     ) -> Handover:
         """Hand over events of a stream. They are on disk when this returns, and read when the trigger says so.
 
@@ -89,6 +91,9 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
 
         Without a model, events are kept as they are and nothing is waited for.
 
+        A provider with the four verbs only has nowhere to keep events that wait: there they are read before this
+        returns, and only the process that read them passes them over when they are handed in again.
+
         Args:
             stream: the stream's name; the same name at the same place is the same stream.
             events: messages; those without an id are known by what they say and when.
@@ -99,26 +104,84 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
             looking_for: what to look for; by default all facts about the subject.
             source: where they come from.
             private: keep them for this memory's viewer alone.
+            origins: treatment of events by their origin, other than this memory's.
 
         Returns:
             What was handed over; the same for all that is read together.
 
         Raises:
-            CapabilityError: the memory was not opened with ``async with``, or the provider keeps no evidence.
+            CapabilityError: the memory was not opened with ``async with``; or the provider has the four verbs only, and
+                a source, an owner or a trigger that waits is given.
             InvalidDataError: an event lies in the future, or the stream's name is not legal.
             ReadOnlyError: this memory is read-only.
         """
         self._worker.check_running()
         checked_name(stream, what="a stream")
         order = self._ordered(
-            About(subject=subject, scope=scope, source=source, private=private, looking_for=looking_for)
+            About(
+                subject=subject,
+                scope=scope,
+                source=source,
+                private=private,
+                looking_for=looking_for,
+                origins=origins,
+            )
         )
+        if self._has_waist_only:
+            return await self._ingested_through_the_waist(stream, events, order, trigger or Trigger())
         errand = self._stream_errand(stream, order, trigger or Trigger())
-        async with self._worker.alone(_stream_id(stream, order)):
+        id = _stream_id(stream, order)
+        async with self._worker.alone(id):
             handed = await self._taken_in(stream, events, errand, order)
+            alone = self._without_words(id, events)
+            warn_of_not_text(alone + sum(item.not_text for item in handed))
             if errand is not None:
-                return await self._awaited(errand.id, flush=flush)
-        return await self._submitted(handed)
+                handover = await self._awaited(errand.id, flush=flush)
+                handover.drop(DropReason.NOT_TEXT, alone + sum(item.not_text for item in handed), errand.id)
+                return handover
+        handover = await self._submitted(handed)
+        handover.drop(DropReason.NOT_TEXT, alone)
+        return handover
+
+    def _without_words(self, id: str, events: Sequence[Message]) -> int:
+        """Count the images, audio and files of new events without words; only this process knows them again."""
+        new = {event.id or _event_id(event): event for event in events if _is_wordless(event)}
+        if not new:
+            return 0
+        known = self._worker.read_events(f"{id}/not-text")
+        found = [event for key, event in new.items() if key not in known and event.detectable]
+        known.update(new)
+        return sum(event.not_text for event in found)
+
+    async def _ingested_through_the_waist(
+        self, stream: str, events: Sequence[Message], order: Order, trigger: Trigger
+    ) -> Handover:
+        """Read events at once, those apart that this process has read; no other process knows of these."""
+        self._check_representable(self._lasting(order.given))
+        if not trigger.immediate:
+            raise CapabilityError(
+                f"{type(self._writing.provider).__name__} has the four verbs only: events cannot wait there for a "
+                "count or a time. Leave these out of the Trigger, or use a provider that keeps history"
+            )
+        id = _stream_id(stream, order)
+        async with self._worker.alone(id):
+            read = self._worker.read_events(id)
+            fresh = _fresh(stream, events, read, self._reading.clock())
+            alone = self._without_words(id, events)
+            warn_of_not_text(alone + fresh.not_text)
+            if not fresh.messages:
+                handover = settled(())
+                handover.drop(DropReason.NOT_TEXT, alone)
+                return handover
+            found = await self._words(fresh)
+            self._in_time(found.candidates)
+            context = list(read.values())[-trigger.overlap :] if trigger.overlap else []
+            errand = self._errand(fresh, order)
+            outcomes = await self._kept_through_the_waist([waist_words(fresh, found, order.place, errand, context)])
+            read.update({message.id: message for message in fresh.messages if message.id is not None})
+            handover = settled(outcomes)
+            handover.drop(DropReason.NOT_TEXT, alone + fresh.not_text)
+            return handover
 
     async def flush(self) -> None:
         """Read all events that wait in this viewer's streams, whatever their triggers say, and wait for it.
@@ -174,9 +237,14 @@ class MemoryStreaming(MemoryGenerating, abc.ABC):
         """Put the events into the store that are new."""
         id = _stream_id(stream, order)
         before = [*(await self._events([id]))[id], *await self._kept_events(stream, order)]
-        fresh = _fresh(stream, events, before, self._reading.clock())
-        words = [(await self._words(fresh)).candidates] if fresh.messages else []
-        return await self._journalled([self._in_time(found) for found in words], [errand] * len(words), order)
+        known = {message for recorded in before if (message := recorded.assertion.details.evidence[0].message_id)}
+        fresh = _fresh(stream, events, known, self._reading.clock())
+        if not fresh.messages:
+            return []
+        conversation, treatments = self._as_kept(fresh, fresh, errand, order)
+        found = self._in_time((await self._words(conversation)).candidates)
+        handed = await self._journalled([found], [errand], order, [treatments])
+        return [attrs.evolve(item, not_text=fresh.not_text) for item in handed]
 
     def _stream_errand(self, stream: str, order: Order, trigger: Trigger) -> Errand | None:
         errand = self._errand(Conversation(messages=()), order)
@@ -258,18 +326,22 @@ def _overlap(unit: Unit) -> int:
     return unit.errand.trigger.overlap if unit.errand.trigger else 0
 
 
-def _fresh(stream: str, events: Sequence[Message], before: Sequence[Recorded], now: dt.datetime) -> Conversation:
+def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: dt.datetime) -> Conversation:
     """The events that are new, each with an id, in the order of their times."""
-    known = {recorded.assertion.details.evidence[0].message_id for recorded in before}
     fresh: dict[str, Message] = {}
     for event in events:
         if not isinstance(event, Message):
             raise InvalidDataError(f"an event must be a Message, not a {type(event).__name__}")
         id = event.id or _event_id(event)
-        if id not in known:
+        if id not in known and not _is_wordless(event):
             fresh.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
     ordered = sorted(fresh.values(), key=lambda event: event.timestamp or now)
     return Conversation(messages=ordered, id=stream)
+
+
+def _is_wordless(event: Message) -> bool:
+    """Whether an event is nothing but images, audio or files."""
+    return event.not_text > 0 and not event.content.strip()
 
 
 def _event_id(event: Message) -> str:

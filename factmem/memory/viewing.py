@@ -71,6 +71,7 @@ class Reading:
         question_analyst: takes questions apart; None to ask nobody.
         deep: when it is asked.
         view: the scopes that it is confined to, if it is.
+        reviewed: leave out what is `FactDetails.unreviewed`.
         observation: who is told of what it does; None if nobody is.
         accesses: counts what is recalled; None if nobody counts.
     """
@@ -83,11 +84,14 @@ class Reading:
     question_analyst: QuestionAnalyst | None = None
     deep: DeepSettings = _DEEP
     view: View | None = None
+    reviewed: bool = False
     observation: Observation | None = None
     accesses: AccessCounts | None = None
 
     def sees(self, said: Assertion) -> bool:
         """Whether an assertion may be shown: it is public or the viewer's own, and lies in the view."""
+        if self.reviewed and said.details.unreviewed:
+            return False
         return said.details.owner in (None, self.viewer) and self.reaches(said.place.scope)
 
     def reaches(self, scope: MemoryScope) -> bool:

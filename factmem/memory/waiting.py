@@ -63,7 +63,10 @@ class MemoryWaiting(MemoryProcessor, abc.ABC):
         return [
             (entry, states[entry.id])
             for entry in log
-            if isinstance(entry, Recorded) and entry.id in apart and entry.id in states
+            if isinstance(entry, Recorded)
+            and entry.id in apart
+            and entry.id in states
+            and not entry.assertion.only_shown
         ]
 
     async def _letters(self) -> list[tuple[DeadLetter, Unit]]:

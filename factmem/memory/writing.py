@@ -26,6 +26,7 @@ from factmem.abc import (
     StateRequest,
 )
 from factmem.consolidation import ConsolidationPolicy
+from factmem.detection import OriginPolicy
 from factmem.errors import (
     CapabilityError,
     EmbedderError,
@@ -85,7 +86,8 @@ class Writing:
         analyst: says what texts are about; None to ask nobody.
         consolidator: says what new statements do to similar ones; None to ask nobody.
         consolidation: how they are compared.
-        keep_words: keep what the user said beside the facts that were found in it.
+        keep_words: keep the user's words beside the facts that were found in them.
+        origins: treatment of messages by their origin.
         concurrency: how many questions are asked at a time.
         read_only: refuse every write.
         future: what to do with timestamps from the future.
@@ -101,6 +103,7 @@ class Writing:
     consolidator: Consolidator | None
     consolidation: ConsolidationPolicy
     keep_words: bool
+    origins: OriginPolicy
     concurrency: int
     read_only: bool
     future: FuturePolicy
@@ -227,7 +230,9 @@ class MemoryWriter(MemoryReader, abc.ABC):
     async def _append(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> list[Recorded]:
         return [receipt.recorded for receipt in await self._receipts(assertions, follows=follows)]
 
-    async def _receipts(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> Sequence[Receipt]:
+    async def _receipts(
+        self, assertions: Sequence[Assertion], *, follows: int | None = None, vectors: Sequence[Any] | None = None
+    ) -> Sequence[Receipt]:
         if not assertions:
             return []
         if not all(self._reading.reaches(assertion.place.scope) for assertion in assertions):
@@ -235,7 +240,8 @@ class MemoryWriter(MemoryReader, abc.ABC):
                 "something lies outside of this view: hand it in to the memory that the view was made of"
             )
         self._history()
-        vectors = await self._vectors(assertions)
+        if vectors is None:
+            vectors = await self._vectors(assertions)
         return await self._commit(
             [
                 Append(assertion=assertion, vector=vector, follows=follows)
@@ -271,8 +277,8 @@ class MemoryWriter(MemoryReader, abc.ABC):
 
     async def _vectors(self, assertions: Sequence[Assertion]) -> Sequence[Any]:
         """Embed what is about to be kept; a failing embedder must not lose a fact, so that comes later then."""
-        await self._mirror.bind()
         try:
+            await self._mirror.bind()
             return await embedded(self._embedder, [indexed_text(assertion) for assertion in assertions])
         except EmbedderError as error:
             _log.warning("the embedder failed; %d facts are kept without vectors for now: %s", len(assertions), error)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote
 from factmem.abc import AgentMemoryProvider
 from factmem.errors import MissingPackageError, UnknownProviderError
 
-__all__ = ["ENTRY_POINT_GROUP", "open_provider", "provider_entry_points"]
+__all__ = ["ENTRY_POINT_GROUP", "check_address", "open_provider", "provider_entry_points"]
 
 ENTRY_POINT_GROUP: Final = "factmem.providers"
 """The entry-point group that providers are found in, ours and third parties'."""
@@ -37,6 +37,22 @@ def open_provider(address: str) -> AgentMemoryProvider:
         UnknownProviderError: no installed provider has this name, or it does not take these options.
         MissingPackageError: the provider needs a package that is not installed.
     """
+    factory, arguments, options = _resolved(address)
+    return cast("AgentMemoryProvider", factory(*arguments, **options))
+
+
+def check_address(address: str) -> None:
+    """Raise what `open_provider` would raise about an address itself. Nothing is opened.
+
+    Raises:
+        UnknownProviderError: no installed provider has this name, or it does not take these options.
+        MissingPackageError: the provider needs a package that is not installed.
+    """
+    _resolved(address)
+
+
+def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
+    """Return the class that an address names, and its arguments."""
     if not isinstance(address, str):
         raise UnknownProviderError(f"an address is a text such as sqlite-vec:facts.db, not a {type(address).__name__}")
     name, location, options = _parsed(address)
@@ -55,7 +71,7 @@ def open_provider(address: str) -> AgentMemoryProvider:
         inspect.signature(factory).bind(*arguments, **options)
     except TypeError:
         raise UnknownProviderError(_unfit(name, inspect.signature(factory), location, options)) from None
-    return cast("AgentMemoryProvider", factory(*arguments, **options))
+    return factory, arguments, options
 
 
 def _unfit(name: str, signature: inspect.Signature, location: str, options: Mapping[str, str]) -> str:

@@ -85,8 +85,9 @@ def erased_meanwhile() -> RecordNotFoundError:
 
 def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactType) -> ConceptConflictError:
     names = [item.name if isinstance(item, FactType) else repr(item) for item in (stored, wanted)]
+    scope = said.place.scope.within(None)
     return ConceptConflictError(
-        f"{said.place} holds the concept {said.keyword!r} as {names[0]}, not as {names[1]}: "
+        f"{said.place.subject} in {scope} holds the concept {said.keyword!r} as {names[0]}, not as {names[1]}: "
         "use the same type, another keyword, or forget what is there first"
     )
 

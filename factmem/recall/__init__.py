@@ -9,6 +9,7 @@ from factmem.recall.columns import Columns
 from factmem.recall.corpus import Corpus
 from factmem.recall.deep import DeepRecall, DeepSettings
 from factmem.recall.embedders import (
+    BoundedEmbedder,
     CallableEmbedder,
     MiniLMEmbedder,
     OpenAIEmbedder,
@@ -17,18 +18,22 @@ from factmem.recall.embedders import (
     embedded,
     embedder_named,
 )
-from factmem.recall.engine import RecallMatch, ScoreParts, hydrate, ranked
+from factmem.recall.engine import RecallMatch, RecallMatches, ScoreParts, hydrate, ranked
 from factmem.recall.exploring import explored
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.folding import Standing
 from factmem.recall.log_parts import LogPart
 from factmem.recall.mirror import Mirror
 from factmem.recall.narrowing import selected
-from factmem.recall.scoring import RecallSettings, composite, decay
+from factmem.recall.overtaken import marked, still_true
+from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, decay
 from factmem.recall.sources import log_source
 from factmem.recall.time_expressions import TimeSpan, times_in
 
 __all__ = [
+    "Additive",
+    "Boost",
+    "BoundedEmbedder",
     "CallableEmbedder",
     "Columns",
     "Corpus",
@@ -43,6 +48,7 @@ __all__ = [
     "Query",
     "RecallFilter",
     "RecallMatch",
+    "RecallMatches",
     "RecallSettings",
     "ScoreParts",
     "Standing",
@@ -59,7 +65,9 @@ __all__ = [
     "hydrate",
     "indexed_text",
     "log_source",
+    "marked",
     "ranked",
     "selected",
+    "still_true",
     "times_in",
 ]

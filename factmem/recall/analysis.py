@@ -24,7 +24,16 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["STOP_WORDS", "analyse", "forget_words", "indexed_terms", "indexed_text", "spaced"]
+__all__ = [
+    "STOP_WORDS",
+    "analyse",
+    "count_words",
+    "forget_words",
+    "indexed_terms",
+    "indexed_text",
+    "plain",
+    "spaced",
+]
 
 STOP_WORDS: Final = frozenset(
     """
@@ -66,6 +75,9 @@ _LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
 _ANY_WORD: Final = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
 
 
+_COUNTED: Final = re.compile(rf"[{_UNSPACED}]|{_LETTERS}")
+
+
 @functools.cache
 def _stem() -> Callable[[str], str]:
     import Stemmer
@@ -94,6 +106,11 @@ def analyse(text: str) -> list[str]:
     return [stem(word) for word in words if word not in STOP_WORDS] + whole
 
 
+def count_words(text: str) -> int:
+    """Return the number of words of a text; of what is written without spaces, the number of characters."""
+    return len(_COUNTED.findall(text))
+
+
 def spaced(keyword: str) -> str:
     """Return the words of a keyword, which may be joined as programmers do."""
     return _HUMP.sub(" ", keyword).replace("_", " ").replace("-", " ")
@@ -120,24 +137,29 @@ def forget_words() -> None:
 
 
 def indexed_text(said: Assertion) -> str:
-    """Return what recall reads of an assertion: a statement with its speaker, a fact with its concept."""
+    """Return the text that is embedded: a statement as it was said, a fact with its concept.
+
+    Whom it is about is left out, as the speaker of a statement is: names tell little by their meaning, and blur that of
+    the rest. They count as words.
+    """
     if said.keyword == STATEMENT.keyword and isinstance(said.data, str):
-        return f"{_speaker(said)}: {said.data}"
-    about = said.place.subject.individual_name or ""
-    concept = said.description or spaced(said.keyword)
-    return f"{about} {concept}: {_plain(said.data)}".strip()
+        return said.data
+    return ": ".join(filter(None, (spaced(said.keyword), said.description, plain(said.data))))
 
 
 def indexed_terms(said: Assertion) -> list[str]:
     """Return the terms that an assertion is found by.
 
-    Of a fact also those of its subject, which come first, of its keyword and of its first quote.
+    Those of a statement begin with its speaker. Those of a fact begin with its subject, and hold its keyword and its
+    first quote.
     """
-    terms = analyse(indexed_text(said))
     if said.keyword == STATEMENT.keyword:
-        return terms
+        return analyse(_speaker(said)) + analyse(indexed_text(said))
+    terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
     subject = said.place.subject
-    if subject.individual_name is None and subject.name != MemorySubject.EVERYTHING.name:
+    if subject.individual_name is not None:
+        terms = analyse(subject.individual_name) + terms
+    elif subject.name != MemorySubject.EVERYTHING.name:
         terms = analyse(spaced(subject.name)) + terms
     quote = said.details.evidence[0].quote if said.details.evidence else None
     more = dict.fromkeys(analyse(spaced(said.keyword)) + analyse(quote or ""))
@@ -150,13 +172,14 @@ def _speaker(said: Assertion) -> str:
     return (evidence[0].speaker or evidence[0].role if evidence else None) or said.details.origin.value
 
 
-def _plain(data: Any) -> str:
+def plain(data: Any) -> str:
+    """Return a value as text, without the signs of JSON."""
     match data:
         case str():
             return data
         case dict():
-            return ", ".join(f"{key.replace('_', ' ')} {_plain(item)}" for key, item in data.items())
+            return ", ".join(f"{key.replace('_', ' ')} {plain(item)}" for key, item in data.items())
         case list() | tuple():
-            return ", ".join(map(_plain, data))
+            return ", ".join(map(plain, data))
         case _:
             return json.dumps(data)

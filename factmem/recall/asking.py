@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
+from factmem.recall import scoring
 from factmem.recall.corpus import Corpus
+from factmem.recall.outlines import term_numbers
 from factmem.recall.related_words import Term
-from factmem.recall.scoring import B_CONTEXT, B_OWN, K1, RecallSettings, idf
+from factmem.recall.scoring import RecallSettings
+from factmem.recall.signs import Kind, asking_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from factmem.recall.segments import Hits
 
-__all__ = ["Asked", "Query", "WeighedTerm", "asked_of", "length_norm"]
-
-_B = (B_OWN, B_CONTEXT, B_CONTEXT)
+__all__ = ["Asked", "Query", "WeighedTerm", "asked_of"]
 
 _LEAST = 1e-6
 """A concept that is named has a share of the query."""
@@ -34,6 +36,8 @@ class Query:
         vector: the embedding of length 1, or None to go by words alone.
         times: the stretches of time that it names, in seconds since 1970; the first number of one that has no
             beginning is minus infinity.
+        asks_assistant: whether it asks for the assistant's own words.
+        kinds: the kinds of values that would answer it.
         viewer: who asks.
         now: what ages are counted from, in seconds since 1970.
         settings: what weighs.
@@ -42,6 +46,8 @@ class Query:
     terms: Sequence[Term]
     vector: NDArray[np.float32] | None
     times: Sequence[tuple[float, float]] = ()
+    asks_assistant: bool = False
+    kinds: Kind = Kind.NONE
     viewer: str | None
     now: float
     settings: RecallSettings
@@ -105,17 +111,13 @@ def asked_of(corpus: Corpus, query: Query, *, among: Sequence[NDArray[np.bool_]]
     )
 
 
-def length_norm(level: int, averages: tuple[float, float, float]) -> tuple[float, float]:
-    """Return BM25's ``k1 · (1 - b + b · length / average)`` as a constant and a factor of the length."""
-    return K1 * (1 - _B[level]), K1 * _B[level] / (averages[level] or 1.0)
-
-
 def _weighed(corpus: Corpus, query: Query, among: Sequence[NDArray[np.bool_]] | None) -> list[WeighedTerm]:
     """The terms that the viewer's documents hold; the others count in what could be attained."""
     counts = corpus.seen(query.viewer).counts
     found = [corpus.term(term, query.viewer, among) for term in query.terms]
     weights = [
-        tuple(idf(df, count) * (K1 + 1) for df, count in zip(known.documents, counts, strict=True)) for known in found
+        tuple(_weight(term) * scoring.idf(df, count) for df, count in zip(known.documents, counts, strict=True))
+        for term, known in zip(query.terms, found, strict=True)
     ]
     attainable = [sum(of_level) + 1e-9 for of_level in zip(*weights, strict=True)]
     there = [of[0] for known, of in zip(found, weights, strict=True) if known.documents[0]]
@@ -130,6 +132,15 @@ def _weighed(corpus: Corpus, query: Query, among: Sequence[NDArray[np.bool_]] | 
         for term, known, of in zip(query.terms, found, weights, strict=True)
         if known.documents[0]
     ]
+
+
+def _weight(term: Term) -> float:
+    return scoring.ASKING if term.number in _asking_terms() else 1.0
+
+
+@functools.cache
+def _asking_terms() -> frozenset[int]:
+    return frozenset(term_numbers(asking_words()))
 
 
 def _named(corpus: Corpus, query: Query, weighed: Sequence[WeighedTerm]) -> NDArray[np.float32] | None:

@@ -41,6 +41,8 @@ _TYPES: Final = {
     "position": np.int64,
     "start": np.int64,
     "flags": np.uint8,
+    "says": np.uint8,
+    "signs": np.uint8,
     "state": np.uint8,
     "first_state": np.uint8,
     "head": np.int32,
@@ -50,7 +52,7 @@ _TYPES: Final = {
     "terms_start": np.int64,
     "terms_count": np.int32,
 }
-_BODY: Final = np.dtype([*BODY_FIELDS, ("padding", "V6")])
+_BODY: Final = np.dtype([*BODY_FIELDS, ("padding", "V4")])
 _HEAD_TYPES: Final = {
     "track": np.int32,
     "place": np.int32,

@@ -11,6 +11,7 @@ at hand: what others keep to themselves counts in none of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,9 +21,10 @@ import numpy as np
 from factmem.fold import Current, Moment
 from factmem.recall.columns import Columns
 from factmem.recall.folding import Standing, joined, said_the_same
+from factmem.recall.outlines import ERRAND, REMOVED, microseconds
 from factmem.recall.related_words import Term
 from factmem.recall.segments import Hits, Segment
-from factmem.recall.vectors import VectorsView
+from factmem.recall.vectors import NO_VECTORS, VectorsView
 from factmem.records import Recorded
 
 if TYPE_CHECKING:
@@ -81,6 +83,21 @@ class Part:
         totals[: len(lost)] -= lost
         return Part(self.segment, alive, totals)
 
+    def lacking(self, columns: Columns) -> NDArray[np.intp]:
+        """Return the rows of the columns that stand here and are not embedded yet."""
+        if not self.segment.unembedded:
+            return np.empty(0, np.intp)
+        rows = self.segment.rows[self.rows()].astype(np.intp)
+        left: NDArray[np.intp] = rows[columns["slot"][rows] < 0]
+        return left
+
+    def embedded(self, columns: Columns) -> Part:
+        """Return this with the vectors that its rows have by now; all that stand have one, or need none."""
+        if not self.segment.unembedded:
+            return self
+        slots = np.maximum(columns["slot"][self.segment.rows], 0)
+        return attrs.evolve(self, segment=attrs.evolve(self.segment, slots=slots, unembedded=False))
+
     def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where assertions stand, by their rows of the columns; ascending both."""
         return self._standing(self.segment.locate(rows))
@@ -135,7 +152,7 @@ class Corpus:
         moment: when.
         counts: which rows of the columns count at that moment.
         parts: the records.
-        vectors: their embeddings.
+        vectors: their embeddings, as far as there are any: for recall by meaning the corpus must be `embedded`.
         documents: the assertions in full.
     """
 
@@ -150,6 +167,25 @@ class Corpus:
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
+
+    @property
+    def embedded(self) -> bool:
+        """Whether every record has its vector, or needs none."""
+        return self.vectors is not NO_VECTORS and not any(part.segment.unembedded for part in self.parts)
+
+    @functools.cached_property
+    def retired(self) -> NDArray[np.intp]:
+        """The assertions that were said in conversations and do not stand, ascending; words that were read left out."""
+        columns, moment, size = self.columns, self.moment, len(self.counts)
+        left = (columns["conversation"][:size] > 0) & ((columns["flags"][:size] & (ERRAND | REMOVED)) == 0)
+        for part in self.parts:
+            left[part.segment.rows[part.rows()]] = False
+        rows = np.flatnonzero(left)
+        if moment.as_of is not None:
+            rows = rows[columns["said_at"][rows] <= microseconds(moment.as_of)]
+        if moment.known_at is not None:
+            rows = rows[columns["recorded_at"][rows] <= microseconds(moment.known_at)]
+        return rows
 
     def seen(self, viewer: str | None) -> Seen:
         """Return what a viewer sees: what is public and what is their own."""

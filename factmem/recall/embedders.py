@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -11,12 +12,14 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from anyio import CancelScope, Lock, to_thread
+import attrs
+from anyio import CancelScope, CapacityLimiter, Lock, fail_after, to_thread
+from anyio.lowlevel import RunVar
 
 from factmem.abc import Embedder, EmbedderIdentity, Operation
-from factmem.errors import EmbedderError, InvalidDataError, MissingPackageError
+from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError
 from factmem.observing import current_call, nested
 from factmem.values import check_text
 from factmem.vectors import unit_rows
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+T = TypeVar("T")
+
 __all__ = [
+    "BoundedEmbedder",
     "CallableEmbedder",
     "MiniLMEmbedder",
     "OpenAIEmbedder",
@@ -38,6 +44,11 @@ __all__ = [
 
 
 _FEW: Final = 8
+_TOGETHER: Final = 256
+"""Texts that a `BoundedEmbedder` hands over at a time."""
+_FOREIGN_THREADS: Final = 8
+"""Worker threads of one event loop that functions of a `CallableEmbedder` may occupy, hanging ones included."""
+_threads: Final[RunVar[CapacityLimiter]] = RunVar("factmem_embedder_threads")
 
 
 def default_embedder() -> Embedder:
@@ -190,8 +201,59 @@ class CallableEmbedder:
         """See `factmem.abc.Embedder.embed`."""
         if inspect.iscoroutinefunction(self._function):
             return cast("NDArray[np.float32]", await self._function(list(texts)))
-        answer = await to_thread.run_sync(self._function, list(texts))
+        limiter = _threads.get(None)
+        if limiter is None:
+            _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
+        run = to_thread.run_sync  # a function that hangs must not hold up whoever gives it up
+        answer = await run(self._function, list(texts), abandon_on_cancel=True, limiter=limiter)
         return cast("NDArray[np.float32]", await answer if inspect.isawaitable(answer) else answer)
+
+
+@attrs.frozen
+class BoundedEmbedder:
+    """An embedder that fails as `EmbedderError` alone, and in time.
+
+    Attributes:
+        embedder: the embedder; it is handed up to 256 texts at a time.
+        timeout: seconds for each of its answers; None for any number.
+    """
+
+    embedder: Embedder
+    timeout: float | None
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`."""
+        return await self._in_time(self.embedder.identity)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        if len(texts) <= _TOGETHER:
+            return await self._in_time(lambda: self.embedder.embed(texts))
+        import numpy as np
+
+        rows: list[NDArray[np.float32]] = []
+        for start in range(0, len(texts), _TOGETHER):
+            some = texts[start : start + _TOGETHER]
+            made = np.asarray(await self._in_time(functools.partial(self.embedder.embed, some)), np.float32)
+            if len(made) != len(some):
+                raise EmbedderError(f"the embedder gave {len(made)} vectors for {len(some)} texts")
+            rows.append(made)
+        return np.concatenate(rows)
+
+    async def _in_time(self, ask: Callable[[], Awaitable[T]]) -> T:
+        try:
+            with fail_after(self.timeout):
+                return await ask()
+        except (EmbedderError, MissingPackageError):
+            raise
+        except TimeoutError:
+            raise EmbedderError(
+                f"the embedder did not answer within {self.timeout:g} s: try later or raise embedder_timeout="
+                if self.timeout is not None
+                else "the embedder gave up after its own time limit: try later"
+            ) from None
+        except Exception as error:  # a third party's embedder may raise anything
+            raise EmbedderError(f"the embedder failed: {type(error).__name__}") from error
 
 
 class OpenAIEmbedder:
@@ -283,8 +345,7 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.
     """Embed texts and check the answer: finite, not zero, of the embedder's dimension, length 1.
 
     Raises:
-        EmbedderError: the embedder failed; whatever it raised is the cause.
-        InvalidVectorError: it answered vectors that cannot be used.
+        EmbedderError: the embedder failed, or answered vectors that cannot be used; the cause says how.
     """
     with nested(Operation.EMBED, records_in=len(texts)) as call:
         identity = await embedder.identity()
@@ -301,10 +362,13 @@ async def _embedded(embedder: Embedder, identity: EmbedderIdentity, texts: Seque
         raise
     except Exception as error:  # a third party's embedder may raise anything
         raise EmbedderError(f"the embedder {identity.name} failed: {type(error).__name__}") from error
-    if len(texts) <= _FEW:  # sooner done than handed over to a thread
-        rows = unit_rows(answer, dimension=identity.dimension)
-    else:
-        rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
+    try:
+        if len(texts) <= _FEW:  # sooner done than handed over to a thread
+            rows = unit_rows(answer, dimension=identity.dimension)
+        else:
+            rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
+    except InvalidVectorError as error:
+        raise EmbedderError(f"the embedder {identity.name} answered no usable vectors: {error}") from error
     if len(rows) != len(texts):
         raise EmbedderError(f"the embedder {identity.name} gave {len(rows)} vectors for {len(texts)} texts")
     return rows
@@ -314,8 +378,7 @@ async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[NDArray[np.
     """Embed texts; one with no letter and no digit in it has no vector.
 
     Raises:
-        EmbedderError: the embedder failed.
-        InvalidVectorError: it answered vectors that cannot be used.
+        EmbedderError: the embedder failed, or answered vectors that cannot be used.
     """
     telling = [row for row, text in enumerate(texts) if any(char.isalnum() for char in text)]
     vectors: list[NDArray[np.float32] | None] = [None] * len(texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -25,22 +25,26 @@ from factmem.showing import shown_record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RecallMatch", "ScoreParts", "hydrate", "ranked"]
+__all__ = ["RecallMatch", "RecallMatches", "ScoreParts", "hydrate", "ranked"]
 
 
 @attrs.frozen(kw_only=True)
 class ScoreParts:
-    """What a score is made of; each from 0 to 1.
+    """Parts of a score; each from 0 to 1.
+
+    The similarity fuses the evidence of words and of meaning, and is raised by names, times and numbers; see
+    `factmem.recall.scoring`. With recency and importance it makes the score; see `Boost` and `Additive`.
 
     Attributes:
-        similarity: of the query and the record; see `factmem.recall.scoring`.
-        lexical: the evidence of words.
-        semantic: the evidence of meaning.
-        named: 1 if the query names who speaks or whom it is about, or its concept.
-        dated: how close it lies to the times that the query names; 0 where it names none.
-        cosine: the raw cosine of the two embeddings, negative ones as 0; alone good for thresholds.
-        recency: 1 for now, halved each half-life.
-        importance: the record's own.
+        similarity: similarity of the query and the record; 0 if neither words nor meaning agree.
+        lexical: the evidence of words: of the record, its neighbours and its conversation.
+        semantic: the evidence of meaning: of the record and its neighbours.
+        named: 1 if the query names the speaker, the subject or the concept, else 0.
+        dated: closeness to the times that the query names; 0 if it names none.
+        cosine: the raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
+            neighbours or age: compare it with thresholds for near-duplicates.
+        recency: 1 for now, halved with each half-life.
+        importance: the importance of the record.
     """
 
     similarity: float
@@ -59,10 +63,20 @@ class RecallMatch:
 
     Attributes:
         record: the record.
-        score: the composite, from 0 to 1.
+        score: similarity, recency and importance in one number from 0 to 1; see `Boost` and `Additive`. A function of
+            the query, the record, its conversation and the statistics of what the viewer sees, never of the other
+            results. By `Boost` it is low where nothing answers, and near 0 for a query of no meaning, so that
+            ``min_score`` can cut there: on conversations .3 keeps 99 % of the right messages that are among the first
+            ten, and nothing for 95 % of such queries. What agrees with the query in meaning alone scores less than
+            what shares its words.
         parts: what the score is made of.
         reasons: why it was found, in words: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``,
             ``important``.
+        newer: the newer record that says what became of what this statement says, if there is one: a later
+            statement of the same person, or the present value of a fact that was found in the same message. It passes
+            the filters of the search. The order of results does not depend on it.
+        retracted: whether a fact that was found in this statement's message was retracted or removed since, and not
+            restored.
         earlier: what was known before of the same record, newest first, with what became of it; empty unless
             it was asked for.
     """
@@ -71,7 +85,22 @@ class RecallMatch:
     score: float
     parts: ScoreParts
     reasons: tuple[str, ...]
+    newer: FactRecord[Any] | None = None
+    retracted: bool = False
     earlier: tuple[FactRecord[Any], ...] = ()
+
+
+class RecallMatches(list[RecallMatch]):
+    """The results of a recall, best first.
+
+    Attributes:
+        failure: why meaning did not count though it was to, and the results go by words alone; None otherwise. It
+            holds no text of the query.
+    """
+
+    def __init__(self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None) -> None:
+        super().__init__(matches)
+        self.failure: str | None = failure
 
 
 _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts))
@@ -88,6 +117,7 @@ def ranked(
     *,
     wanted: RecallFilter,
     limit: int,
+    min_score: float = 0.0,
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> list[RecallMatch]:
     """Return the true best of all records that the viewer sees and the filter keeps, best first.
@@ -101,9 +131,10 @@ def ranked(
         query: what is looked for, and who asks.
         wanted: which records count.
         limit: how many results at the most.
+        min_score: leave out what scores less.
         concepts: the declared concepts by keyword.
     """
-    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.viewer, wanted))
+    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.viewer, wanted), min_score)
     diversity = query.settings.diversity
     ranking = diverse(corpus, best, limit, diversity) if diversity else best(limit)
     if ranking is None:
@@ -112,9 +143,14 @@ def ranked(
     return [_match(record, ranking.found, row) for row, record in shown]
 
 
-def _best(corpus: Corpus, query: Query, keep: Sequence[NDArray[np.intp] | None], limit: int) -> Ranking | None:
+def _best(
+    corpus: Corpus, query: Query, keep: Sequence[NDArray[np.intp] | None], min_score: float, limit: int
+) -> Ranking | None:
     """Return the best of some rows of each part; None if there are none."""
     while (found := search(corpus, query, keep, limit)) is not None:
+        found = found.at(np.flatnonzero(found.score >= min_score))
+        if not len(found.rows):
+            return None
         best = found.at(_cut(found, np.lexsort((-found.said_at, -found.score)), limit))
         read = corpus.currents(Standing(best.rows, best.rows, counts=best.counts))
         gone = [current is None for current in read]

@@ -1,4 +1,7 @@
-"""Things that happened, which a query counts its times from: "before the move", "since we got the dog"."""
+"""Events that a query dates things by: "before the move", "since we got the dog", "a month after the wedding".
+
+When an event happened is looked up among the records, behind the walls of the caller.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import enum
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Final, assert_never
 
 import attrs
 
@@ -16,7 +19,10 @@ from factmem.facts import STATEMENT
 from factmem.recall.analysis import analyse
 from factmem.recall.asking import Query
 from factmem.recall.engine import RecallMatch
+from factmem.recall.outlines import term_numbers
+from factmem.recall.related_words import term_of
 from factmem.recall.time_expressions import TimeSpan, times_in
+from factmem.recall.time_words import OFFSET, Offset, offset_in
 from factmem.records import FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
@@ -26,82 +32,138 @@ __all__ = ["TELLING", "EventTime", "Turn", "events_in", "in_seconds", "span_betw
 _A_DAY: Final = dt.timedelta(days=1)
 _AROUND: Final = dt.timedelta(days=7)
 _LONGEST: Final = 8
-"""Of more words than these, nobody says the same again."""
+"""Most words of a phrase: nobody says a longer one again in the same words."""
 
 _MOST: Final = 3
 
 _READ: Final = 4096
-"""In so many characters of a query events are looked for: whoever asks waits for it on the event loop."""
+"""Number of characters of a query that are searched for events, on the event loop."""
 
 TELLING: Final = 10
-"""Among so many records, the one is looked for that tells when something happened."""
+"""Number of top matches among which the record of an event is looked for."""
 
 
 class Turn(enum.Enum):
-    """How a time lies to what happened."""
+    """Position of a time relative to an event."""
 
     BEFORE = "before"
     AFTER = "after"
     AROUND = "around"
 
 
-_TURNS: Final = {"before": Turn.BEFORE, "until": Turn.BEFORE, "since": Turn.AFTER, "after": Turn.AFTER}
+_TURNS: Final = {
+    **dict.fromkeys(("before", "until", "till"), Turn.BEFORE),
+    **dict.fromkeys(("since", "after"), Turn.AFTER),
+}
 _EVENT: Final = re.compile(
-    r"\b((?i:before|until|since|after|during|around)) "
-    r"((?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z])[^?.,;:!]*)"
+    rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:before|until|till|since|after|during|around)) "
+    r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"
 )
+_ASKS: Final = re.compile(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
+"""Start of the question behind an event: "after we moved what did I buy"."""
+
+_IN_THE_PAST: Final = re.compile(r"\b(?:did|was|were|had|have|has|been|used)\b", re.IGNORECASE)
+_AHEAD: Final = re.compile(
+    r"\b(?:will|shall|going to|gonna|plan\w*|wants?|hop(?:e|es|ing)|next|soon|tomorrow|upcoming|would|might|should|"
+    r"before|until|in (?:a|an|one|two|three|four|five|six|\d+) (?:days?|weeks?|months?|years?))\b|'ll\b|\?",
+    re.IGNORECASE,
+)
+"""Words of a record that tells of an event to come, or that asks."""
+
+_DONE: Final = re.compile(r"\b(?:was|were|went|got|finally|first day|\w+ed)\b", re.IGNORECASE)
+"""Words of a record that tells of an event that has happened."""
+
+_JUST_NOW: Final = re.compile(r"\b(?:today|tonight|yesterday|just|this morning|last night)\b", re.IGNORECASE)
+"""Words of a record that tells of an event on its day."""
+
+_LIGHT: Final = frozenset(
+    ["get", "got", "gotten", "go", "went", "gone", "come", "came", "take", "took", "make", "start"]
+)
+"""Verbs that another may stand for: who "got the dog" says that it was adopted."""
+
+_RELATED: Final = 0.1
+"""Least weight at which a related word stands for a word of a phrase."""
 
 
 @attrs.frozen
 class EventTime:
-    """A time that a query tells by what happened then.
+    """A time that a query names by an event.
 
     Attributes:
-        turn: whether it lies before or after that, or around it.
-        phrase: what happened, in the query's words.
+        turn: whether it lies before the event, after it or around it.
+        phrase: the event, in the query's words.
+        offset: how far before or after; None for any distance.
     """
 
     turn: Turn
     phrase: str
+    offset: Offset | None = None
 
-    def is_told_by(self, texts: Iterable[str]) -> bool:
-        """Whether some texts together hold every word of the phrase, function words and endings apart."""
-        told = {term for text in texts for term in analyse(text)}
-        return told.issuperset(analyse(self.phrase))
+    def is_told_by(self, text: str, *, related: bool = False) -> bool:
+        """Return whether a text holds every word of the phrase, function words and endings apart.
 
-    def span(self, moment: dt.datetime, now: dt.datetime) -> TimeSpan | None:
-        """Return the time that is meant, if it happened at a moment; None if that leaves none in the calendar.
+        Verbs like "get" and "start" need not occur if the phrase has other words.
 
         Args:
-            moment: when it happened, aware.
+            text: the text.
+            related: let a related word stand for each.
+        """
+        terms = set(analyse(self.phrase))
+        terms = terms - _LIGHT or terms
+        told = analyse(text)
+        if not related:
+            return terms.issubset(told)
+        numbers = set(term_numbers(told))
+        return all(_stands_for(number, numbers) for number in term_numbers(terms))
+
+    def span(self, moment: dt.datetime, now: dt.datetime) -> TimeSpan | None:
+        """Return the time that is meant; None if it lies outside the calendar.
+
+        Args:
+            moment: when the event happened, aware.
             now: the present, aware.
         """
         try:
             moment = moment.astimezone(dt.UTC)
             match self.turn:
+                case Turn.AROUND:
+                    return TimeSpan(start=moment - _AROUND, end=moment + _AROUND)
                 case Turn.BEFORE:
-                    return TimeSpan(start=None, end=moment)
+                    if self.offset is None:
+                        return TimeSpan(start=None, end=moment)
+                    start, end = self.offset.before(moment)
+                    return TimeSpan(start=start - _A_DAY, end=end)
                 case Turn.AFTER:
-                    return span_between(moment, None, now)
-            return TimeSpan(start=moment - _AROUND, end=moment + _AROUND)
+                    if self.offset is None:
+                        return span_between(moment, None, now)
+                    start, end = self.offset.after(moment)
+                    return TimeSpan(start=start, end=end + _A_DAY)
+                case _:
+                    assert_never(self.turn)
         except OverflowError:
             return None
 
 
+def _stands_for(number: int, told: Set[int]) -> bool:
+    term = term_of(number)
+    related = zip(term.numbers.tolist(), term.weights.tolist(), strict=True)
+    return any(other in told and weight >= _RELATED for other, weight in related)
+
+
 def in_seconds(span: TimeSpan) -> tuple[float, float]:
-    """Return a time as a `Query` takes it."""
+    """Return a time as a pair of seconds since 1970, as `Query` has it."""
     return -math.inf if span.start is None else span.start.timestamp(), span.end.timestamp()
 
 
 def timed(
     query: Query, events: Sequence[EventTime], find: Callable[[str], Sequence[RecallMatch]], now: dt.datetime
 ) -> Query:
-    """Return a query with the times that events tell; as it is if words do not count.
+    """Return a query with the times of its events added; unchanged if words do not count.
 
     Args:
         query: the query.
-        events: what happened; see `events_in`.
-        find: finds records by a phrase, behind the walls of whoever asks.
+        events: its events; see `events_in`.
+        find: finds records by a phrase, behind the walls of the caller.
         now: the present, aware.
     """
     if not events or not query.lexical_weight:
@@ -113,11 +175,11 @@ def timed(
 def spans_told(
     events: Iterable[EventTime], found: Iterable[Sequence[RecallMatch]], now: dt.datetime
 ) -> tuple[TimeSpan, ...]:
-    """Return the times that are told by events, each as the most similar record has it that tells of that.
+    """Return the times that events name. The date of an event is that of the best record that tells of it.
 
     Args:
-        events: what happened.
-        found: of each, what a search for its phrase finds.
+        events: the events.
+        found: the matches of each event's phrase.
         now: the present, aware.
     """
     spans = (_span_told(event, matches, now) for event, matches in zip(events, found, strict=True))
@@ -125,15 +187,30 @@ def spans_told(
 
 
 def _span_told(event: EventTime, found: Sequence[RecallMatch], now: dt.datetime) -> TimeSpan | None:
-    for match in sorted(found, key=lambda match: -match.parts.similarity):
-        record = match.record
-        if event.is_told_by([told_by(record)]):
+    """Return the time that an event names, by the most similar record that tells of it.
+
+    A record of the event's own day goes first, then one that says that it has happened, then one that says neither, and
+    last one that says that it will. Related words count only where no record has the words themselves.
+    """
+    for related in (False, True):
+        telling = [match for match in found if event.is_told_by(told_by(match.record), related=related)]
+        if telling:
+            record = min(telling, key=lambda match: (_distance(told_by(match.record)), -match.parts.similarity)).record
             return event.span(record.fact.valid_from or record.timestamp, now)
     return None
 
 
+def _distance(text: str) -> int:
+    """Return how far the words of a text are from the day of the event that it tells of, from 0 to 3."""
+    if _AHEAD.search(text):
+        return 3
+    if _JUST_NOW.search(text):
+        return 0
+    return 1 if _DONE.search(text) else 2
+
+
 def told_by(record: FactRecord[object]) -> str:
-    """What a record says, for who knows nothing else of it."""
+    """Return what a record says, in words that need no other record."""
     data = encode_value(record.value, record.concept.value_type)
     said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     if record.concept.keyword == STATEMENT.keyword:
@@ -161,17 +238,21 @@ def span_between(since: dt.datetime | None, until: dt.datetime | None, now: dt.d
 
 
 def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
-    """Return the first times that a query tells by what happened then; those that it names are none.
+    """Return the first events that a query dates things by. A time that the query names itself is no event.
 
     Args:
-        query: what is asked.
+        query: the question.
         now: the present, aware.
     """
     found: dict[EventTime, None] = {}
-    for match in _EVENT.finditer(" ".join(query[:_READ].split())):
-        phrase = match[2].strip()
-        if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(match[0], now):
-            found[EventTime(_TURNS.get(match[1].lower(), Turn.AROUND), phrase)] = None
+    query = " ".join(query[:_READ].split())
+    for match in _EVENT.finditer(query):
+        phrase = _ASKS.split(match["phrase"], maxsplit=1)[0].strip()
+        if match["doing"] and not _IN_THE_PAST.search(query):  # "before going to bed" is a habit
+            continue
+        if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(f"{match['turn']} {phrase}", now):
+            turn = _TURNS.get(match["turn"].lower(), Turn.AROUND)
+            found[EventTime(turn, phrase, None if turn is Turn.AROUND else offset_in(match))] = None
         if len(found) == _MOST:
             break
     return tuple(found)

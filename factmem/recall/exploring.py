@@ -1,13 +1,14 @@
-"""Deep recall: a question is taken apart, its parts are looked for side by side, and what is missing is asked after.
+"""The course of deep recall: search, take the question apart if that is not enough, ask what is missing.
 
-The flow is that of CrewAI's RecallFlow, with other rules where that one goes wrong:
+The course is that of CrewAI's RecallFlow, with other rules where that one goes wrong:
 
-- The question itself is always looked for, everywhere that the caller's filters allow; scopes and times that a model
-  proposes add to that, and only scopes that it was offered count. What the question finds by itself keeps its place.
-- A record's score is its best over all searches, whichever ended first; all are made of one state of the store.
-- Confidence comes of similarity and agreement; see `factmem.recall.deep`.
-- Exploring looks for new questions only. A gap is told only while nothing fills it.
-- A model that fails, or answers what cannot be used, costs what it would have added and nothing else.
+- The question itself is always searched for, everywhere that the caller's filters allow. If its confidence is high,
+  that is the result, and no model is asked.
+- Parts, scopes and times that a model proposes are searched for besides; only scopes that it was offered count. They
+  choose a bounded share of the results; see `factmem.recall.deep`.
+- All searches are of one state of the store.
+- Each round searches for new questions only. A gap is reported only while nothing fills it.
+- A model that fails, or whose answer cannot be used, costs what it would have added and nothing else.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ import attrs
 from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
 from factmem.llm.metering import Spent, metered
-from factmem.recall.deep import DeepRecall, DeepSettings, Hint, Look, Results, confidence_of, merged
+from factmem.recall.deep import DeepRecall, DeepSettings, Hint, Look, Results, confidence_of, merged, unplaced
 from factmem.recall.engine import RecallMatch
 from factmem.recall.events import events_in, span_between, spans_told, told_by
-from factmem.recall.scoring import RecallSettings
 from factmem.recall.time_expressions import TimeSpan, times_in
 from factmem.values import check_text
 
@@ -62,20 +62,18 @@ async def explored(
     limit: int,
     now: dt.datetime,
     settings: DeepSettings,
-    weights: RecallSettings,
     strict: bool = False,
 ) -> DeepRecall:
-    """Look for a question as deeply as it needs.
+    """Search for a question as deeply as it needs.
 
     Args:
-        question: what to look for.
+        question: what to search for.
         searcher: makes the searches.
         analyst: takes the question apart, and says what is missing.
-        limit: how many matches to return at the most.
+        limit: maximum number of matches.
         now: the present, or the moment that is looked at.
-        settings: when to ask the analyst.
-        weights: what weighs in the searches.
-        strict: raise what goes wrong with the model, instead of going on without it.
+        settings: when to ask the analyst, and how much that may change.
+        strict: raise an error of the model instead of going on without it.
 
     Raises:
         ModelError: the model failed, and ``strict`` was asked for.
@@ -88,7 +86,6 @@ async def explored(
             limit=limit,
             now=now,
             settings=settings,
-            weights=weights,
             strict=strict,
             spent=spent,
         )
@@ -104,44 +101,44 @@ class _Flow:
     limit: int = attrs.field(kw_only=True)
     now: dt.datetime = attrs.field(kw_only=True)
     settings: DeepSettings = attrs.field(kw_only=True)
-    weights: RecallSettings = attrs.field(kw_only=True)
     strict: bool = attrs.field(kw_only=True)
     spent: Spent = attrs.field(kw_only=True)
     deadline: float = attrs.field(init=False, factory=anyio.current_time)
     analysis: QuestionAnalysis = attrs.field(init=False, factory=QuestionAnalysis)
     times: tuple[TimeSpan, ...] = attrs.field(init=False, default=())
-    questions: dict[str, str] = attrs.field(init=False, factory=dict)
-    looks: dict[Look, None] = attrs.field(init=False, factory=dict)
+    asked: dict[str, SubQuestion] = attrs.field(init=False, factory=dict)
     results: Results = attrs.field(init=False, factory=dict)
+    among: Sequence[RecallMatch] = attrs.field(init=False, default=())
+    missing: list[str] = attrs.field(init=False, factory=list)
     gaps: tuple[Gap, ...] = attrs.field(init=False, default=())
     rounds: int = attrs.field(init=False, default=0)
     failure: ModelError | None = attrs.field(init=False, default=None)
 
     async def run(self) -> None:
         self.deadline += self.settings.timeout
-        if len(self.question) >= self.settings.query_analysis_threshold:
-            await self._analyse()
-        asked = self.analysis
-        said = [span_between(asked.since, asked.until, self.now)]
-        questions = [SubQuestion(self.question), *asked.questions]
-        happened = await self._told_by_events(questions)
+        await self._search_for([SubQuestion(self.question)])
+        if not self.settings.analyses(self._confidence()):
+            return
+        await self._analyse()
+        said = [span_between(self.analysis.since, self.analysis.until, self.now)]
+        happened = await self._told_by_events()
         self.times = tuple(dict.fromkeys([*times_in(self.question, self.now), *happened, *filter(None, said)]))
-        await self._look_for(questions)
+        await self._search_for(self.analysis.questions)
         for _ in range(self.settings.exploration_budget):
             if not self._explores() or not await self._explore():
                 break
 
     def result(self) -> DeepRecall:
-        sure = self.settings.confidence_threshold_low
+        low = self.settings.confidence_threshold_low
         return DeepRecall(
             matches=tuple(self._best()),
             confidence=self._confidence(),
-            questions=tuple(self.questions.values()),
+            questions=tuple(item.text for item in self.asked.values()),
             times=self.times,
             scopes=self.analysis.scopes,
             complexity=self.analysis.complexity,
             rounds=self.rounds,
-            gaps=tuple(gap for gap in self.gaps if self._similarity_of(gap.question) < sure),
+            gaps=tuple(gap for gap in self.gaps if self._confidence_in(gap.question) < low),
             calls=self.spent.questions,
             tokens=self.spent.tokens,
             failure=None if self.failure is None else str(self.failure),
@@ -155,29 +152,34 @@ class _Flow:
 
         self.analysis = await self._heard(ask) or self.analysis
 
-    async def _told_by_events(self, questions: Iterable[SubQuestion]) -> tuple[TimeSpan, ...]:
+    async def _told_by_events(self) -> tuple[TimeSpan, ...]:
         """Return the times that the question tells by what happened then, as far as that is known."""
         if not (events := events_in(self.question, self.now)):
             return ()
-        texts = [event.phrase for event in events] + [item.text for item in questions]  # embedded all at once
-        found = await self.searcher.found([Look(text) for text in texts])
+        found = await self.searcher.found([Look(event.phrase) for event in events])
         return spans_told(events, [found[Look(event.phrase)] for event in events], self.now)
 
-    async def _look_for(self, asked: Iterable[SubQuestion]) -> bool:
-        """Look for what was not looked for before; return whether there was any."""
-        new = {_key(item.text): item for item in asked if _key(item.text) not in self.questions}
-        looks = [look for item in new.values() for look in self._looks(item)]
-        found = await self.searcher.found([*self.looks, *looks])
-        self.looks |= dict.fromkeys(looks)
-        self.questions |= {key: item.text for key, item in new.items()}
-        self.results = found
-        return bool(new)
+    async def _search_for(self, questions: Iterable[SubQuestion]) -> list[str]:
+        """Make all searches with some more questions; return those that are new."""
+        new = {_key(item.text): item for item in questions}
+        new = {key: item for key, item in new.items() if key not in self.asked}
+        asked = self.asked | new
+        looks = list(dict.fromkeys(look for item in asked.values() for look in self._looks(item)))
+        found = await self.searcher.found(looks)
+        among: Sequence[RecallMatch] = ()
+        if ids := unplaced(found, question=self.question, limit=self.limit):
+            own = Look(self.question, Hint(record_ids=ids))
+            found = await self.searcher.found([*looks, own])  # all anew if the store has changed since
+            among = found.pop(own)
+        self.asked, self.results, self.among = asked, found, among
+        return [item.text for item in new.values()]
 
     def _looks(self, asked: SubQuestion) -> list[Look]:
         hints = [Hint(scopes=self.analysis.scopes)] if self.analysis.scopes else []
         hints += [Hint(keyword=asked.keyword)] if asked.keyword is not None else []
-        times = dict.fromkeys([*times_in(asked.text, self.now), *self.times])
-        hints += [Hint(time=time) for time in list(times)[:_MOST_TIMES]]
+        if self.times or asked.text != self.question:  # times of the question itself: only once it is looked into
+            times = dict.fromkeys([*times_in(asked.text, self.now), *self.times])
+            hints += [Hint(time=time) for time in list(times)[:_MOST_TIMES]]
         return [Look(asked.text), *(Look(asked.text, hint) for hint in hints)]
 
     def _explores(self) -> bool:
@@ -188,7 +190,7 @@ class _Flow:
     async def _explore(self) -> bool:
         """Ask what is missing and look for that; return whether there was anything new to look for."""
         known = [Known(text=told_by(match.record), said_at=match.record.timestamp) for match in self._best()]
-        asked = tuple(self.questions.values())
+        asked = tuple(item.text for item in self.asked.values())
 
         async def ask() -> tuple[Gap, ...]:
             return _lawful_gaps(await self.analyst.find_gaps(self.question, known, asked=asked))
@@ -196,9 +198,10 @@ class _Flow:
         if (gaps := await self._heard(ask)) is None:
             return False
         self.gaps = gaps[: self.settings.most_questions]
-        looked = await self._in_time(lambda: self._look_for(SubQuestion(gap.question) for gap in self.gaps))
-        self.rounds += bool(looked)
-        return bool(looked)
+        new = await self._in_time(lambda: self._search_for(SubQuestion(gap.question) for gap in self.gaps))
+        self.missing += new or ()
+        self.rounds += bool(new)
+        return bool(new)
 
     async def _heard(self, ask: Callable[[], Awaitable[T]]) -> T | None:
         """Wait for the analyst; None if it failed, which is noted."""
@@ -232,19 +235,24 @@ class _Flow:
 
     def _best(self) -> list[RecallMatch]:
         return merged(
-            self.results, question=self.question, limit=self.limit, settings=self.settings, weights=self.weights
+            self.results,
+            question=self.question,
+            among=self.among,
+            missing=self.missing,
+            limit=self.limit,
+            settings=self.settings,
         )
 
     def _confidence(self) -> float:
-        return confidence_of([self.results[look] for look in self.looks if look.hint is None])
+        return confidence_of([self.results[Look(item.text)] for item in self.asked.values()])
 
-    def _similarity_of(self, question: str) -> float:
-        look = Look(self.questions.get(_key(question), question))
-        return max((match.parts.similarity for match in self.results.get(look, ())), default=0.0)
+    def _confidence_in(self, question: str) -> float:
+        asked = self.asked.get(_key(question))
+        return 0.0 if asked is None else confidence_of([self.results[Look(asked.text)]])
 
 
 def _key(text: str) -> str:
-    """What two questions have in common that are the same."""
+    """Return the form in which two wordings of the same question are equal."""
     words = unicodedata.normalize("NFKC", text).casefold().split()
     return " ".join(words).rstrip("?!. ")
 

@@ -161,6 +161,7 @@ class RecallFilter:
         places: those at one of these places, by their `Place.key`.
         within: those in a scope that this says yes to: what a view shows.
         keywords: those of one of these concepts.
+        without_keywords: those of none of these concepts.
         categories: those with one of these categories.
         topics: those with one of these topics.
         sources: those from one of these sources.
@@ -173,6 +174,7 @@ class RecallFilter:
         metadata: those whose metadata holds all of these.
         where: those whose metadata meets all conditions of one of these groups.
         record_ids: those with one of these ids.
+        reviewed: those that are not `FactDetails.unreviewed`.
         strongest: of the typed facts that pass all this, those that hold of several of one concept; see
             `factmem.recall.chosen`. It compares records with each other: a single one always passes.
 
@@ -188,6 +190,7 @@ class RecallFilter:
     places: Collection[tuple[Any, ...]] | None = None
     within: Callable[[MemoryScope], bool] | None = None
     keywords: Collection[str] | None = attrs.field(default=None, converter=_several)
+    without_keywords: Collection[str] | None = attrs.field(default=None, converter=_several)
     categories: Collection[str] | None = attrs.field(default=None, converter=_several)
     topics: Collection[str] | None = attrs.field(default=None, converter=_several)
     sources: Collection[str] | None = attrs.field(default=None, converter=_several)
@@ -200,6 +203,7 @@ class RecallFilter:
     metadata: Mapping[str, Json] = attrs.field(factory=dict, converter=_entries)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
     record_ids: Collection[str] | None = attrs.field(default=None, converter=_several)
+    reviewed: bool = False
     strongest: bool = False
 
     @property
@@ -239,6 +243,7 @@ class RecallFilter:
             (self.subjects is not None, lambda it: it.place.subject.key in about),
             (self.places is not None, lambda it: it.place.key in (self.places or ())),
             (self.keywords is not None, lambda it: it.keyword in (self.keywords or ())),
+            (self.without_keywords is not None, lambda it: it.keyword not in (self.without_keywords or ())),
         ]
         return [test for wanted, test in tests if wanted]
 
@@ -249,6 +254,7 @@ class RecallFilter:
             (self.sources is not None, lambda it: it.details.source in (self.sources or ())),
             (self._bounded(self.since, self.until), lambda it: _between(it.timestamp, self.since, self.until)),
             (self._bounded(self.min_importance, self.max_importance), self._important),
+            (self.reviewed, lambda it: not it.details.unreviewed),
             (bool(self.conditions), lambda it: all(any(_met(group, it) for group in of) for of in self.conditions)),
         ]
         recorded: list[tuple[bool, Callable[[Recorded], bool]]] = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,7 +18,7 @@ from factmem.recall.giving_back import give_back
 from factmem.recall.laying_out import conversation_keys
 from factmem.recall.log_parts import LogPart, rows_of
 from factmem.recall.outlines import NEVER, STATES, drop_known_words, microseconds, outline_of
-from factmem.recall.vectors import HeldVectors, StoredVectors, Vectors
+from factmem.recall.vectors import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
 from factmem.records import LogEntry, Recorded, StateChange, Tombstone
 from factmem.scopes import MemoryScope
 
@@ -165,10 +165,39 @@ class Ledger:
         counts[rows] = counting(self._columns, moment, changes, rows)
         return Plan(moment, rows, counts=counts, current=standing(self._columns, moment, rows[counts[rows]]))
 
-    def lacking(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return those of some rows that were not embedded yet."""
-        left: NDArray[np.intp] = rows[self._columns["slot"][rows] == _NOWHERE]
-        return left
+    def lacks_vectors(self, rows: NDArray[np.intp]) -> bool:
+        """Return whether one of some rows is not embedded yet."""
+        return bool((self._columns["slot"][rows] == _NOWHERE).any())
+
+    def embedded(self, corpus: Corpus, *, present: bool) -> tuple[Corpus, list[int]]:
+        """Return a corpus with the vectors that there are by now, and the ids of the assertions that lack theirs.
+
+        Ids are given as the numbers that stand for them; see `factmem.abc.number_of_id`.
+
+        Args:
+            corpus: what is current; nothing was taken in since.
+            present: whether it is so now, so that it can be built upon.
+        """
+        lacking = np.concatenate([np.empty(0, np.intp), *(part.lacking(self._columns) for part in corpus.parts)])
+        if len(lacking):
+            return corpus, self._columns["id"][np.sort(lacking)].tolist()
+        if not corpus.embedded:
+            parts = tuple(part.embedded(self._columns) for part in corpus.parts)
+            corpus = attrs.evolve(corpus, parts=parts, vectors=self._view())
+            if present:
+                self._now = corpus
+        return corpus, []
+
+    def assertions(self, ids: Sequence[int]) -> list[Recorded | None]:
+        """Return assertions in full, by the numbers of their ids; None for those that are gone."""
+        rows = self._rows_of(ids)
+        read = iter(self.documents.read([row for row in rows if row is not None]))
+        return [None if row is None else next(read) for row in rows]
+
+    def _rows_of(self, ids: Sequence[int]) -> list[int | None]:
+        rows = self._columns.find("id", ids)
+        found = dict(zip(self._columns["id"][rows].tolist(), rows.tolist(), strict=True))
+        return [found.get(id) for id in ids]
 
     def take_stored_vectors(self, seqs: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]) -> None:
         """Take in what a store keeps.
@@ -185,14 +214,19 @@ class Ledger:
         taken = rows if there.all() else rows[there]
         self._columns["slot"][at[there]] = self._place(numbers[there], taken)
 
-    def take_vectors(self, rows: NDArray[np.intp], made: Sequence[NDArray[np.float32] | None]) -> None:
-        """Take in vectors that were made, None for what there is nothing to embed of."""
+    def take_vectors(self, made: Mapping[int, NDArray[np.float32] | None]) -> None:
+        """Take in vectors by the numbers of their assertions' ids, None for what there is nothing to embed of.
+
+        What was erased or embedded meanwhile is passed over.
+        """
         slots = self._columns["slot"]
-        slots[rows] = 0
-        some = [at for at, vector in enumerate(made) if vector is not None]
+        pairs = zip(self._rows_of(list(made)), made.values(), strict=True)
+        new = [(row, vector) for row, vector in pairs if row is not None and slots[row] == _NOWHERE]
+        slots[[row for row, _ in new]] = 0
+        some = [(row, vector) for row, vector in new if vector is not None]
         if some:
-            vectors = np.array([made[at] for at in some], np.float32)
-            slots[rows[some]] = self._place(self._columns["seq"][rows[some]], vectors)
+            rows = np.array([row for row, _ in some], np.intp)
+            slots[rows] = self._place(self._columns["seq"][rows], np.array([vector for _, vector in some], np.float32))
 
     def drop_vectors(self) -> None:
         """Forget every vector."""
@@ -210,13 +244,12 @@ class Ledger:
         return vector
 
     def carried_out(self, plan: Plan, *, present: bool) -> Corpus:
-        """Return what is current, once every vector of it is there.
+        """Return what is current, with the vectors that there are.
 
         Args:
             plan: what was folded; nothing was taken in since.
             present: as it was for the plan.
         """
-        assert self._vectors is not None
         if plan.rows is not None:
             assert self._now is not None
             corpus = self._brought_up_to_date(self._now, plan, plan.rows)
@@ -226,7 +259,7 @@ class Ledger:
                 moment=plan.moment,
                 counts=plan.counts,
                 parts=grown(self._columns, (), plan.current),
-                vectors=self._vectors.view(),
+                vectors=self._view(),
                 documents=self.documents,
             )
             if len(plan.current.rows) > _MANY:
@@ -247,8 +280,10 @@ class Ledger:
             left = part.segment.standing(within)
             again.append(left.at(~np.isin(left.rows, went.rows)))
             gone[number] = np.union1d(within, found[number][np.isin(part.segment.rows[found[number]], went.rows)])
-        assert self._vectors is not None
-        return before.changed(gone, joined(again), counts=plan.counts, moment=plan.moment, vectors=self._vectors.view())
+        return before.changed(gone, joined(again), counts=plan.counts, moment=plan.moment, vectors=self._view())
+
+    def _view(self) -> VectorsView:
+        return NO_VECTORS if self._vectors is None else self._vectors.view()
 
     def _add(self, added: Sequence[Recorded]) -> None:
         self.documents.add(added)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from factmem.abc import number_of_id
 from factmem.recall.filters import RecallFilter
 from factmem.recall.folding import affected
 from factmem.recall.narrowing import heads_of, passing
-from factmem.recall.outlines import ERRAND, NEVER, STATES, TRUSTED
+from factmem.recall.outlines import ERRAND, NEVER, STATES, TRUSTED, microseconds
 from factmem.records import AssertionState
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class LogPart:
         states: that are in one of these states now.
         errands: that wait for something, or once did.
         apart: that did not count when they were recorded.
+        expired: Expired at this time.
         kept: that pass this filter.
         related: these, and all that bears on what is current of their records.
     """
@@ -46,6 +48,7 @@ class LogPart:
     states: Collection[AssertionState] | None = None
     errands: bool = False
     apart: bool = False
+    expired: dt.datetime | None = None
     kept: RecallFilter | None = None
     related: bool = False
 
@@ -65,6 +68,8 @@ def rows_of(columns: Columns, part: LogPart) -> NDArray[np.intp]:
         rows = rows[(columns["flags"][rows] & ERRAND) != 0]
     if part.apart:
         rows = rows[_apart(columns, rows)]
+    if part.expired is not None:
+        rows = rows[columns["expires_at"][rows] <= microseconds(part.expired)]
     if part.kept is not None:
         rows = rows[_kept(columns, rows, part.kept)]
     return affected(columns, rows) if part.related else rows

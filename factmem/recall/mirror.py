@@ -1,5 +1,8 @@
 """The in-memory mirror of a tenant: kept in step with the store, it is what recall and listings read.
 
+Reading needs no embedder: what has no vector yet is embedded when something is looked for by meaning, and the lock
+that keeps the mirror in step is not held meanwhile.
+
 The log is kept as `Columns`, folded once; what a write touches is folded again, and nothing else
 (`affected`). What is current is a `Corpus`, handed out as it is: whoever reads it holds no lock and sees
 no half of a write. What is current at another moment is folded and laid out when it is asked for.
@@ -20,6 +23,7 @@ from factmem.abc import (
     AgentMemoryProvider,
     Clock,
     Embedder,
+    EmbedderIdentity,
     KeepsOutlines,
     KeepsVectors,
     Outline,
@@ -35,8 +39,10 @@ from factmem.recall.log_parts import LogPart
 from factmem.recall.outlines import OUTLINE_VERSION, outline_of, term_numbers
 from factmem.recall.related_words import Term, term_of
 from factmem.recall.sources import LogSource, Pulled
+from factmem.recall.topics import topics_of
 from factmem.records import Assertion, LogEntry
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +53,7 @@ __all__ = ["Mirror"]
 
 _BATCH: Final = 1024
 """How many texts are embedded, and their vectors stored, at a time."""
+_PROBE: Final = "A text that any embedder has a vector for."
 
 
 _log = logging.getLogger("factmem")
@@ -90,6 +97,7 @@ class Mirror:
         self._tenant = tenant
         self._clock = clock
         self._lock = Lock()
+        self._embedding = Lock()
         self._outlines = provider if isinstance(provider, KeepsOutlines) else None
         self._ledger = Ledger(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
         self._vectors_until = 0
@@ -100,33 +108,51 @@ class Mirror:
         self._bound = False
         """Whether the store is bound to our embedder: its vectors can be read, and ours be put into it."""
 
-    async def corpus(self, moment: Moment | None = None) -> Corpus:
+    async def corpus(self, moment: Moment | None = None, *, embedded: bool = False) -> Corpus:
         """Return everything current, of now or of another moment, in step with the store.
 
         Nothing is made where no store is, and one that takes no vectors now is read all the same.
 
+        Args:
+            moment: when; now if None.
+            embedded: whether every record must have its vector. Without, the embedder is not asked anything.
+
         Raises:
-            EmbedderMismatchError: the store's vectors come from another embedder.
+            EmbedderError: the embedder failed, and vectors are needed.
+            EmbedderMismatchError: the store's vectors come from another embedder, and vectors are needed.
         """
+        if embedded:
+            return await self._embedded(moment)
         async with self._lock:
-            await self._compare()
             return await self._in_step(moment)
 
     async def reembed(self) -> None:
         """Bind the store to the embedder, whatever it was bound to, and embed what is current anew.
 
         Raises:
+            EmbedderError: the embedder failed. If it was away from the start, all is as it was.
             StoreUnavailableError: not all vectors were kept; what is missing is made by whoever reads next.
         """
+        identity = await self._embedder.identity()
+        await embedded(self._embedder, [_PROBE])  # the present vectors go only if there can be others
         async with self._lock:
-            await self._bind(replace=True)
-            await self._in_step(None, must_keep=True)
+            await self._bind(identity, replace=True)
+        await self._embedded(None, must_keep=True)
 
-    def up_to_date(self) -> Corpus | None:
-        """Return what is current now if the store has nothing new. This may block: for worker threads only."""
-        if not self._compared or not self._source.is_pulled():
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """Have what is read next include some subjects and scopes, of a provider that cannot enumerate."""
+        self._source.look_in(subjects, scopes)
+
+    def up_to_date(self, *, embedded: bool) -> Corpus | None:
+        """Return what is current now if the store has nothing new. This may block: for worker threads only.
+
+        Args:
+            embedded: see `corpus`.
+        """
+        if (embedded and not self._compared) or not self._source.is_pulled():
             return None
-        return self._ledger.up_to_date(Moment(now=self._clock()))
+        corpus = self._ledger.up_to_date(Moment(now=self._clock()))
+        return corpus if corpus is None or not embedded or corpus.embedded else None
 
     async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
         """Return the tenant's log, in step with the store.
@@ -153,11 +179,13 @@ class Mirror:
         """Bind the store to the embedder, before vectors are handed to it.
 
         Raises:
+            EmbedderError: the embedder failed.
             EmbedderMismatchError: the store's vectors come from another one.
         """
         if not self._bound:
+            identity = await self._embedder.identity()
             async with self._lock:
-                await self._bind()
+                await self._bind(identity)
 
     def outline(self, said: Assertion) -> Outline | None:
         """Return what recall keeps of an assertion; None where the store keeps no outlines."""
@@ -168,13 +196,15 @@ class Mirror:
         return self._ledger.vector(assertion_id)
 
     def terms(self, text: str) -> list[Term]:
-        """Return a query's distinct terms, with those related to them."""
-        return list(map(term_of, term_numbers(dict.fromkeys(analyse(text)))))
+        """Return a query's distinct terms, with those related to them and their topics."""
+        terms = list(dict.fromkeys(analyse(text)))
+        topics = (term_numbers(topics_of([term])) for term in terms)
+        return list(map(term_of, term_numbers(terms), topics))
 
-    async def _compare(self) -> None:
-        """Raise unless the store is ours to read; nothing is written, so nothing is made."""
+    async def _compare(self, identity: EmbedderIdentity) -> None:
+        """Raise unless the store's vectors are ours to read; nothing is written, so nothing is made."""
         if not self._bound and (self._store is None or await self._store.embedder() is not None):
-            await self._bind()
+            await self._bind(identity)
         self._compared = True
 
     async def _use_outlines(self) -> None:
@@ -183,29 +213,55 @@ class Mirror:
                 await self._outlines.use_outlines(OUTLINE_VERSION)
             self._outlined = True
 
-    async def _bind(self, *, replace: bool = False) -> None:
+    async def _bind(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
         await self._use_outlines()
         if self._store is not None and (replace or not self._bound):
-            await self._store.use_embedder(await self._embedder.identity(), replace=replace)
+            await self._store.use_embedder(identity, replace=replace)
         if replace:
             self._ledger.drop_vectors()
             self._vectors_until = 0
         self._bound = True
 
-    async def _in_step(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
+    async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
+        """Return what is current; with the vectors that the store has, if it is told whose they are."""
         await self._pull()
+        if identity is not None:
+            use_vectors = self._ledger.use_vectors
+            if await to_thread.run_sync(use_vectors, identity.dimension, self._scans, self._memory_limit):
+                self._vectors_until = 0
         present = Moment(now=self._clock()) if moment is None else moment
-        if moment is None and (known := self._ledger.up_to_date(present)) is not None:
+        known = self._ledger.up_to_date(present) if moment is None else None
+        if known is not None:
+            if identity is not None and not known.embedded:
+                await self._fetch_vectors()
             return known
-        identity = await self._embedder.identity()
-        use_vectors = self._ledger.use_vectors
-        if await to_thread.run_sync(use_vectors, identity.dimension, self._scans, self._memory_limit):
-            self._vectors_until = 0
         plan = await to_thread.run_sync(partial(self._ledger.plan, present, present=moment is None))
-        missing = self._ledger.lacking(plan.current.rows)
-        if len(missing):
-            await self._embed(missing, must_keep=must_keep)
+        if identity is not None and self._ledger.lacks_vectors(plan.current.rows):
+            await self._fetch_vectors()
         return await to_thread.run_sync(partial(self._ledger.carried_out, plan, present=moment is None))
+
+    async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
+        """Return what is current, once every record of it has its vector."""
+        identity = await self._embedder.identity()
+        corpus, lacking = await self._with_vectors(moment, identity)
+        if not lacking:
+            return corpus
+        async with self._embedding:  # what one makes, the next one finds
+            while True:
+                corpus, lacking = await self._with_vectors(moment, identity)
+                if not lacking:
+                    return corpus
+                for start in range(0, len(lacking), _BATCH):
+                    await self._embed(lacking[start : start + _BATCH], identity, must_keep=must_keep)
+
+    async def _with_vectors(self, moment: Moment | None, identity: EmbedderIdentity) -> tuple[Corpus, list[int]]:
+        """Return what is current with the vectors that there are, and the ids of what lacks its vector."""
+        async with self._lock:
+            await self._compare(identity)
+            corpus = await self._in_step(moment, identity)
+            if corpus.embedded:
+                return corpus, []
+            return await to_thread.run_sync(partial(self._ledger.embedded, corpus, present=moment is None))
 
     async def _pull(self) -> None:
         await self._use_outlines()
@@ -221,25 +277,26 @@ class Mirror:
         self._ledger.take_in(pulled.entries, pulled.rows)
         self._source.taken_in(pulled)
 
-    async def _embed(self, missing: NDArray[np.intp], *, must_keep: bool) -> None:
-        """Fetch the vectors the store has, make the missing ones, and give the store what it lacks."""
-        await self._fetch_vectors()
-        missing = self._ledger.lacking(missing)
-        for start in range(0, len(missing), _BATCH):
-            rows = missing[start : start + _BATCH]
-            read = await to_thread.run_sync(self._ledger.documents.read, rows.tolist())
-            rows, batch = rows[[item is not None for item in read]], [item for item in read if item is not None]
-            made = await embedded(self._embedder, [indexed_text(item.assertion) for item in batch])
-            pairs = zip(batch, made, strict=True)
-            await self._keep({item.seq: row for item, row in pairs if row is not None}, must_keep=must_keep)
-            await to_thread.run_sync(self._ledger.take_vectors, rows, made)
+    async def _embed(self, ids: Sequence[int], identity: EmbedderIdentity, *, must_keep: bool) -> None:
+        """Make the vectors of some assertions, and give them to the store."""
+        async with self._lock:
+            read = await to_thread.run_sync(self._ledger.assertions, ids)
+        there = {id: item for id, item in zip(ids, read, strict=True) if item is not None}
+        vectors = await embedded(self._embedder, [indexed_text(item.assertion) for item in there.values()])
+        made = dict(zip(there, vectors, strict=True))
+        async with self._lock:
+            kept = {there[id].seq: vector for id, vector in made.items() if vector is not None}
+            await self._keep(kept, identity, must_keep=must_keep)
+            await to_thread.run_sync(self._ledger.take_vectors, dict.fromkeys(ids) | made)
 
-    async def _keep(self, vectors: Mapping[int, NDArray[np.float32]], *, must_keep: bool) -> None:
+    async def _keep(
+        self, vectors: Mapping[int, NDArray[np.float32]], identity: EmbedderIdentity, *, must_keep: bool
+    ) -> None:
         """Give vectors to the store; whoever only reads goes on without, if it does not take them now."""
         if self._store is None or not vectors:
             return
         try:
-            await self._bind()
+            await self._bind(identity)
             await self._store.put_vectors(vectors)
         except (ReadOnlyError, StoreUnavailableError) as error:
             if must_keep:

@@ -35,7 +35,15 @@ class ConceptNames:
         return {place: self._terms[place] for place in sorted(near) if self._terms[place] <= asked}
 
     def _learn(self, keyword: str, place: int) -> None:
-        words = frozenset(term_numbers(analyse(spaced(keyword)))) if keyword != STATEMENT.keyword else frozenset[int]()
+        words = frozenset(term_numbers(_words(keyword)))
         self._terms.append(words)
         for word in words:
             self._holding.setdefault(word, []).append(place)
+
+
+def _words(keyword: str) -> list[str]:
+    """Return the words that name a concept: none where one word is left of several, as "call" is of "on_call"."""
+    if keyword == STATEMENT.keyword:
+        return []
+    words = analyse(spaced(keyword))
+    return words if len(words) > 1 or len(spaced(keyword).split()) == 1 else []

@@ -17,7 +17,7 @@ from factmem.recall.corpus import Corpus, Part
 from factmem.recall.filters import MetadataCondition, RecallFilter
 from factmem.recall.folding import Standing, joined
 from factmem.recall.growing import spread
-from factmem.recall.outlines import MULTIPLE, microseconds
+from factmem.recall.outlines import MULTIPLE, UNREVIEWED, microseconds
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
@@ -87,6 +87,9 @@ def heads_of(columns: Columns, wanted: RecallFilter) -> NDArray[np.bool_] | None
     if wanted.keywords is not None:
         numbers = [number for word in wanted.keywords if (number := columns.keywords.find(word)) is not None]
         tests.append(np.isin(of["keyword"], numbers))
+    if wanted.without_keywords is not None:
+        numbers = [number for word in wanted.without_keywords if (number := columns.keywords.find(word)) is not None]
+        tests.append(np.isin(of["keyword"], numbers, invert=True))
     return np.logical_and.reduce(tests) if tests else None
 
 
@@ -142,6 +145,8 @@ def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter) -> NDArr
         keep &= columns["importance"][rows] >= wanted.min_importance
     if wanted.max_importance is not None:
         keep &= columns["importance"][rows] <= wanted.max_importance
+    if wanted.reviewed:
+        keep &= (columns["flags"][rows] & UNREVIEWED) == 0
     conditions = wanted.conditions
     if conditions:
         left = np.flatnonzero(keep)

@@ -18,15 +18,21 @@ from typing import Final
 import attrs
 
 from factmem.abc import Outline
-from factmem.facts import FactType
-from factmem.recall.analysis import forget_words, indexed_terms
+from factmem.details import Origin
+from factmem.facts import STATEMENT, FactType
+from factmem.recall.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
+from factmem.recall.signs import ends_with_question, kinds_held, words_outside_questions
+from factmem.recall.topics import topics_of
 from factmem.records import Assertion, AssertionState
 from factmem.values import canonical_bytes
 
 __all__ = [
+    "ASKS",
+    "ASSISTANT",
     "BODY",
     "BODY_FIELDS",
     "ERRAND",
+    "KINDS_FROM",
     "MULTIPLE",
     "NEVER",
     "OUTLINE_VERSION",
@@ -34,6 +40,7 @@ __all__ = [
     "REVISES",
     "STATES",
     "TRUSTED",
+    "UNREVIEWED",
     "About",
     "Head",
     "drop_known_words",
@@ -45,14 +52,20 @@ __all__ = [
     "term_numbers",
 ]
 
-OUTLINE_VERSION: Final = 3
+OUTLINE_VERSION: Final = 4
 """Grows with every change of the analyser or of what an outline holds."""
 
 NEVER: Final = 2**63 - 1
 """The expiry of what does not expire."""
 
-MULTIPLE, REMOVED, REVISES, TRUSTED, ERRAND = (1 << bit for bit in range(5))
-"""The flags of a body. TRUSTED counts also while it waits for a model."""
+MULTIPLE, REMOVED, REVISES, TRUSTED, ERRAND, UNREVIEWED = (1 << bit for bit in range(6))
+"""The flags of a body. TRUSTED counts also while it waits for a model; for UNREVIEWED see `FactDetails.unreviewed`."""
+
+ASSISTANT, ASKS = (1 << bit for bit in range(2))
+"""The signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
+
+KINDS_FROM: Final = 2
+"""The first bit of the kinds among the signs; see `factmem.recall.signs.Kind`."""
 
 STATES: Final = (
     AssertionState.ACTIVE,
@@ -72,10 +85,12 @@ BODY_FIELDS: Final = (
     ("value", "<u8"),
     ("flags", "u1"),
     ("state", "u1"),
+    ("says", "u1"),
+    ("signs", "u1"),
 )
 """What a body begins with, as numpy names it; what follows are its terms, 64-bit numbers."""
 
-BODY: Final = struct.Struct("<qqdqqQBB6x")
+BODY: Final = struct.Struct("<qqdqqQBBBB4x")
 """Padded to whole words of eight bytes."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -117,13 +132,14 @@ def outline_of(said: Assertion) -> Outline:
     labels = [details.categories, details.topics, details.source, others]
     subject = place.subject
     head = [
-        str(place.scope),
+        str(place.scope.within(None)),
         subject.name,
         subject.individual_name,
         subject.priority_level,
         said.keyword,
         details.owner,
     ]
+    text = indexed_text(said)
     body = BODY.pack(
         microseconds(said.timestamp),
         NEVER if details.expires_at is None else microseconds(details.expires_at),
@@ -133,8 +149,10 @@ def outline_of(said: Assertion) -> Outline:
         _digest(canonical_bytes(said.data)),
         _flags(said),
         STATES.index(said.state),
+        min(words_outside_questions(text), 255),
+        _signs(said, text),
     )
-    terms = term_numbers(indexed_terms(said))
+    terms = term_numbers([*indexed_terms(said), *_topics(said)])
     return Outline(
         about=_written([head, (evidence.conversation_id or "") if evidence else "", labels if any(labels) else None]),
         metadata=_written(details.metadata) if details.metadata else "",
@@ -189,6 +207,13 @@ def _digest(data: bytes) -> int:
 _written: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+def _topics(said: Assertion) -> list[str]:
+    """Return the topics of a fact's concept."""
+    if said.keyword == STATEMENT.keyword:
+        return []
+    return topics_of(analyse(f"{spaced(said.keyword)} {said.description}"))
+
+
 def _flags(said: Assertion) -> int:
     held = (
         (MULTIPLE, said.fact_type is FactType.MULTIPLE),
@@ -196,8 +221,17 @@ def _flags(said: Assertion) -> int:
         (REVISES, said.revises is not None),
         (TRUSTED, said.counts(AssertionState.PENDING)),
         (ERRAND, said.errand is not None),
+        (UNREVIEWED, said.details.unreviewed),
     )
     return sum(flag for flag, holds in held if holds)
+
+
+def _signs(said: Assertion, text: str) -> int:
+    shown = (
+        (ASSISTANT, said.details.origin is Origin.ASSISTANT),
+        (ASKS, ends_with_question(text)),
+    )
+    return sum(sign for sign, holds in shown if holds) | kinds_held(said) << KINDS_FROM
 
 
 def _bounded(number: int | None) -> int:

@@ -8,6 +8,7 @@ made by ``.ci/make_related_words.py``. Weights are multiples of 1/256, so that s
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,7 @@ class Term:
 
     Attributes:
         number: its own; see `factmem.recall.outlines.term_numbers`.
-        numbers: its own and the related ones, of shape (some,).
+        numbers: its own, the related ones and its topics, of shape (some,).
         weights: how much an occurrence of each counts; 1 for the term itself.
     """
 
@@ -37,8 +38,24 @@ class Term:
     weights: NDArray[np.float32]
 
 
-def term_of(number: int) -> Term:
-    """Return a term with its relations."""
+def term_of(number: int, topics: Sequence[int] = ()) -> Term:
+    """Return a term with its relations.
+
+    Args:
+        number: its own.
+        topics: the numbers of its topics, which count as much as itself; see `factmem.recall.topics`.
+    """
+    term = _known(number)
+    if not topics:
+        return term
+    return Term(
+        term.number,
+        np.append(term.numbers, np.array(topics, np.uint64)),
+        np.append(term.weights, np.ones(len(topics), np.float32)),
+    )
+
+
+def _known(number: int) -> Term:
     terms = _table().terms
     own = np.array([number], np.uint64)
     at = int(terms.searchsorted(own[0]))

@@ -1,41 +1,50 @@
-r"""How well a record answers a query: pure functions, on numbers or on arrays of them.
+r"""Formulas of recall: pure functions on numbers or arrays, called by both passes of a search and by the tests.
 
-``composite = w_s · similarity + w_r · 0.5^(age / half-life) + w_i · importance``, the weights normalised.
+The similarity is *pointwise*: a function of the query, the record, its own conversation and the statistics of what
+the viewer sees, never of the other results. It fuses the evidence of words and of meaning, and weighs it by names,
+times and the record's own words::
 
-The similarity is *pointwise*: a function of the query, the record, its own conversation and the
-statistics of the viewer's tenant, never of the other results. It fuses the evidence of words, of meaning
-and of names::
-
-    lexical    = u · (1 + c) / (u + c),  u = (½ · u_own + 1½ · u_exchange + u_session) / 3
-    u_level    = BM25_level / Σ idf_level · (k1 + 1)       what of the attainable score was attained
-    semantic   = (cos + γ · best + ε · near + σ · mean) / (1 + γ + ε + σ),  negative cosines count as 0
+    lexical    = u · (1 + s) / (u + s)
+    u          = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)
+    semantic   = (cosine + g · (near + g' · cosine')) / (1 + g)
+    g          = c / (c + n),   n the terms of the record's own text; 0 for a record outside conversations
     fused      = w · lexical + (1 - w) · semantic
-    similarity = 1 - (1 - fused) · (1 - ν · lead) · (1 - κ · concept) · (1 - β · lead · concept) · (1 - τ · dated)
-                   · (1 - asked)
-    recency    = 1 - (1 - decay) · (1 - asked)
+    signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
+    answering  = signed · (μ unless the role fits) · (μ if it says hardly anything)
+    similarity = 1 - (1 - answering) · (1 - κ · concept) · (1 - β · lead · concept) · (1 - asked)
     asked      = concept · (1 - (1 - covered)²)
 
-The three levels are the record's own text, the exchange it stands in (with the statement before and
-the one after) and its whole conversation; each has document frequencies and lengths of its own. ``best``
-and ``mean`` are of the cosines in the conversation, ``near`` is the mean of those in the exchange. A
-record that stands in no conversation is an exchange and a conversation by itself. The last four only add:
-``lead`` is whether the query holds the word that a record's text begins with (who speaks, or whom a fact is
-about), ``concept`` whether it holds all words of the fact's concept, ``dated`` how close the record lies to a
-time that the query names, see `closeness`. ``asked`` is how far the query asks for this very fact: ``covered`` is
-the share of the query's weight, Σ idf, that the words of its concept and of whom it is about have; words that no
-document holds weigh as much as the others do on average. What is asked for does not age: it holds until something
-else is said.
+``own``, ``exchange`` and ``conversation`` are shares of the attainable BM25: of the record's own text, of the text with
+its neighbours, and of its whole conversation. Each level has document frequencies and lengths of its own. ``near`` is
+the mean cosine of the record and its neighbours; negative cosines count as 0. The context counts less the longer the
+record is (``g``): a short chat turn needs its neighbours, a long message is blurred by them. Primes mark the statement
+before, where that one ends with a question: the answer inherits what its question matched.
 
-BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``.
-A related word (`factmem.recall.related_words`) counts as a part of an occurrence; such a part of a document
-counts in the document frequency as well.
+A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the speaker or
+the subject: if it holds the first word of the record's text. ``dated`` is the closeness to a time in the query, see
+`closeness`. ``kind`` is 1 if the record holds the kind of value that the query asks for: a number for "How many?", and,
+of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.signs`. The role fits if the assistant said
+what the query asks the assistant for, and somebody else what it does not. A bare question or "Awww!" says hardly
+anything.
+
+``concept`` is 1 if the query holds all words of the fact's concept. ``asked`` is how far the query asks for this very
+fact: ``covered`` is the share of the query's idf that the words of its concept and its subject have, where a word in no
+document weighs as much as the mean of the others.
+
+BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``. A related
+word (`factmem.recall.related_words`) counts as a part of an occurrence, a fact's topic that the word belongs to
+(`factmem.recall.topics`) as a whole one; a word that belongs to the asking, such as "many" or "remind", counts half.
+
+Recency and importance then order records that answer about equally well, see `Boost`; `Additive` is the other way.
+`benchmarks/dated.py --ablate` measures each constant.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
 import numpy as np
@@ -47,68 +56,73 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Floats = TypeVar("Floats", float, "NDArray[np.float64]")
+Floats = TypeVar("Floats", float, "NDArray[Any]")
 
 __all__ = [
-    "BEST_COSINE",
+    "ASKING",
+    "BM25_B",
+    "BM25_K1",
     "BOTH",
-    "B_CONTEXT",
-    "B_OWN",
     "CONCEPT",
-    "DATED",
-    "K1",
-    "LEAD",
-    "LEVELS",
-    "MEAN_COSINE",
-    "NEAR_COSINE",
+    "CONTEXT_WORDS",
+    "ENOUGH_WORDS",
+    "FEW_WORDS",
+    "MISFIT",
     "SATURATION",
+    "SIGN",
+    "Additive",
+    "Boost",
+    "Composite",
+    "Evidence",
     "RecallSettings",
-    "asked_for",
     "closeness",
     "composite",
+    "context_weight",
     "decay",
-    "fused",
     "idf",
+    "length_norm",
     "lexical",
+    "question_weight",
+    "raised",
+    "recency",
+    "says_little",
     "semantic",
     "similarity",
+    "term_share",
 ]
 
-K1: Final = 1.2
-"""How soon repetitions of a term stop to count."""
+BM25_K1: Final = 0.5
+"""BM25's ``k1``: the saturation of repeated terms."""
 
-B_OWN: Final = 0.75
-"""How much a record's own length weighs."""
-
-B_CONTEXT: Final = 0.25
-"""How much the length of an exchange or a conversation weighs."""
+BM25_B: Final = 0.5
+"""BM25's ``b``: how much the length of a document counts."""
 
 SATURATION: Final = 0.5
-"""``c``: the share of the attainable lexical score that counts as three quarters of it."""
+"""``s``: the attained share of BM25 that gives three quarters of the evidence of words."""
 
-LEVELS: Final = (0.5, 1.5, 1.0)
-"""How much the shares of a record's own text, of its exchange and of its conversation weigh."""
+CONTEXT_WORDS: Final = 20.0
+"""``c``: the length of a record, in terms, at which its context counts half."""
 
-BEST_COSINE: Final = 1.0
-"""``γ``: what the best cosine in the same conversation adds."""
+SIGN: Final = 0.5
+"""``λ``: the gain by a sign, as a share of ``v · (1 - v)``."""
 
-NEAR_COSINE: Final = 1.0
-"""``ε``: what the mean cosine of the exchange adds."""
+MISFIT: Final = 0.75
+"""``μ``: the weight of the words of a role that the query does not ask for, and of a text that says hardly anything."""
 
-MEAN_COSINE: Final = 0.3
-"""``σ``: what the mean cosine of the conversation adds."""
+FEW_WORDS: Final = 12
+"""A text of fewer terms …"""
 
-LEAD: Final = 0.15
-"""``ν``: what it adds that the query names who speaks or whom a fact is about."""
+ENOUGH_WORDS: Final = 3
+"""… says hardly anything with fewer words outside questions than this: "Ready.", but not "I am vegan."."""
+
+ASKING: Final = 0.5
+"""The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.signs`."""
 
 CONCEPT: Final = 0.4
-"""``κ``: what it adds that the query names a fact's concept."""
+"""``κ``: the gain if the query names the concept of a fact."""
 
 BOTH: Final = 0.6
-"""``β``: what it adds that it names both."""
-
-DATED: Final = 0.15
-"""``τ``: what it adds that a record is of a time that the query names."""
+"""``β``: the gain if the query names both the concept and the subject."""
 
 _DAY: Final = 86_400.0
 _MONTH: Final = 30 * _DAY
@@ -119,91 +133,224 @@ def _weight(instance: object, attribute: attrs.Attribute[float], value: float) -
         raise InvalidDataError(f"{attribute.name} must be a number from 0 on", path=f"$.{attribute.name}")
 
 
+def _share(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    _weight(instance, attribute, value)
+    if value > 1:
+        raise InvalidDataError(f"{attribute.name} must be a number from 0 to 1", path=f"$.{attribute.name}")
+
+
 @attrs.frozen(kw_only=True)
-class RecallSettings:
-    """What weighs in recall.
+class Boost:
+    """Composite in which recency and importance order records that answer about equally well.
+
+    The similarity ``s`` becomes ``s + w_r · s · (1 - s) · recency``, and that is raised by importance in the same way.
+    The gain is bounded, and none where nothing answers: with the default weights a record of today passes one of last
+    year only if their similarities lie within about .01.
 
     Attributes:
-        similarity_weight: ``w_s``; the three weights are normalised to a sum of 1.
-        recency_weight: ``w_r``.
-        importance_weight: ``w_i``.
-        half_life_days: the age at which recency has halved, in days.
-        lexical_weight: ``w``, from 0 (meaning alone) to 1 (words alone).
-        diversity: from 0 (the best alone) to 1: how much it costs a result to say what one before it says, or to
-            come from the same conversation; see `factmem.recall.diversity`. Scores stay as they are.
+        recency_weight: ``w_r``, from 0 to 1.
+        importance_weight: ``w_i``, from 0 to 1.
 
     Raises:
-        InvalidDataError: a number is out of range, or all three weights are 0.
+        InvalidDataError: a weight is out of range.
+    """
+
+    recency_weight: float = attrs.field(default=0.03, validator=_share)
+    importance_weight: float = attrs.field(default=0.1, validator=_share)
+
+
+@attrs.frozen(kw_only=True)
+class Additive:
+    """CrewAI's composite: ``score = w_s · similarity + w_r · recency + w_i · importance``, the weights normalised to 1.
+
+    Recency competes with similarity here: an unrelated record of today outranks the right one of last year. Asked the
+    day after the last conversation, LoCoMo's turn R@10 is .40 by this composite and .81 by `Boost`. A record of today
+    scores .3 whatever is asked, so ``min_score`` says little.
+
+    Attributes:
+        similarity_weight: ``w_s``.
+        recency_weight: ``w_r``.
+        importance_weight: ``w_i``.
+
+    Raises:
+        InvalidDataError: a weight is out of range, or all three are 0.
     """
 
     similarity_weight: float = attrs.field(default=0.5, validator=_weight)
     recency_weight: float = attrs.field(default=0.3, validator=_weight)
     importance_weight: float = attrs.field(default=0.2, validator=_weight)
-    half_life_days: float = attrs.field(default=30.0, validator=_weight)
-    lexical_weight: float = attrs.field(default=0.6, validator=_weight)
-    diversity: float = attrs.field(default=0.0, validator=_weight)
 
     def __attrs_post_init__(self) -> None:
         if not self.similarity_weight + self.recency_weight + self.importance_weight:
             raise InvalidDataError("one of the weights of recall must be more than 0")
-        for name in ("lexical_weight", "diversity"):
-            if getattr(self, name) > 1:
-                raise InvalidDataError(f"{name} must be a number from 0 to 1", path=f"$.{name}")
+
+
+Composite: TypeAlias = Boost | Additive
+"""A way to make one score of similarity, recency and importance."""
+
+_COMPOSITES: Final[Mapping[str, Composite]] = {"boost": Boost(), "additive": Additive()}
+
+
+def _composite(value: Any) -> Any:
+    return _COMPOSITES.get(value, value) if isinstance(value, str) else value
+
+
+def _known(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, Boost | Additive):
+        raise InvalidDataError(
+            f"{attribute.name} is Boost(…), Additive(…), 'boost' or 'additive'", path=f"$.{attribute.name}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class RecallSettings:
+    """Weights of recall.
+
+    Attributes:
+        composite: how similarity, recency and importance make one score: a `Boost`, an `Additive`, or the name of
+            either (``"boost"``, ``"additive"``) for its defaults.
+        half_life_days: the age at which recency has halved, in days.
+        lexical_weight: ``w``, from 0 (meaning alone) to 1 (words alone).
+        diversity: from 0 (the best alone) to 1: how much it costs a result to repeat one before it, or to come from
+            the same conversation; see `factmem.recall.diversity`. Scores stay as they are.
+
+    Raises:
+        InvalidDataError: a number is out of range, or the composite is unknown.
+    """
+
+    composite: Composite = attrs.field(default=Boost(), converter=_composite, validator=_known)
+    half_life_days: float = attrs.field(default=30.0, validator=_weight)
+    lexical_weight: float = attrs.field(default=0.65, validator=_share)
+    diversity: float = attrs.field(default=0.0, validator=_share)
+
+    def __attrs_post_init__(self) -> None:
         if not self.half_life_days:
             raise InvalidDataError("half_life_days must be more than 0", path="$.half_life_days")
 
-    @property
-    def weights(self) -> tuple[float, float, float]:
-        """``(w_s, w_r, w_i)``, with a sum of 1."""
-        total = self.similarity_weight + self.recency_weight + self.importance_weight
-        return self.similarity_weight / total, self.recency_weight / total, self.importance_weight / total
-
 
 def idf(df: float, count: int) -> float:
-    """Return a term's weight, from how many of ``count`` documents hold it."""
+    """Return the weight of a term that ``df`` of ``count`` documents hold."""
     return math.log(1 + (count - df + 0.5) / (df + 0.5))
 
 
-def decay(age: dt.timedelta, half_life_days: float) -> float:
-    """Return the recency of something of an age: 1 for now and for the future, halved each half-life."""
-    return float(0.5 ** (max(age.total_seconds(), 0.0) / 86_400 / half_life_days))
+def length_norm(average: float) -> tuple[float, float]:
+    """Return BM25's ``k1 · (1 - b + b · length / average)`` as a constant and a factor of the length.
+
+    Args:
+        average: the mean length of the documents.
+    """
+    return BM25_K1 * (1 - BM25_B), BM25_K1 * BM25_B / (average or 1.0)
 
 
-def lexical(own: Floats, exchange: Floats, session: Floats) -> Floats:
-    """Return the lexical evidence, 0 to 1, from the attained shares of the three levels."""
-    of_own, of_exchange, of_session = LEVELS
-    share = (of_own * own + of_exchange * exchange + of_session * session) / sum(LEVELS)
-    return share * (1 + SATURATION) / (share + SATURATION)
+def term_share(count: Floats, norm: Floats) -> Floats:
+    """Return the share of a term's attainable score that so many occurrences attain, from `length_norm`'s result."""
+    share: Floats = count / (count + norm)
+    return share
 
 
-def semantic(cosine: Floats, best: Floats, near: Floats, mean: Floats) -> Floats:
-    """Return the semantic evidence, 0 to 1, from four cosines that are not negative."""
-    total = 1 + BEST_COSINE + NEAR_COSINE + MEAN_COSINE
-    return (cosine + BEST_COSINE * best + NEAR_COSINE * near + MEAN_COSINE * mean) / total
+@attrs.frozen(kw_only=True, eq=False)
+class Evidence(Generic[Floats]):
+    """Evidence that records answer a query: numbers, or arrays that broadcast to one shape.
+
+    Attributes:
+        own: the attained share of the BM25 of the record's own text, 0 to 1.
+        exchange: that of the text with its neighbours.
+        conversation: that of the whole conversation.
+        cosine: of the record and the query; not negative.
+        near: the mean cosine of the record and its neighbours.
+        grouped: 1 if the record stands in a conversation, else 0.
+        length: the number of terms in the record's own text.
+        says: the number of words outside questions.
+        answers: 1 if the statement before ends with a question, else 0.
+        question: the share ``own`` of the statement before.
+        question_cosine: the cosine of the statement before.
+        question_length: the length of the statement before.
+        lead: 1 if the query names the speaker or the subject, else 0.
+        concept: 1 if the query names the concept, else 0.
+        covered: the share of the query that the names cover.
+        dated: the closeness to a time in the query; 0 if the query names none.
+        kind: 1 if the record holds the kind of value that the query asks for, else 0.
+        fits: 1 for the words of a role that the query asks for, else 0.
+    """
+
+    own: Floats
+    exchange: Floats
+    conversation: Floats
+    cosine: Floats
+    near: Floats
+    grouped: Floats
+    length: Floats
+    says: Floats
+    answers: Floats
+    question: Floats
+    question_cosine: Floats
+    question_length: Floats
+    lead: Floats
+    concept: Floats
+    covered: Floats
+    dated: Floats
+    kind: Floats
+    fits: Floats
 
 
-def fused(lexical: Floats, semantic: Floats, lexical_weight: float) -> Floats:
-    """Return the evidence of words and meaning together, 0 to 1."""
-    return lexical_weight * lexical + (1 - lexical_weight) * semantic
+def context_weight(evidence: Evidence[Floats]) -> Floats:
+    """Return ``g``, the weight of a record's context: the less, the longer its own text."""
+    return evidence.grouped * (CONTEXT_WORDS / (CONTEXT_WORDS + evidence.length))
 
 
-def similarity(fused: Floats, lead: Floats, concept: Floats, dated: Floats, asked: Floats) -> Floats:
-    """Return the similarity, 0 to 1; what only adds is 0 where it does not apply."""
-    named = (1 - LEAD * lead) * (1 - CONCEPT * concept) * (1 - BOTH * lead * concept) * (1 - asked)
-    return 1 - (1 - fused) * named * (1 - DATED * dated)
+def question_weight(evidence: Evidence[Floats]) -> Floats:
+    """Return ``g'``, the weight of the question that a record answers; 0 if it answers none."""
+    return evidence.answers * (CONTEXT_WORDS / (CONTEXT_WORDS + evidence.question_length))
 
 
-def asked_for(covered: Floats) -> Floats:
-    """Return how far a query asks for a fact whose concept it names, 0 to 1, by the share of it that names cover."""
-    return 1 - (1 - covered) ** 2
+def lexical(evidence: Evidence[Floats]) -> Floats:
+    """Return the evidence of words, 0 to 1."""
+    context = context_weight(evidence)
+    around = evidence.exchange + evidence.conversation + question_weight(evidence) * evidence.question
+    share: Any = np.minimum((evidence.own + context * around) / (1 + 2 * context), 1)
+    words: Floats = share * (1 + SATURATION) / (share + SATURATION)
+    return words
+
+
+def semantic(evidence: Evidence[Floats]) -> Floats:
+    """Return the evidence of meaning, 0 to 1."""
+    context = context_weight(evidence)
+    around = evidence.near + question_weight(evidence) * evidence.question_cosine
+    bounded: Any = np.minimum((evidence.cosine + context * around) / (1 + context), 1)
+    meaning: Floats = bounded
+    return meaning
+
+
+def says_little(evidence: Evidence[Floats]) -> Any:
+    """Return whether a short text says hardly anything outside questions: a bool, or an array of them."""
+    return (evidence.length < FEW_WORDS) & (evidence.says < ENOUGH_WORDS)
+
+
+def raised(score: Floats, by: Floats, weight: float) -> Floats:
+    """Return a score, 0 to 1, raised by something from 0 to 1: a bounded gain that is none at 0."""
+    higher: Floats = score + weight * score * (1 - score) * by
+    return higher
+
+
+def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
+    """Return the similarity, 0 to 1."""
+    lead, concept = evidence.lead, evidence.concept
+    answering = lexical_weight * lexical(evidence) + (1 - lexical_weight) * semantic(evidence)
+    for sign in (lead, evidence.dated, evidence.kind):
+        answering = raised(answering, sign, SIGN)
+    answering = answering * (1 - (1 - MISFIT) * (1 - evidence.fits))
+    answering = answering - (1 - MISFIT) * answering * says_little(evidence)
+    asked = concept * (1 - (1 - evidence.covered) ** 2)
+    whole: Floats = 1 - (1 - answering) * (1 - CONCEPT * concept) * (1 - BOTH * lead * concept) * (1 - asked)
+    return whole
 
 
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
-    """Return how close something said lies to the closest of some times, 1 within it, 0 half as far away as it is long.
+    """Return how close records lie to the closest of some times: 1 within, 0 from half its length away on.
 
     Args:
         said_at: when, in seconds since 1970.
-        times: from when until when; nothing counts as longer than a month, or as shorter than a day.
+        times: beginnings and ends; a time counts as a day at least and a month at most.
     """
     closest = np.zeros(len(said_at))
     for start, end in times:
@@ -213,7 +360,23 @@ def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]
     return closest
 
 
+def recency(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.float64]:
+    """Return the recency of ages in seconds: 1 for now and for the future, halved each half-life."""
+    halved: NDArray[np.float64] = np.exp2(np.maximum(age, 0) / (-_DAY * half_life_days))
+    return halved
+
+
+def decay(age: dt.timedelta, half_life_days: float) -> float:
+    """Return the `recency` of one age."""
+    return float(recency(np.array([age.total_seconds()]), half_life_days)[0])
+
+
 def composite(similarity: Floats, recency: Floats, importance: Floats, settings: RecallSettings) -> Floats:
-    """Return the composite score, 0 to 1."""
-    w_s, w_r, w_i = settings.weights
-    return w_s * similarity + w_r * recency + w_i * importance
+    """Return the score, 0 to 1."""
+    match settings.composite:
+        case Boost(recency_weight=w_r, importance_weight=w_i):
+            return raised(raised(similarity, recency, w_r), importance, w_i)
+        case Additive(similarity_weight=w_s, recency_weight=w_r, importance_weight=w_i):
+            return (w_s * similarity + w_r * recency + w_i * importance) / (w_s + w_r + w_i)
+        case never:
+            assert_never(never)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
-from factmem.recall.asking import Asked, length_norm
+from factmem.recall import scoring
+from factmem.recall.asking import Asked
 from factmem.recall.corpus import Corpus
-from factmem.recall.growing import spread
-from factmem.recall.scoring import asked_for, closeness, composite, fused, lexical, semantic, similarity
 from factmem.recall.segments import Segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Found", "scored"]
-
-_DAY: Final = 86_400.0
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -37,7 +34,7 @@ class Found:
         named: whether the query names who speaks or whom it is about, or its concept.
         dated: how well it fits the times that the query names; 0 where it names none.
         cosine: negative ones as 0.
-        recency: 1 for now, and for what is asked for.
+        recency: 1 for now, halved each half-life.
         importance: the record's own.
     """
 
@@ -70,26 +67,50 @@ def scored(corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]) ->
         rows: which.
     """
     segment, query = corpus.parts[number].segment, asked.query
-    words = lexical(*_attained(corpus, number, asked, rows))
-    cosine, *others = _cosines(corpus, segment, asked, rows)
-    meaning = semantic(cosine, *others)
-    lead, concept, wanted = _names(segment, asked, rows)
-    dated = closeness(segment.said_at[rows], query.times)
-    alike = similarity(fused(words, meaning, query.lexical_weight), lead, concept, dated, wanted)
-    age = np.maximum(query.now - segment.said_at[rows], 0)
-    recency = 1 - (1 - 0.5 ** (age / _DAY / query.settings.half_life_days)) * (1 - wanted)
+    own, exchange, conversation = _attained(corpus, number, asked, rows)
+    cosine, near = _cosines(corpus, segment, asked, rows)
+    answers = segment.answers[rows]
+    before = rows[answers] - 1
+    question, question_cosine, question_length = np.zeros((3, len(rows)))
+    if len(before):
+        question[answers] = _attained(corpus, number, asked, before)[0]
+        question_cosine[answers] = _cosines(corpus, segment, asked, before)[0]
+        question_length[answers] = segment.lengths.own[before]
+    lead, concept, covered = _names(segment, asked, rows)
+    evidence = scoring.Evidence(
+        own=own,
+        exchange=exchange,
+        conversation=conversation,
+        cosine=cosine,
+        near=near,
+        grouped=segment.grouped[rows].astype(np.float64),
+        length=segment.lengths.own[rows].astype(np.float64),
+        says=segment.says[rows].astype(np.float64),
+        answers=answers.astype(np.float64),
+        question=question,
+        question_cosine=question_cosine,
+        question_length=question_length,
+        kind=((segment.kinds[rows] & query.kinds) != 0).astype(np.float64),
+        fits=(segment.assistant[rows] == query.asks_assistant).astype(np.float64),
+        lead=lead,
+        concept=concept,
+        covered=covered,
+        dated=scoring.closeness(segment.said_at[rows], query.times),
+    )
+    alike = scoring.similarity(evidence, query.lexical_weight)
+    recency = scoring.recency(query.now - segment.said_at[rows], query.settings.half_life_days)
     importance = segment.importance[rows]
     return Found(
         rows=segment.rows[rows].astype(np.intp),
         counts=segment.counts[rows].astype(np.intp),
         slots=segment.slots[rows],
         said_at=segment.said_at[rows],
-        score=composite(alike, recency, importance, query.settings),
+        score=scoring.composite(alike, recency, importance, query.settings),
         similarity=alike,
-        lexical=words,
-        semantic=meaning,
+        lexical=scoring.lexical(evidence),
+        semantic=scoring.semantic(evidence),
         named=np.maximum(lead, concept),
-        dated=dated,
+        dated=evidence.dated,
         cosine=cosine,
         recency=recency,
         importance=importance,
@@ -99,7 +120,7 @@ def scored(corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]) ->
 def _names(
     segment: Segment, asked: Asked, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Whether the query holds the first word of rows, whether it names their concepts, and how far it asks for them."""
+    """Return whether the query names the speaker or subject of rows, and their concepts, and what names cover."""
     none = np.zeros(len(rows))
     if not asked.terms:
         return none, none, none
@@ -111,50 +132,42 @@ def _names(
     share = asked.concepts[segment.heads[rows]].astype(np.float64)
     concepts = (share > 0).astype(np.float64)
     share += led @ np.array([weighed.covers for weighed in asked.terms])
-    return leads, concepts, concepts * asked_for(np.minimum(share, 1))
+    return leads, concepts, np.minimum(share, 1)
 
 
 def _attained(
     corpus: Corpus, number: int, asked: Asked, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The share of the attainable BM25 that rows attain, by their own text, exchange and conversation."""
+    """Return the attained shares of the three levels; those of context are 0 for rows outside conversations."""
     segment = corpus.parts[number].segment
     averages = corpus.seen(asked.query.viewer).averages
-    session = segment.session[rows]
-    lengths = (segment.lengths.own[rows], segment.lengths.exchange[rows], segment.lengths.session[session])
-    norms = [
-        fixed + factor * length
-        for (fixed, factor), length in zip((length_norm(level, averages) for level in range(3)), lengths, strict=True)
-    ]
+    conversation = segment.session[rows]
+    lengths = (segment.lengths.own[rows], segment.lengths.exchange[rows], segment.lengths.session[conversation])
+    norms = []
+    for level, length in enumerate(lengths):
+        fixed, factor = scoring.length_norm(averages[level])
+        norms.append(fixed + factor * length)
     shares = (np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)))
     for weighed in asked.terms:
         for level, hits in enumerate(weighed.levels[number]):
-            counts = hits.of(session if level == 2 else rows)
-            shares[level][:] += weighed.shares[level] * counts / (counts + norms[level])
+            counts = hits.of(conversation if level == 2 else rows)
+            shares[level][:] += weighed.shares[level] * scoring.term_share(counts, norms[level])
+    outside = rows < segment.alone
+    shares[1][outside] = shares[2][outside] = 0
     return shares
 
 
-def _cosines(corpus: Corpus, segment: Segment, asked: Asked, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], ...]:
-    """The cosine of rows, and of what is around each the best, the exchange's mean and the conversation's mean."""
+def _cosines(
+    corpus: Corpus, segment: Segment, asked: Asked, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the cosine of rows, and the mean of their exchanges'."""
     vector = asked.query.vector
     if vector is None:
-        return (np.zeros(len(rows)),) * 4
-    inside = np.flatnonzero(rows >= segment.alone)
-    if not len(inside):
-        return (np.maximum(corpus.vectors.exact(segment.slots[rows], vector), 0),) * 4
-    outside = np.flatnonzero(rows < segment.alone)
-    cosines = np.empty((4, len(rows)))
-    cosines[:, outside] = np.maximum(corpus.vectors.exact(segment.slots[rows[outside]], vector), 0)
-    sessions, of_row = np.unique(segment.session[rows[inside]], return_inverse=True)
-    starts, ends = segment.bounds(sessions)
-    values = np.maximum(corpus.vectors.exact(segment.slots[spread(starts, ends)], vector), 0)
-    sizes = ends - starts
-    offsets = np.cumsum(sizes) - sizes
-    at = offsets[of_row] + rows[inside] - starts[of_row]
-    first, last = at == offsets[of_row], at == offsets[of_row] + sizes[of_row] - 1
-    beside = np.where(first, 0, values[at - 1]) + np.where(last, 0, values[np.minimum(at + 1, len(values) - 1)])
-    cosines[0, inside] = values[at]
-    cosines[1, inside] = np.maximum.reduceat(values, offsets)[of_row]
-    cosines[2, inside] = (values[at] + beside) / (3.0 - first - last)
-    cosines[3, inside] = (np.add.reduceat(values, offsets) / sizes)[of_row]
-    return tuple(cosines)
+        return np.zeros(len(rows)), np.zeros(len(rows))
+    before, after = segment.beside(rows)
+    around = np.stack(
+        [rows - before, rows, rows + after]
+    )  # a row without a neighbour stands in for it, and is taken off
+    cosines = np.maximum(corpus.vectors.exact(segment.slots[around.ravel()], vector), 0).reshape(around.shape)
+    together = cosines[0] * before + cosines[1] + cosines[2] * after
+    return cosines[1], together / (1 + before + after)

@@ -18,7 +18,10 @@ from factmem.recall.columns import Columns
 from factmem.recall.folding import Standing
 from factmem.recall.growing import spread
 from factmem.recall.laying_out import lay_out, leading_terms, post, with_neighbours
+from factmem.recall.outlines import ASKS, ASSISTANT, KINDS_FROM, term_numbers
 from factmem.recall.related_words import Term
+from factmem.recall.scoring import recency
+from factmem.recall.updates import clues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +32,7 @@ _LONG_AGO: Final = 1000.0
 _DENSE: Final = 16
 """Where there is as much as one occurrence to so many rows, they are counted row by row."""
 
-__all__ = ["Hits", "Lengths", "Segment", "decayed"]
+__all__ = ["Hits", "Lengths", "Segment"]
 
 
 @attrs.frozen(eq=False)
@@ -73,11 +76,16 @@ class Segment:
         firsts: the assertion that said the same first.
         counts: how many say the same.
         slots: where its vector lies; 0 for none.
+        unembedded: whether a row was laid out before it was embedded.
         owners: the owner's number; 0 is public.
         heads: the head's number.
         said_at: when it was said, in seconds since 1970.
         importance: from 0 to 1.
         leads: the first of its terms; 0 for none.
+        says: the number of its words outside questions, up to 255.
+        assistant: whether the assistant said it.
+        asks: whether it ends with a question.
+        kinds: the kinds of values that it holds; see `factmem.recall.signs.Kind`.
         alone: how many records stand in no conversation; they come first.
         keys: what identifies the conversations, one each, ascending.
         starts: the first row of each conversation, and the end.
@@ -88,11 +96,16 @@ class Segment:
     firsts: NDArray[np.int32]
     counts: NDArray[np.int32]
     slots: NDArray[np.int32]
+    unembedded: bool
     owners: NDArray[np.int32]
     heads: NDArray[np.int32]
     said_at: NDArray[np.float64]
     importance: NDArray[np.float64]
     leads: NDArray[np.uint64]
+    says: NDArray[np.uint8]
+    assistant: NDArray[np.bool_]
+    asks: NDArray[np.bool_]
+    kinds: NDArray[np.uint8]
     alone: int
     keys: NDArray[np.uint64]
     starts: NDArray[np.intp]
@@ -116,12 +129,17 @@ class Segment:
             rows=rows.astype(np.int32),
             firsts=standing.firsts[order].astype(np.int32),
             counts=standing.counts[order].astype(np.int32),
-            slots=np.maximum(columns["slot"][rows], 0),  # what was erased before it was embedded has none
+            slots=np.maximum(columns["slot"][rows], 0),
+            unembedded=bool((columns["slot"][rows] < 0).any()),
             owners=columns.of_rows("owner", rows),
             heads=columns["head"][rows],
             said_at=columns["said_at"][rows] / 1e6,
             importance=columns["importance"][rows],
             leads=leading_terms(columns, rows),
+            says=columns["says"][rows],
+            assistant=(columns["signs"][rows] & ASSISTANT) != 0,
+            asks=(columns["signs"][rows] & ASKS) != 0,
+            kinds=(columns["signs"][rows] >> KINDS_FROM).astype(np.uint8),
             alone=alone,
             keys=keys,
             starts=starts,
@@ -166,6 +184,19 @@ class Segment:
         order = np.argsort(self.heads, kind="stable").astype(np.int32)
         return order, self.heads[order]
 
+    @functools.cached_property
+    def grouped(self) -> NDArray[np.bool_]:
+        """Whether each row stands in a conversation."""
+        return np.arange(len(self)) >= self.alone
+
+    @functools.cached_property
+    def answers(self) -> NDArray[np.bool_]:
+        """Whether the row before, of the same conversation, ends with a question."""
+        answers = np.zeros(len(self), np.bool_)
+        answers[1:] = self.asks[:-1]
+        answers[self.first_of_session] = False
+        return answers
+
     @property
     def first_of_session(self) -> NDArray[np.intp]:
         """The first row of each conversation, single records being conversations too."""
@@ -203,6 +234,29 @@ class Segment:
         dense = np.bincount(rows, counts, len(self))
         rows = np.flatnonzero(dense)
         return Hits(rows, dense[rows].astype(np.float32))
+
+    def holding(self, numbers: NDArray[np.uint64], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return where rows hold terms: which of the numbers, and the rows.
+
+        Args:
+            numbers: the terms' own, without related ones.
+            most: leave out terms that more rows hold.
+        """
+        if not len(self._terms):
+            return np.empty(0, np.intp), np.empty(0, np.intp)
+        at = self._terms.searchsorted(numbers)
+        held = (self._terms.take(at, mode="clip") == numbers).nonzero()[0]
+        starts, ends = self._postings[at[held]], self._postings[at[held] + 1]
+        few = ends - starts <= most
+        held, starts, ends = held[few], starts[few], ends[few]
+        return np.repeat(held, ends - starts), self._where[spread(starts, ends)].astype(np.intp)
+
+    @functools.cached_property
+    def clued(self) -> NDArray[np.bool_]:
+        """Whether each row holds a word that an update may be known by; see `factmem.recall.updates`."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[self.holding(np.array(term_numbers(clues()), np.uint64), len(self))[1]] = True
+        return mask
 
     def led_by(self, term: Term, own: Hits) -> NDArray[np.intp]:
         """Return the rows whose text begins with a term, of those that hold it or a related one."""
@@ -251,30 +305,23 @@ class Segment:
             return own, own, own
         return own, of.exchange.astype(np.float32), of.session.astype(np.float32)
 
-    def timeless(self, half_life_days: float, now: float, w_r: float, w_i: float) -> NDArray[np.float32]:
-        """Return what a score has of recency and importance; in single precision.
+    def recency(self, half_life_days: float, now: float) -> NDArray[np.float32]:
+        """Return the recency of all rows, in single precision.
 
-        The decay since the newest of the rows is kept: whatever the time, the others' ratio to it is the same.
+        The decay since the newest row is cached: the ratio of two rows' recencies is the same at any time.
         """
-        scores = self.importance.astype(np.float32)
-        scores *= np.float32(w_i)
-        if not w_r or not len(self):
-            return scores
         since = self._decay_since_newest(now, half_life_days)
         if since > _LONG_AGO:
-            scores += np.float32(w_r) * decayed(now - self.said_at, half_life_days)
-            return scores
+            return recency(now - self.said_at, half_life_days).astype(np.float32)
         decays = self._decays.get(half_life_days)
         if decays is None:
-            decays = decayed(self._newest - self.said_at, half_life_days)
+            decays = recency(self._newest - self.said_at, half_life_days).astype(np.float32)
             self._decays.clear()  # others may be reading: what they hold stays as it is
             self._decays[half_life_days] = decays
-        recency = decays * np.float32(since)
-        if since > 1:  # what is yet to come is as recent as now
-            np.minimum(recency, 1, out=recency)
-        recency *= np.float32(w_r)
-        scores += recency
-        return scores
+        found = decays * np.float32(since)
+        if since > 1:  # the future is as recent as now
+            np.minimum(found, 1, out=found)
+        return found
 
     def _decay_since_newest(self, now: float, half_life_days: float) -> float:
         halved = (now - self._newest) / _DAY / half_life_days
@@ -298,6 +345,12 @@ class Segment:
         total[1:] += values[:-1] * follows
         total[:-1] += values[1:] * follows
         return total
+
+    def beside(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether a row of the same conversation stands before and after each of some rows."""
+        at = np.maximum(rows - self.alone, -1)
+        before, after = self._follows[at], self._follows[np.minimum(at + 1, len(self._follows) - 1)]
+        return before & (at >= 0), after & (at >= 0)
 
     @functools.cached_property
     def _shares_of_neighbours(self) -> NDArray[np.float32]:
@@ -331,11 +384,6 @@ class Segment:
         follows = np.ones(len(self) - self.alone + 1, np.bool_)
         follows[self.starts - self.alone] = False
         return follows
-
-
-def decayed(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.float32]:
-    """Return the recency of what is so many seconds old; in single precision."""
-    return np.exp2(np.maximum(age, 0) / (-_DAY * half_life_days)).astype(np.float32)
 
 
 def _summed(rows: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +17,8 @@ from factmem.recall.columns import Rows
 from factmem.recall.documents import rows_in_order, rows_in_outline
 from factmem.recall.outlines import outline_of
 from factmem.records import LogEntry, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
 __all__ = ["LogSource", "Pulled", "log_source"]
 
@@ -25,6 +28,9 @@ _BATCH = 1024
 
 _PAGE = 4096
 """How many outlines are read at a time."""
+
+_LATELY = 256
+"""Number of places asked about lately that are read of a provider which cannot enumerate."""
 
 
 class LogSource(Protocol):
@@ -40,6 +46,13 @@ class LogSource(Protocol):
 
     def is_pulled(self) -> bool:
         """Whether it is sure that there is nothing new. This may block: for worker threads only."""
+        ...
+
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """Have the next pull see what is known about some subjects, or in some scopes, or of some subjects in some.
+
+        A source that enumerates its store sees everything anyway.
+        """
         ...
 
 
@@ -99,6 +112,9 @@ class _Feed:
         """See `LogSource.is_pulled`; only waiting could tell."""
         return False
 
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """See `LogSource.look_in`."""
+
 
 @attrs.define
 class _OutlineFeed:
@@ -150,22 +166,31 @@ class _OutlineFeed:
         """See `LogSource.is_pulled`."""
         return self._provider.newest() == self._seq
 
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """See `LogSource.look_in`."""
+
 
 @attrs.define
 class _Waist:
-    """The log of a provider with the four verbs only: read anew each time, its records numbered by what they say."""
+    """The log of a provider with the four verbs only: read anew each time, its records numbered by what they say.
+
+    It is read at the places that the memory was opened with, and at those that were asked about lately.
+    """
 
     _provider: AgentMemoryProvider
     _places: Sequence[Place]
+    _asked: OrderedDict[Place, None] = attrs.field(factory=OrderedDict, init=False)
+    _walled: set[tuple[Any, ...]] = attrs.field(factory=set, init=False)
     _known: Mapping[str, Recorded] = attrs.field(factory=dict, init=False)
 
     async def pull(self) -> Pulled | None:
         """See `LogSource.pull`."""
-        if not self._places:
+        places = list(dict.fromkeys((*self._places, *self._asked)))
+        if not places:
             raise CapabilityError(
                 "this provider has the four verbs only: tell the Memory which subjects= and scopes= to look in"
             )
-        log = {recorded.id: recorded for place in self._places for recorded in await self._read(place)}
+        log = {recorded.id: recorded for place in places for recorded in await self._read(place)}
         if log.keys() == self._known.keys():
             return None
         return Pulled(list(log.values()), log, whole=True)
@@ -178,13 +203,44 @@ class _Waist:
         """See `LogSource.is_pulled`; only waiting could tell."""
         return False
 
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """See `LogSource.look_in`."""
+        if not (subjects or scopes):
+            return
+        about = subjects or list(dict.fromkeys(place.subject for place in self._places))
+        within = scopes or list(dict.fromkeys(place.scope for place in self._places))
+        asked = [Place(subject, scope) for subject in about for scope in within]
+        for place in asked:
+            self._asked[place] = None
+            self._asked.move_to_end(place)
+        while len(self._asked) > max(_LATELY, len(asked)):
+            self._asked.popitem(last=False)
+
     async def _read(self, place: Place) -> Iterable[Recorded]:
         facts = await self._provider.load_all(place.subject, place.scope)
+        if facts:
+            await self._check_wall(place)
         return [
             _numbered(assertion, seq)
             for fact in facts
             for seq, assertion in enumerate(assertions_of(fact, place), start=1)
         ]
+
+    async def _check_wall(self, place: Place) -> None:
+        """Refuse a provider that has facts of an organisation which nobody has: it shows those of others as well.
+
+        Raises:
+            CapabilityError: it passes the tenant over.
+        """
+        if place.scope.tenant is None or place.key in self._walled:
+            return
+        nobody = hashlib.blake2b(place.scope.tenant.encode(), digest_size=16, person=b"nobody").hexdigest()
+        if await self._provider.load_all(place.subject, place.scope.within(nobody)):
+            raise CapabilityError(
+                f"{type(self._provider).__name__} shows facts of one organization to all others: key them by "
+                "str(scope), or by the scope's tenant, kind and path"
+            )
+        self._walled.add(place.key)
 
 
 def _numbered(assertion: Any, seq: int) -> Recorded:

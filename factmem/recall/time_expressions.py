@@ -1,9 +1,10 @@
 r"""Times that a query names: "two weeks ago", "last May", "between March and May 2023", as spans against a clock.
 
 English, by rules and without a model: a span is what counts here, and libraries that parse dates give points.
-What is vague stays wide: "a month ago" is two weeks on either side. A month, a weekday or a season that names no
-year is the last one that had begun. A name of a month that is also a word ("may", "march") counts only where
-something else says that it is one. Times to come are not read: what is known was said before.
+What is vague stays wide: "a month ago" is two weeks on either side. A month, a weekday, a season or a holiday that
+names no year is the last one that had begun. A holiday counts with the day before and the two days after it, when it
+is talked about. A name that is also a word ("may", "march", "fall") counts only where something else says that it is a
+time. Times to come are not read: what is known was said before.
 
 Some spans, for ``now`` on Saturday, 21 November 2026::
 
@@ -15,6 +16,9 @@ Some spans, for ``now`` on Saturday, 21 November 2026::
     in May of last year         [2025-05-01, 2025-06-01)
     a year ago today            [2025-11-21, 2025-11-22)
     late 2021                   the last two fifths of it
+    two summers ago             [2025-06-01, 2025-09-01)
+    over Easter                 [2026-04-02, 2026-04-09)
+    the week before Christmas   [2025-12-17, 2025-12-24)
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from typing import Final
 
 import attrs
 
-from factmem.recall.time_words import HINT, NAMED_LAST, READERS, Span, midnight
+from factmem.recall.time_words import HINT, NAMED_LAST, OFFSET, READERS, Offset, Span, midnight, offset_in
 
 __all__ = ["TimeSpan", "times_in"]
 
@@ -71,8 +75,8 @@ _MOST: Final = 16
 _LONGEST: Final = 100_000
 _BACK: Final = 40
 """How far before a time the words are looked at that say how it is meant."""
-_PLAIN: Final = str.maketrans("ıİſ\u212a", "iIsK")
-"""Letters that a pattern takes for others when it looks at no case, and that no table holds."""
+_PLAIN: Final = str.maketrans("ıİſ\u212a\N{RIGHT SINGLE QUOTATION MARK}", "iIsK'")
+"""Letters that a pattern takes for others when it ignores case, and the apostrophe of typesetters."""
 
 
 @attrs.frozen
@@ -84,6 +88,8 @@ class _Hit:
     span: Span
     year: bool
     """Whether it says which year it means, or needs no year."""
+    holiday: bool = False
+    """Whether it is a holiday, which is talked about some days before and after."""
 
 
 def _named(query: str, now: dt.datetime) -> list[_Hit]:
@@ -103,9 +109,14 @@ def _named(query: str, now: dt.datetime) -> list[_Hit]:
                 continue
             if span is not None:
                 groups = match.groupdict()
-                found.append(_Hit(first, match.end(), span, "month" not in groups or bool(groups.get("year"))))
+                year = bool(groups.get("year") or groups.get("again") or not _YEARLY & groups.keys())
+                found.append(_Hit(first, match.end(), span, year, bool(groups.get("holiday"))))
         found = sorted(found, key=lambda hit: hit.first)[:_MOST]
     return found
+
+
+_YEARLY: Final = {"month", "season", "holiday"}
+"""Groups of a pattern that read what each year has."""
 
 
 def _first_of(match: re.Match[str]) -> int:
@@ -159,28 +170,51 @@ _PART: Final = re.compile(
 )
 
 
+_AWAY: Final = re.compile(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$", re.IGNORECASE)
+_ONWARDS: Final = re.compile(r" onwards?\b", re.IGNORECASE)
+_A_DAY: Final = dt.timedelta(days=1)
+
+
 def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[Span]:
-    """Read the words before each time: which part of it is meant, or what lies before or after it."""
-    tomorrow = midnight(now) + dt.timedelta(days=1)
+    """Read the words around each time: the part of it that is meant, or a time before or after it."""
+    tomorrow = midnight(now) + _A_DAY
     for hit in hits:
         before, span = hit.first, hit.span
         if part := _just_before(_PART, query, before):
             before, span = part.start(), _part(part[1].lower(), span)
-        turn = _just_before(_TURN, query, before)
-        yield _turned(turn[1].lower(), span, tomorrow) if turn else span
+        away, turn = _just_before(_AWAY, query, before), _just_before(_TURN, query, before)
+        if away and (offset := offset_in(away)):
+            yield _moved(away["turn"].lower(), offset, span)
+        elif turn or _ONWARDS.match(query, hit.last):
+            yield _turned(turn[1].lower() if turn else "since", span, tomorrow)
+        elif hit.holiday and not part and span[0] is not None:
+            yield span[0] - _A_DAY, span[1] + 2 * _A_DAY
+        else:
+            yield span
+
+
+def _moved(turn: str, offset: Offset, span: Span) -> Span:
+    start, end = span
+    if turn == "after":
+        return offset.after(end)
+    return span if start is None else offset.before(start)
 
 
 def _part(which: str, span: Span) -> Span:
-    """A bit less than half of a time, at its beginning, in its middle or at its end."""
+    """Return a part of a time, at its beginning, in its middle or at its end."""
     start, end = span
     if start is None:
         return span
     fifth = (end - start) / 5
     match which:
-        case "early" | "start of" | "beginning of":
+        case "early":
             return start, start + 2 * fifth
-        case "late" | "end of":
+        case "late":
             return end - 2 * fifth, end
+        case "start of" | "beginning of":
+            return start, start + 1.25 * fifth
+        case "end of":
+            return end - 1.25 * fifth, end
         case "first half of":
             return start, start + 2.5 * fifth
         case "second half of":

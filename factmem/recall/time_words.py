@@ -1,18 +1,25 @@
-"""The words for times in English, and what each means against a clock, before the words around it are looked at.
+"""English words for times, and the span that each means against a clock, apart from the words around it.
 
-``READERS`` holds patterns and what reads a match of each, the surest first: what one has read, no later one reads.
+``READERS`` holds pairs of a pattern and a function that reads its match. The surest stand first: no later pattern reads
+what an earlier one has read.
+
+Holidays are those that people of many countries date things by: Christmas, New Year, Easter, Valentine's Day,
+Halloween, Thanksgiving of the United States, and some more. Those of lunar calendars need tables and are not read.
 """
 
 from __future__ import annotations
 
 import calendar
 import datetime as dt
+import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
-__all__ = ["HINT", "NAMED_LAST", "READERS", "Span", "midnight"]
+import attrs
+
+__all__ = ["HINT", "NAMED_LAST", "OFFSET", "READERS", "Offset", "Span", "easter", "midnight", "offset_in"]
 
 Span: TypeAlias = tuple["dt.datetime | None", dt.datetime]
 _Read: TypeAlias = "Callable[[re.Match[str], dt.datetime], Span | None]"
@@ -22,6 +29,8 @@ _NUMBERS: Final = {word: number for number, words in enumerate(_WORDS, start=1) 
 _MONTHS: Final = {
     name.lower(): number for names in (calendar.month_name, calendar.month_abbr) for number, name in enumerate(names)
 } | {"sept": 9}
+_TENS: Final = "twenties thirties forties fifties sixties seventies eighties nineties"
+_DECADES: Final = {"noughties": 0} | {name: 20 + 10 * at for at, name in enumerate(_TENS.split())}
 _WEEKDAYS: Final = {name.lower(): number for number, name in enumerate(calendar.day_name)}
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAYS: Final = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "night": 1, "weekend": 7, "week": 7}
@@ -34,8 +43,81 @@ _COUNTED: Final = (
     "twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first"
 )
 _ORDINALS: Final = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
-NAMED_LAST: Final = ("last", "this", "past")
+NAMED_LAST: Final = ("last", "this", "past", "previous")
 """Words before a name that belong to the time; the others before one say how it is meant."""
+
+
+def easter(year: int) -> dt.date:
+    """Return Easter Sunday of the Gregorian calendar: the algorithm of Meeus, Jones and Butcher.
+
+    Jean Meeus, Astronomical Algorithms (1991), chapter 8.
+    """
+    century, rest = divmod(year, 100)
+    moon = (19 * (year % 19) + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    sunday = (32 + 2 * (century % 4) + 2 * (rest // 4) - moon - rest % 4) % 7
+    late = (year % 19 + 11 * moon + 22 * sunday) // 451
+    month, day = divmod(moon + sunday - 7 * late + 114, 31)
+    return dt.date(year, month, day + 1)
+
+
+def _weekday_of(weekday: int, number: int, month: int, year: int) -> dt.date:
+    """Return the numbered weekday of a month, counted from 1; from its end if the number is negative."""
+    if number > 0:
+        first = dt.date(year, month, 1)
+        return first + dt.timedelta(days=(weekday - first.weekday()) % 7 + 7 * (number - 1))
+    last = dt.date(year, month, calendar.monthrange(year, month)[1])
+    return last - dt.timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-number - 1))
+
+
+@attrs.frozen
+class _Holiday:
+    """A holiday: its first day in a year, and how many days it has."""
+
+    day: Callable[[int], dt.date]
+    days: int = 1
+
+
+def _fixed(month: int, day: int, days: int = 1) -> _Holiday:
+    return _Holiday(lambda year: dt.date(year, month, day), days)
+
+
+def _from_easter(offset: int, days: int = 1) -> _Holiday:
+    return _Holiday(lambda year: easter(year) + dt.timedelta(days=offset), days)
+
+
+def _weekday_in(weekday: int, number: int, month: int, *, more: int = 0) -> _Holiday:
+    return _Holiday(lambda year: _weekday_of(weekday, number, month, year) + dt.timedelta(days=more))
+
+
+_HOLIDAYS: Final = {
+    r"(?:christmas|xmas) eve": _fixed(12, 24),
+    r"(?:christmas|xmas) day": _fixed(12, 25),
+    r"boxing day": _fixed(12, 26),
+    r"(?:christmas|xmas)(?! (?:eve|day|island))": _fixed(12, 24, 3),
+    r"new year'?s eve": _fixed(12, 31),
+    r"new year'?s day": _fixed(1, 1),
+    r"new year(?:'?s)?(?! (?:eve|day))": _fixed(12, 31, 2),
+    r"(?:saint |st\.? )?valentine'?s(?: day)?": _fixed(2, 14),
+    r"(?:saint |st\.? )patrick'?s day": _fixed(3, 17),
+    r"mardi gras": _from_easter(-47),
+    r"ash wednesday": _from_easter(-46),
+    r"good friday": _from_easter(-2),
+    r"easter monday": _from_easter(1),
+    r"easter sunday": _from_easter(0),
+    r"easter(?! (?:monday|sunday|island))": _from_easter(-2, 4),
+    r"(?:whit sunday|whitsun|pentecost)": _from_easter(49, 2),
+    r"mother'?s'? day": _weekday_in(6, 2, 5),
+    r"memorial day": _weekday_in(0, -1, 5),
+    r"father'?s'? day": _weekday_in(6, 3, 6),
+    r"midsummer(?:'s)?(?: eve| day)?": _fixed(6, 20, 7),
+    r"independence day": _fixed(7, 4),
+    r"labou?r day": _weekday_in(0, 1, 9),
+    r"halloween|hallowe'en": _fixed(10, 31),
+    r"bonfire night|guy fawkes night": _fixed(11, 5),
+    r"thanksgiving(?: day)?": _weekday_in(3, 4, 11),
+    r"black friday": _weekday_in(3, 4, 11, more=1),
+}
+"""Patterns of names of holidays, of which exactly one matches a name."""
 
 
 def _any(names: Iterable[str]) -> str:
@@ -45,47 +127,116 @@ def _any(names: Iterable[str]) -> str:
 
 
 _NUMBER: Final = rf"(?P<number>\d{{1,3}}|(?:a )?(?:{_any(_NUMBERS)})(?: of)?)(?P<half> and a half)?"
-_UNIT: Final = rf"(?P<unit>{_any(_DAYS_OF)})s?"
+_UNIT: Final = rf"(?P<unit>{_any(_DAYS_OF)})(?P<many>s?)"
 _PERIOD: Final = r"(?P<unit>weekend|week|month|quarter|year|decade)"
 _MONTH: Final = rf"(?P<month>{_any(_MONTHS)})\.?"
 _YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
-_BACK: Final = "(?:last|this|previous) year|the year before last"
-_OF_YEAR: Final = rf",? (?:of )?(?P<year>(?:19|20)\d\d|{_BACK})"
+_YEARS_AGO: Final = rf"(?:\d{{1,2}}|{_any(_NUMBERS)}) years? (?:ago|back)"
+_BACK: Final = rf"(?:last|this|previous) year|the year before last|{_YEARS_AGO}"
+_OF_YEAR: Final = rf",? (?:(?:of|in) )?(?P<year>(?:19|20)\d\d|['’]\d\d(?!\w|['’])|{_BACK})"
 _DAY: Final = r"(?P<day>[0-3]?\d)(?P<th>st|nd|rd|th)?"
 _LEADS: Final = (
     "in on during of since by until till before after from to through between and around early mid-? late "
-    "last this past"
+    "over last this past previous"
 )
 _LEAD: Final = f"(?P<lead>{_any(_LEADS.split())})"
+_HOLIDAY_LEAD: Final = f"(?P<lead>{_any((*_LEADS.split(), 'at', 'for', 'was', 'were', 'the'))})"
+_AGO: Final = r"(?:ago|back(?! (?:to|in|at|from|on|home|up|and|then|pain)))"
+_SEASON: Final = f"(?P<season>{_any(_SEASONS)})"
+_WEEKDAY: Final = f"(?P<weekday>{_any(_WEEKDAYS)})"
+_HOLIDAY: Final = f"(?P<holiday>{'|'.join(_HOLIDAYS)})"
+_RECURRING: Final = f"(?:{_HOLIDAY}|{_SEASON}|{_WEEKDAY}|(?P<month>{_any(_MONTHS)}))"
 HINT: Final = re.compile(
-    rf"\d|ago\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other)\b|"
-    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS))}|(?:of|in) the (?:week|month|year))\b",
+    rf"\d|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
+    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS, *_DECADES))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
     re.IGNORECASE,
 )
-"""What every time has something of: most queries are done with after this one look."""
+"""Part of every time: most queries need only this one search."""
+
+
+@attrs.frozen
+class Offset:
+    """How far before or after something a time lies: "two weeks before", "the day after", "shortly before".
+
+    Attributes:
+        least: the shortest distance.
+        most: the longest distance.
+    """
+
+    least: dt.timedelta
+    most: dt.timedelta
+
+    def before(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+        """Return the interval that lies so far before a moment."""
+        return moment - self.most, moment - self.least
+
+    def after(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+        """Return the interval that lies so far after a moment."""
+        return moment + self.least, moment + self.most
+
+
+OFFSET: Final = rf"\b(?:(?P<soon>shortly|just|right|soon|immediately)|(?:the|{_NUMBER}) {_UNIT}) "
+"""The words of an `Offset`, up to "before" or "after"."""
+
+
+def offset_in(match: re.Match[str]) -> Offset | None:
+    """Return the offset that a match of `OFFSET` names; None if it names none.
+
+    "The week before" borders on what it comes before; "a week before" is as vague as "a week ago".
+    """
+    if match["soon"]:
+        return Offset(dt.timedelta(0), dt.timedelta(days=14))
+    if not match["unit"]:
+        return None
+    unit = max(_DAYS_OF[match["unit"].lower()], 1)
+    if not match["number"]:
+        return Offset(dt.timedelta(0), dt.timedelta(days=unit * (4 if match["many"] else 1)))
+    days, slack = _count(match) * unit, max(unit / 2, 1)
+    return Offset(dt.timedelta(days=max(days - slack, 0)), dt.timedelta(days=days + slack))
 
 
 def midnight(now: dt.datetime) -> dt.datetime:
-    """The moment at which the day of another began."""
+    """Return the moment at which a day began."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _count(match: re.Match[str]) -> float:
-    text = match["number"].lower()
-    half = 0.5 if match["half"] or match.groupdict().get("half_unit") else 0
+    return _number(match["number"]) + (0.5 if match["half"] or match.groupdict().get("half_unit") else 0)
+
+
+def _number(text: str) -> int:
+    """Return the number that digits or words name."""
+    text = text.lower()
     if text.isdecimal():
-        return int(text) + half
-    return half + next(_NUMBERS[word] for word in reversed(text.removesuffix(" of").split()) if word in _NUMBERS)
+        return int(text)
+    return next(_NUMBERS[word] for word in reversed(text.removesuffix(" of").split()) if word in _NUMBERS)
 
 
 def _ago(match: re.Match[str], now: dt.datetime) -> Span:
-    unit = _DAYS_OF[match["unit"].lower()]
-    days = 0.5 * unit if match.groupdict().get("part") else _count(match) * unit
-    slack = unit / (4 if match.groupdict().get("part") else 2)
+    unit, half = _DAYS_OF[match["unit"].lower()], match.groupdict().get("part")
+    least = 0.5 * unit if half else _count(match) * unit
+    upto = match.groupdict().get("upto")
+    most = least if upto in (None, "so") else max(least, _number(upto) * unit)
+    slack = unit / (4 if half else 2)
     if unit < 1:
-        return now - dt.timedelta(days=days + slack), now - dt.timedelta(days=days - slack)
+        return now - dt.timedelta(days=most + slack), now - dt.timedelta(days=least - slack)
     day, slack = midnight(now), max(slack, 1.0)
-    return day - dt.timedelta(days=math.ceil(days + slack)), day - dt.timedelta(days=math.floor(days - slack) - 1)
+    return day - dt.timedelta(days=math.ceil(most + slack)), day - dt.timedelta(days=math.floor(least - slack) - 1)
+
+
+def _long_ago(match: re.Match[str], now: dt.datetime) -> Span:
+    """From one and a half to twelve units before now: "months ago"."""
+    unit = dt.timedelta(days=_DAYS_OF[match["unit"].lower()])
+    return now - 12 * unit, now - 1.5 * unit
+
+
+def _this_time(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """Two weeks on either side of this day in an earlier year."""
+    year = _year_of(match, now)
+    if year is None:
+        return None
+    day = midnight(now).replace(year=year, day=28 if (now.month, now.day) == (2, 29) else now.day)
+    return day - dt.timedelta(days=14), day + dt.timedelta(days=15)
 
 
 def _past(match: re.Match[str], now: dt.datetime) -> Span:
@@ -114,7 +265,11 @@ def _named_day(match: re.Match[str], now: dt.datetime) -> Span:
     match match[0].lower().removeprefix("the "):
         case "last night":
             return day - one / 2, day + one / 2
-        case "other day":
+        case "other week" | "other weekend":
+            return day - 28 * one, day - 2 * one
+        case "other month":
+            return day - 92 * one, day - 14 * one
+        case other if other.startswith("other "):
             return day - 8 * one, day
         case "yesterday":
             return day - one, day
@@ -152,13 +307,108 @@ def _weekday(match: re.Match[str], now: dt.datetime) -> Span:
     return start, start + dt.timedelta(days=1)
 
 
-def _season(match: re.Match[str], now: dt.datetime) -> Span:
-    """By the months of the north."""
+def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """Return three months, by the seasons of the north."""
+    lead = (match.groupdict().get("lead") or "").lower()
+    if match["season"].lower() in _SEASONS_AND_WORDS and (
+        _AFTER_WORD.match(match.string, match.end())
+        or (
+            lead in _NOT_LEADING_SEASON
+            and not _SEASON_BEFORE.search(match.string, max(0, match.start() - 30), match.start())
+        )
+    ):
+        return None
     first = _SEASONS[match["season"].lower()]
+    return _in_year(lambda year: _months(year, first, 3, now), match, now)
+
+
+_SEASONS_AND_WORDS: Final = ("spring", "fall")
+_NOT_LEADING_SEASON: Final = ("to", "and", "by", "through")
+_AFTER_WORD: Final = re.compile(
+    r" (?:rolls?|onions?|water|mattress|asleep|apart|over|down|off|out|ill|sick|short|behind|into|back|in love|for)\b",
+    re.IGNORECASE,
+)
+_SEASON_BEFORE: Final = re.compile(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$", re.IGNORECASE)
+
+
+def _holiday(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """Return the days of a holiday; None for one of this year that is still to come."""
+    groups = match.groupdict()
+    if (groups.get("lead") or "").lower() == "this" and not groups.get("year"):
+        span = _holiday_in(match["holiday"], now.year, now)
+        return span if span[0] is not None and span[0] <= now else None
+    return _in_year(lambda year: _holiday_in(match["holiday"], year, now), match, now)
+
+
+def _holiday_in(name: str, year: int, now: dt.datetime) -> Span:
+    holiday = _holiday_named(name.lower())
+    day = holiday.day(year)
+    start = dt.datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
+    return start, start + dt.timedelta(days=holiday.days)
+
+
+@functools.cache
+def _holiday_named(name: str) -> _Holiday:
+    return next(holiday for pattern, holiday in _HOLIDAYS.items() if re.fullmatch(pattern, name))
+
+
+def _again(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """Return what recurs as it was some times ago: "two summers ago", "the Easter before last"."""
+    groups = match.groupdict()
+    times = _number(match["number"]) if groups.get("number") else 2
+    if match["weekday"]:
+        back = (now.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7 or 7
+        start = midnight(now) - dt.timedelta(days=back + 7 * (times - 1))
+        return start, start + dt.timedelta(days=1)
+    if match["holiday"]:
+        return _nth_last(lambda year: _holiday_in(match["holiday"], year, now), times, now)
+    if match["season"]:
+        return _nth_last(lambda year: _months(year, _SEASONS[match["season"].lower()], 3, now), times, now)
+    return _nth_last(lambda year: _months(year, _MONTHS[match["month"].lower()], 1, now), times, now)
+
+
+def _in_year(span_in: Callable[[int], Span], match: re.Match[str], now: dt.datetime) -> Span:
+    """Return what recurs each year in the year that a match names, else as it was last."""
     year = _year_of(match, now)
-    if year is None:
-        year = now.year if _first(now.year, first, now) <= now else now.year - 1
-    return _months(year, first, 3, now)
+    if year is not None:
+        return span_in(year)
+    return _nth_last(span_in, int((match.groupdict().get("lead") or "").lower() in ("last", "previous")), now)
+
+
+def _nth_last(span_in: Callable[[int], Span], times: int, now: dt.datetime) -> Span:
+    """Return what recurs each year as it was so many times ago, not counting one that goes on; that one for 0."""
+    year = min(now.year + 1, dt.MAXYEAR)
+    while (start := span_in(year)[0]) is not None and start > now:
+        year -= 1
+    if times:
+        year -= times - 1 + (now < span_in(year)[1])
+    return span_in(year)
+
+
+_NTH: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
+
+
+def _nth_of_month(match: re.Match[str], now: dt.datetime) -> Span:
+    """Return a week, a weekend or a weekday of a month: "the first weekend of June"."""
+    if match["which"]:
+        start, end = _months(now.year, now.month - (match["which"].lower() != "this"), 1, now)
+    else:
+        month = _MONTHS[match["month"].lower()]
+        start, end = _in_year(lambda year: _months(year, month, 1, now), match, now)
+    assert start is not None
+    nth, one = _NTH[match["nth"].lower()], dt.timedelta(days=1)
+    if match["piece"].lower() == "week":
+        return (end - 7 * one, end) if nth < 0 else (start + 7 * (nth - 1) * one, start + 7 * nth * one)
+    weekday = _WEEKDAYS.get(match["piece"].lower(), 5)
+    day = _weekday_of(weekday, nth, start.month, start.year)
+    first = dt.datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
+    return first, first + (2 if match["piece"].lower() == "weekend" else 1) * one
+
+
+def _weekend(match: re.Match[str], now: dt.datetime) -> Span:
+    """Return the last weekend that has begun."""
+    saturday = midnight(now) - dt.timedelta(days=(now.weekday() - 5) % 7)
+    return saturday, saturday + dt.timedelta(days=2)
 
 
 def _quarter(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -199,16 +449,18 @@ def _named_month(match: re.Match[str], now: dt.datetime) -> Span | None:
         groups["lead"].lower() in _NOT_LEADING or _MODAL.match(match.string, match.end())
     ):
         return None
-    return _months(now.year if _first(now.year, month, now) <= now else now.year - 1, month, 1, now)
+    return _in_year(lambda year: _months(year, month, 1, now), match, now)
 
 
-def _year(match: re.Match[str], now: dt.datetime) -> Span:
-    return _first(int(match["year"]), 1, now), _first(int(match["year"]) + 1, 1, now)
+def _year(match: re.Match[str], now: dt.datetime) -> Span | None:
+    year = _year_of(match, now)
+    return None if year is None else _months(year, 1, 12, now)
 
 
 def _decade(match: re.Match[str], now: dt.datetime) -> Span:
-    """Ten years; those of two digits are the last that had begun."""
-    first = int(match["decade"])
+    """Return ten years; of those without a century the last that had begun."""
+    named = match["decade"].lower()
+    first = int(named) if named.isdecimal() else _DECADES[named]
     if first < 100:
         first += now.year // 100 * 100
         first -= 100 if first > now.year else 0
@@ -216,10 +468,15 @@ def _decade(match: re.Match[str], now: dt.datetime) -> Span:
 
 
 def _year_of(match: re.Match[str], now: dt.datetime) -> int | None:
-    """Which year a match names, in digits or as the last one; None where it names none."""
+    """Return the year that a match names, in digits, as the last one or as some years ago; None if it names none."""
     year = (match.groupdict().get("year") or "").lower()
     if not year or year.isdecimal():
         return int(year) if year else None
+    if year[0] in "'’":
+        short = now.year // 100 * 100 + int(year[1:])
+        return short - (100 if short > now.year else 0)
+    if year.endswith((" ago", " back")):
+        return now.year - _number(year.split()[0])
     return now.year - (0 if year.startswith("this") else 2 if year.startswith("the") else 1)
 
 
@@ -243,13 +500,23 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
         return re.compile(rf"\b{pattern}(?!\w)", re.IGNORECASE)
 
     several = rf"{_DAY}(?: ?(?:-|–|to|and|until|through) ?(?:the )?(?P<to>[0-3]?\d)(?:st|nd|rd|th)?)?"
-    lead, back = f"(?:{_LEAD} )?", f"(?P<year>{_BACK}),? (?:in|on|during) (?:the )?"
-    ordinal, season = _any(_ORDINALS).replace("-", "[ -]"), f"(?P<season>{_any(_SEASONS)})"
+    lead, back = f"(?:{_LEAD} )?", f"(?P<year>{_BACK}),? (?:in|on|during|at|over|for|around) (?:the )?"
+    ordinal, season, owner = _any(_ORDINALS).replace("-", "[ -]"), _SEASON, "(?:(?:the|our|my) )?"
+    upto = rf"(?:(?: (?:or|to) | ?[-–] ?)(?P<upto>\d{{1,3}}|so|{_any(_NUMBERS)}))?"
     named = _any({*_MONTHS, *_WEEKDAYS, *_SEASONS} - {*_ALSO_WORDS}) + "|(?-i:May|March)"
     clock = r"T\d[\w:.+]{0,30}(?:-\d\d:?\d\d(?!-))?"
     yield words(rf"{_YEAR}-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d)(?:{clock})?)?"), _iso
     yield words(rf"{_YEAR}/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)"), _iso
     yield words(rf"(?<!\d\.)(?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.{_YEAR}(?!\.\d)"), _iso
+    yield words(rf"{_NUMBER} {_RECURRING}(?:'?e?s)? (?P<again>{_AGO})"), _again
+    yield words(rf"the {_RECURRING} (?P<again>before last)"), _again
+    yield words(rf"{back}{_HOLIDAY}"), _holiday
+    yield words(rf"(?:{_HOLIDAY_LEAD} )?{owner}{_HOLIDAY}{_OF_YEAR}"), _holiday
+    yield words(rf"{_HOLIDAY_LEAD} {owner}{_HOLIDAY}"), _holiday
+    month_of = rf"(?:{_MONTH}(?:{_OF_YEAR})?|(?P<which>last|this|the previous) month)"
+    piece = f"(?P<piece>week|weekend|{_any(_WEEKDAYS)})"
+    yield words(rf"{lead}(?:the )?(?P<nth>{'|'.join(_NTH)}) {piece} (?:of|in) {month_of}"), _nth_of_month
+    yield words(rf"(?:this|the same|same) time (?P<year>{_BACK})"), _this_time
     yield words(rf"{back}{several}(?: of)? {_MONTH}"), _date
     yield words(rf"{back}{_MONTH} {several}"), _date
     yield words(rf"{back}{_MONTH}(?!,? (?:of )?\d)"), _named_month
@@ -262,21 +529,28 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"Q(?P<quarter>[1-4]){_OF_YEAR}"), _quarter
     yield words(rf"(?:{_LEAD}[ -](?:the )?|the )(?P<decade>(?:19|20)\d0)['’]?s(?!-)"), _decade
     yield words(r"the (?:(?P<lead>early|late|mid)[ -])?['’]?(?P<decade>\d0)['’]?s(?! ?[-–°(])"), _decade
-    yield words(rf"(?P<part>half) an? {_UNIT} ago"), _ago
+    decade = rf"(?P<decade>{_any(_DECADES)})(?! (?:and|or|percent|degrees))"
+    yield words(rf"the (?:(?P<lead>early|late|mid)[ -])?{decade}"), _decade
+    yield words(rf"(?P<part>half) an? {_UNIT} {_AGO}"), _ago
     yield words(rf"{_NUMBER} {_UNIT} ago (?P<from>today|yesterday)"), _ago_exactly
-    yield words(rf"(?:about |around )?{_NUMBER} {_UNIT}(?P<half_unit> and a half)? ago"), _ago
+    yield words(rf"(?:about |around )?{_NUMBER} {_UNIT}(?P<half_unit> and a half)? or (?P<upto>so|two) {_AGO}"), _ago
+    yield words(rf"(?:about |around )?{_NUMBER}{upto} {_UNIT}(?P<half_unit> and a half)? {_AGO}"), _ago
+    yield words(r"(?:(?:some|many) )?(?P<unit>day|week|month|year)s ago"), _long_ago
     yield words(r"(?:today|tonight|this (?:morning|afternoon|evening)|last night)"), _named_day
-    yield words(r"(?:the day before yesterday|yesterday|the other day)"), _named_day
+    yield words(r"(?:the day before yesterday|yesterday)"), _named_day
+    yield words(r"the other (?:day|morning|afternoon|evening|night|week|weekend|month)"), _named_day
     yield words(rf"(?:past|last|previous) {_NUMBER} {_UNIT}"), _past
     yield words(rf"(?:over|for|in|within|during|of) the (?:past|last|previous) (?P<number>){_UNIT}(?! of)"), _past
     yield words(rf"past (?P<number>){_UNIT}(?! of)"), _past
     yield words(rf"(?P<which>the) {_PERIOD}(?P<then> before last)(?! (?:{named})\b)"), _calendar
     yield words(rf"(?P<which>last|previous|this) {_PERIOD}(?P<then>)(?! of)"), _calendar
     yield words(rf"(?<=of )(?P<which>the) {_PERIOD}(?P<then>)(?! of| before)"), _calendar
+    yield words(r"(?P<lead>over|on|at|during|since|before|after|of) the weekend(?! of)"), _weekend
     yield words(rf"{_LEAD}[ -](?:the )?{season}"), _season
-    yield words(rf"{_LEAD}[ -](?P<weekday>{_any(_WEEKDAYS)})"), _weekday
+    yield words(rf"{_LEAD}[ -]{_WEEKDAY}"), _weekday
     yield words(rf"{_LEAD}[ -]{_MONTH}"), _named_month
     yield words(rf"{_LEAD}[ -]{_YEAR}"), _year
+    yield words(rf"{_LEAD} (?P<year>'\d\d)(?!')"), _year
 
 
 READERS: Final = tuple(_readers())

@@ -18,7 +18,7 @@ from factmem.abc import ScansVectors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HeldVectors", "StoredVectors", "Vectors", "VectorsView"]
+__all__ = ["NO_VECTORS", "HeldVectors", "StoredVectors", "Vectors", "VectorsView"]
 
 _ROOM: Final = 4096
 """How many vectors a block takes that is filled one by one."""
@@ -218,3 +218,7 @@ def _multiply(block: NDArray[np.float32], query: NDArray[np.float32], out: NDArr
     whole = len(block) - len(block) % _TOGETHER
     np.matmul(block[:whole].reshape(-1, _TOGETHER, block.shape[1]), query, out=out[:whole].reshape(-1, _TOGETHER))
     np.dot(block[whole:], query, out=out[whole:])
+
+
+NO_VECTORS: Final[VectorsView] = HeldVectors(1).view()
+"""The vectors of a corpus that was never embedded."""

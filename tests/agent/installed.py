@@ -35,7 +35,7 @@ def memory_over(model: LanguageModel | None = None, **options: Any) -> Memory:
 
 def plugin(store: Any, **settings: Any) -> AgentMemory:
     """An agent's memory over a store."""
-    given = {"agent_name": "clerk", "product_name": "fair", "concepts": CONCEPTS} | settings
+    given = {"agent_name": "clerk", "product_name": "fair", "concepts": CONCEPTS, "users": "shared"} | settings
     return AgentMemory(AgentMemoryConfig(store=store, **given))
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from tests.agent.installed import memory_over, plugin, texts, user
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
 
 
-def own(store: str = "memory:", **settings: Any) -> AgentMemory:
-    return AgentMemory(AgentMemoryConfig(store=store, embedder=HashEmbedder(), **settings))
+def own(store: str | Callable[[], Memory] = "memory:", **settings: Any) -> AgentMemory:
+    return AgentMemory(AgentMemoryConfig(store=store, users="shared", embedder=HashEmbedder(), **settings))
 
 
 def threads_of_memories() -> set[threading.Thread]:
@@ -89,7 +90,7 @@ async def test_a_memory_that_is_busy_or_not_open_yet_holds_up_no_loop() -> None:
     async def look(memory: Memory) -> None:
         await memory.list_records()
 
-    async with AgentMemory(AgentMemoryConfig(store=make)) as agent:
+    async with AgentMemory(AgentMemoryConfig(store=make, users="shared")) as agent:
         held = agent.for_run().held
         for first in (look, be_busy):
             async with anyio.create_task_group() as tasks:
@@ -111,12 +112,12 @@ async def test_an_open_memory_is_used_where_it_lives() -> None:
 
 
 async def test_a_function_may_make_the_memory() -> None:
-    async with AgentMemory(AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()))) as agent:
+    async with own(lambda: Memory("memory:", embedder=HashEmbedder())) as agent:
         assert "Oslo" in await remembered(agent)
 
 
 async def test_a_store_that_cannot_be_opened_is_told_every_time() -> None:
-    agent = own("no-such-provider:x")
+    agent = own(lambda: Memory("no-such-provider:x"))
     for _ in range(2):
         with pytest.raises(UnknownProviderError):
             await agent.load_all_facts_to_agent([ASKED])

@@ -60,7 +60,7 @@ def test_a_host_is_known_by_its_class_and_what_that_derives_from(cls: type[Robot
 
 @pytest.mark.usefixtures("robots")
 def test_a_memory_of_ones_own_is_put_in_as_it_is() -> None:
-    memory = AgentMemory(AgentMemoryConfig(agent_name="clerk"))
+    memory = AgentMemory(AgentMemoryConfig(store="none:", agent_name="clerk"))
     assert install(memory, into=Robot()).memory is memory
     with pytest.raises(InvalidDataError):
         install(memory, into=Robot(), agent_name="other")

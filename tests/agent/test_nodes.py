@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
 
-from factmem import Message, SingleFact
+from factmem import MemoryScope, MemorySubject, Message, ScopeKind, SingleFact
 from factmem.agent import (
     USER,
+    AgentMemory,
+    Node,
     RunIdentity,
     StateAccess,
     load_all_facts_from_memory,
@@ -21,7 +24,7 @@ from factmem.agent import (
 from factmem.errors import InvalidDataError
 from factmem.testing import ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
-from tests.memory.telling import CITY, PETS, SEATS, said, well
+from tests.memory.telling import CITY, PETS, SEATS, Gated, said, well
 
 ALICE = {"configurable": {"user_id": "alice", "thread_id": "monday"}}
 
@@ -89,6 +92,73 @@ async def test_only_concepts_that_are_named_are_looked_for() -> None:
         True,
         False,
     )
+
+
+async def test_a_node_may_wait_until_the_history_is_read() -> None:
+    """Then the next one finds what was learnt; else it is read behind its back."""
+    model = Gated()
+    async with memory_over(model) as memory:
+        state = {"messages": [user("I live in Oslo.")]}
+        await save_to_memory(plugin(memory), [CITY])(state, ALICE)
+        assert said(await memory.list_records(concepts=[CITY])) == []
+        model.gate.set()
+    async with memory_over(ScriptedModel(well)) as memory:
+        await save_to_memory(plugin(memory), [CITY], wait=True)(state, ALICE)
+        assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
+    async with memory_over(ScriptedModel(well)) as memory:
+        await save_to_memory_auto_detect_facts(plugin(memory), wait=True)(state, ALICE)
+        assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "paths"),
+    [
+        (None, ["/agent/clerk"]),
+        ("/product/fair/plan", ["/product/fair/plan"]),
+        (ScopeKind.PRODUCT, ["/product/fair"]),
+        (MemoryScope.CROSS_PRODUCT, ["/cross-product"]),
+        ([ScopeKind.AGENT, "/product/fair", MemoryScope.agent("clerk")], ["/agent/clerk", "/product/fair"]),
+    ],
+)
+async def test_it_is_saved_in_one_scope_or_several(scope: Any, paths: list[str]) -> None:
+    state = {"messages": [user("I live in Oslo.")]}
+    makers: list[Callable[[AgentMemory], Node]] = [
+        lambda agent: save_to_memory(agent, [CITY], scope=scope, wait=True),
+        lambda agent: save_to_memory_auto_detect_facts(agent, scope=scope, wait=True),
+    ]
+    for make in makers:
+        async with memory_over(ScriptedModel(well)) as memory:
+            await make(plugin(memory))(state, ALICE)
+            assert sorted(str(record.scope) for record in await memory.list_records(concepts=[CITY])) == paths
+
+
+@pytest.mark.parametrize(
+    "make", [load_all_facts_from_memory, lambda agent, **where: load_from_memory(agent, [CITY], **where)]
+)
+async def test_a_node_tells_about_the_subjects_and_scopes_that_it_names(make: Any) -> None:
+    """And nothing else; without any, about the user and the agent's subjects in all of its scopes."""
+    alice, team = USER.individual("alice"), MemorySubject("team", "the user's team", priority_level=2)
+    async with memory_over() as memory:
+        for subject, scope, city in (
+            (alice, MemoryScope.agent("clerk"), "Oslo"),
+            (alice, MemoryScope.product("fair"), "Bern"),
+            (team, MemoryScope.agent("clerk"), "Rome"),
+            (team, MemoryScope.product("fair"), "Faro"),
+        ):
+            await memory.save(SingleFact(CITY, city), subject=subject, scope=scope)
+
+        async def told(**where: Any) -> set[str]:
+            update = await make(plugin(memory, subjects=[team]), **where)({"messages": [user("Where?")]}, ALICE)
+            text = "".join(message["content"] for message in update["messages"])
+            return {city for city in ("Oslo", "Bern", "Rome", "Faro") if city in text}
+
+        assert await told() == {"Oslo"}
+        assert await told(subjects=[team]) == {"Rome"}
+        assert await told(subjects=[USER]) == {"Oslo"}, "the user is the one who talks"
+        assert await told(subjects=[]) == set()
+        assert await told(scopes=["/product/fair"]) == {"Bern"}
+        assert await told(scopes=[ScopeKind.PRODUCT], subjects=[team]) == {"Faro"}
+        assert await told(scopes=[MemoryScope.CROSS_PRODUCT]) == set()
 
 
 async def test_a_step_passes_its_inputs_on_and_changes_its_state() -> None:

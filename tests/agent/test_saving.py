@@ -8,7 +8,16 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import AssertionState, DetectionRequest, InMemoryProvider, MemoryScope, MemorySubject, Message, ScopeKind
+from factmem import (
+    AssertionState,
+    DetectionRequest,
+    DropReason,
+    InMemoryProvider,
+    MemoryScope,
+    MemorySubject,
+    Message,
+    ScopeKind,
+)
 from factmem.agent import USER, AgentMemoryConfig, FailurePolicy, Hooks, Loading, RunIdentity, SavedHistory, Saving
 from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
 from factmem.facts import STATEMENT
@@ -53,9 +62,8 @@ async def test_a_growing_history_is_learnt_from_once() -> None:
             "Oslo",
             "cat",
         ]
-        assert words(await memory.list_records()) == ["Fine.", "Noted."]
-        asked = [prompt.content.count('take_facts="yes"') for prompt in model.prompts]
-        assert len(asked) == 3
+        assert words(await memory.list_records()) == []
+        assert [prompt.content.count('take_facts="yes"') for prompt in model.prompts] == [1, 1, 1]
 
 
 async def test_what_is_handed_over_is_kept_at_once_and_read_in_the_background() -> None:
@@ -313,3 +321,34 @@ async def test_messages_are_a_history() -> None:
             plugin(memory), [Message(content="I live in Oslo.", id="1"), Message(content="Ok", role="assistant")]
         )
         assert len(await memory.list_records()) == 2
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
+SOUND = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
+FILE = {"type": "file", "file": {"file_id": "1"}}
+
+
+@pytest.mark.parametrize("model", [None, ScriptedModel(well)], ids=["words", "model"])
+async def test_images_audio_and_files_are_counted_once(
+    model: ScriptedModel | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same history handed in again is nothing new, and a message without words breaks nothing."""
+    history = [{"role": "user", "content": [{"type": "text", "text": "I live in Oslo."}, IMAGE, SOUND]}]
+    history += [assistant("Noted."), {"role": "user", "content": [FILE]}]
+    async with memory_over(model) as memory:
+        agent = plugin(memory)
+        with agent.run("alice", "monday"):
+            assert (await saved(agent, history)).dropped == {DropReason.NOT_TEXT: 3}
+            assert [record.levelno for record in caplog.records] == [logging.WARNING]
+            assert (await saved(agent, history)).dropped == {}
+        assert len(caplog.records) == 1
+
+
+async def test_a_conversation_that_begins_with_an_image_is_known_by_its_first_words() -> None:
+    image = {"role": "user", "content": [IMAGE]}
+    async with memory_over(None) as memory:
+        agent = plugin(memory)
+        with agent.run("alice"):
+            await saved(agent, [LIVES])
+            await saved(agent, [image, LIVES])
+        assert len(await memory.list_records()) == 1

@@ -16,21 +16,26 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DIMENSION = 8
 QUESTIONS = ["Who mended the boat?", "What was lost?"]
-LOCOMO = [
-    {
-        "sample_id": "s1",
-        "conversation": {
-            "session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_1": [
-                {"speaker": "Ada", "dia_id": "D1:1", "text": "Bo mended the old boat."},
-                {"speaker": "Bo", "dia_id": "D1:2", "text": "It took me all of spring."},
-            ],
-            "session_2_date_time": "2:10 pm on 25 May, 2023",
-            "session_2": [{"speaker": "Ada", "dia_id": "D2:1", "text": "My violin lessons begin on Monday."}],
-        },
-        "qa": [{"question": "Who mended the boat?", "evidence": ["D1:1"], "category": 1, "answer": "Bo"}],
-    }
+
+
+def said(number: str, name: str, content: str, at: str) -> dict[str, str]:
+    return {"id": number, "role": "user", "name": name, "content": content, "at": f"{at}:00+00:00"}
+
+
+MAY_8 = [
+    said("D1:1", "Ada", "Bo mended the old boat.", "2023-05-08T13:56"),
+    said("D1:2", "Bo", "It took me all of spring.", "2023-05-08T13:57"),
 ]
+MAY_25 = [said("D2:1", "Ada", "My violin lessons begin on Monday.", "2023-05-25T14:10")]
+STORE = {
+    "set": "locomo",
+    "id": "s1",
+    "conversations": [{"id": "D1", "messages": MAY_8}, {"id": "D2", "messages": MAY_25}],
+    "questions": [
+        {"question": question, "kind": kind, "gold": ["D1:1"], "asked_at": "2023-05-26T14:10:00+00:00"}
+        for question, kind in (("Who mended the boat?", "category 1"), ("Who mended the car?", "category 5"))
+    ],
+}
 
 Part = Callable[[str], Any]
 
@@ -125,12 +130,12 @@ def test_an_installer_that_says_nothing_is_reported(part: Part, monkeypatch: pyt
 def test_a_finished_peer_is_not_measured_again(part: Part, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A comparison that was stopped goes on where it was; one that is asked to begins anew."""
     driving = part("driving")
-    file = tmp_path / "locomo_tiny.json"
-    file.write_text(json.dumps(LOCOMO), encoding="utf-8")
+    file = tmp_path / "tiny.jsonl"
+    file.write_text(json.dumps(STORE) + "\n", encoding="utf-8")
     plan = driving.Plan(peers=("scan",), sizes=(), files=(file,))
     first = driving.drive(plan)
-    assert first["peers"]["scan"]["quality"]["semantic"].keys() >= {"LoCoMo session R@5", "LoCoMo turn nDCG@10"}
-    assert first["peers"]["factmem"]["quality"]["hybrid"]["LoCoMo turn R@10"] == 1.0
+    assert first["peers"]["scan"]["quality"]["semantic"].keys() >= {"LoCoMo R@5", "LoCoMo nDCG@10"}
+    assert first["peers"]["factmem"]["quality"]["hybrid"]["LoCoMo R@10"] == 1.0
 
     def nobody(*given: object) -> None:
         raise driving.PeerFailedError("a worker was started")

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from factmem.cli.app import app
+from factmem.cli.scoring import Scoring
 from factmem.memory.handover import Worker
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import unreachable_base_url
@@ -70,7 +71,8 @@ class CommandLine:
 @pytest.fixture(autouse=True)
 def _nobodys_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = ("STORE", "ORGANIZATION", "VIEWER", "EMBEDDER", "MODEL", "MODEL_API_KEY")
-    for name in (*(f"FACTMEM_{end}" for end in own), "FORCE_COLOR", "NO_COLOR"):
+    scores = (field.name.upper() for field in attrs.fields(Scoring))
+    for name in (*(f"FACTMEM_{end}" for end in (*own, *scores)), "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 

@@ -16,13 +16,13 @@ LONG = f"{QUERY} {'I would like to know that in full, please.' * 4}"
 
 def _respond(path: str, request: dict[str, Any]) -> Answer:
     if request["response_format"]["json_schema"]["name"] == "GapsAnswer":
-        return chat_answer({"gaps": [{"missing": "the price", "question": "What does a zither cost?"}]})
+        return chat_answer({"gaps": [{"missing": "the price", "question": "What does the bread cost?"}]})
     return chat_answer({"questions": ["Who bakes bread?"], "scopes": ["/product/fair"], "complexity": "complex"})
 
 
 def _filled(cli: CommandLine) -> None:
-    cli.data("remember", "Dora bakes bread.", "--scope", "/product/fair")
-    cli.data("remember", "Cy plays the tuba.")
+    for name in ("Ann", "Bo", "Cleo", "Eva", "Finn", "Gus", "Hal"):  # so that none of them stands out by itself
+        cli.data("remember", f"{name} bakes bread.", "--scope", "/product/fair", "--no-consolidate")
 
 
 def test_deep_recall_tells_how_it_was_found(cli: CommandLine) -> None:
@@ -30,12 +30,12 @@ def test_deep_recall_tells_how_it_was_found(cli: CommandLine) -> None:
     with LoopbackOpenAIServer(_respond) as server:
         found = cli.data("recall", LONG, "--depth", "deep", "--model", f"{server.base_url}#m", "--explain")
         done = cli.run("--model", f"{server.base_url}#m", "recall", LONG, "--depth", "deep")
-    assert found["matches"][0]["record"]["value"] == "Dora bakes bread."
-    assert found["questions"] == [LONG, "Who bakes bread?", "What does a zither cost?"]
+    assert found["matches"][0]["record"]["value"].endswith("bakes bread.")
+    assert found["questions"] == [LONG, "Who bakes bread?", "What does the bread cost?"]
     assert (found["scopes"], found["complexity"], found["rounds"]) == (["/product/fair"], "complex", 1)
-    assert found["gaps"] == [{"missing": "the price", "question": "What does a zither cost?"}]
+    assert found["gaps"] == [{"missing": "the price", "question": "What does the bread cost?"}]
     assert (found["calls"], found["tokens"], found["failure"], found["times"]) == (2, 4, None, [])
-    assert 0 < found["confidence"] < 1
+    assert 0 <= found["confidence"] < 0.05
     for line in ("asked as well: Who bakes bread?", "looked in /product/fair", "still missing: the price"):
         assert line in done.out
 

@@ -103,6 +103,19 @@ def test_an_export_can_be_imported_elsewhere(cli: CommandLine, tmp_path: Path) -
     assert [record["value"] for record in cli.data("history", "seats", "--store", other)] == [80, 120]
 
 
+def test_an_import_tells_what_waits_in_quarantine_and_what_to_do(cli: CommandLine, tmp_path: Path) -> None:
+    cli.data("save", "seats", "80", "--type", "int")
+    file, other = tmp_path / "facts.jsonl", str(tmp_path / "other.db")
+    cli.data("export", str(file))
+    taken = cli.run("import", str(file), "--store", other)
+    assert "1 new assertion(s)" in taken.out
+    assert "1 waiting in quarantine" in taken.out
+    assert "import the file again with trust" in taken.err
+    assert "quarantine list" in taken.err
+    trusted = cli.data("import", str(file), "--trust", "--store", other)
+    assert (trusted["imported"], trusted["quarantined"], trusted["let_in"]) == (0, 0, 1)
+
+
 def test_an_export_replaces_nothing_unless_told_to(cli: CommandLine) -> None:
     cli.data("save", "seats", "120")
     before = cli.store.read_bytes()

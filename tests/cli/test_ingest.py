@@ -141,3 +141,14 @@ def test_conversations_may_come_from_stdin(cli: CommandLine, lines: bool) -> Non
 def test_what_is_no_conversation_on_stdin_is_told_as_such(cli: CommandLine) -> None:
     done = cli.run("ingest", "-", input="hello")
     assert (done.code, done.err.startswith("factmem: stdin: ")) == (1, True)
+
+
+@pytest.mark.parametrize("model", [False, True])
+def test_images_and_files_are_counted(cli: CommandLine, tmp_path: Path, model: bool) -> None:
+    """Also where the model does not answer: that the image is not kept is sure."""
+    file = tmp_path / "chat.json"
+    parts = [{"type": "text", "text": "The venue has 120 seats."}, {"type": "image_url", "image_url": {"url": "x"}}]
+    file.write_text(json.dumps([{"role": "user", "content": parts}]))
+    options = ("--model", f"{unreachable_base_url()}#m") if model else ()
+    summary = cli.run("ingest", str(file), *options)
+    assert "1 part dropped: images, audio or files, which are not kept" in summary.out

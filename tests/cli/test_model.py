@@ -33,10 +33,10 @@ def ingested(cli: CommandLine, file: Path, *words: str, said: Said = SEATS) -> t
 def test_a_conversation_gives_typed_facts_with_their_source(cli: CommandLine, talk: Talk, concepts: Path) -> None:
     summary, requests = ingested(cli, talk(SAID), "--concepts", str(concepts), "--scope", "/product/fair")
     counts = ("conversations", "created", "updated", "deleted", "quarantined", "dead_letters")
-    assert [summary[name] for name in counts] == [1, 1, 0, 0, 0, 0]
-    assert (summary["redacted"], summary["dropped"], summary["files"][0]["created"]) == ({"password": 1}, {}, 1)
+    assert [summary[name] for name in counts] == [1, 2, 0, 0, 0, 0]
+    assert (summary["redacted"], summary["dropped"], summary["files"][0]["created"]) == ({"password": 1}, {}, 2)
     assert cli.data("load", "seats", "--scope", "/product/fair")["value"] == 120
-    (match,) = cli.data("recall", "venue seats")
+    (match,) = cli.data("recall", "venue seats", "--concept", "seats")
     (evidence,) = match["record"]["evidence"]
     assert (evidence["quote"], evidence["speaker"]) == ("has 120 seats", "Maya")
     assert "Rust-4nd" not in json.dumps(requests)
@@ -46,7 +46,7 @@ def test_what_is_taken_in_twice_is_there_once_and_asks_nobody(cli: CommandLine, 
     assert len(ingested(cli, talk(SAID), "--concepts", str(concepts))[1]) == 1
     summary, requests = ingested(cli, talk(SAID), "--concepts", str(concepts))
     assert (summary["conversations"], summary["created"], requests) == (1, 0, [])
-    assert cli.data("info")["records"] == 1
+    assert cli.data("info")["records"] == 2
 
 
 def test_people_are_told_what_was_known_already_and_how_to_have_it_read(
@@ -82,17 +82,18 @@ def test_what_is_new_in_a_conversation_that_is_read_again_is_read_once(
     assert (summary["read_again"], len(requests)) == (0, 1)
 
 
-def test_words_may_be_kept_beside_the_facts(cli: CommandLine, talk: Talk, concepts: Path) -> None:
-    ingested(cli, talk(SAID), "--concepts", str(concepts), "--keep-words")
+@pytest.mark.parametrize("kept", [True, False])
+def test_words_may_be_kept_beside_the_facts(cli: CommandLine, talk: Talk, concepts: Path, kept: bool) -> None:
+    ingested(cli, talk(SAID), "--concepts", str(concepts), "--keep-words" if kept else "--no-keep-words")
     keywords = [match["record"]["keyword"] for match in cli.data("recall", "venue seats", "--limit", "9")]
-    assert (keywords.count("seats"), "statement" in keywords) == (1, True)
+    assert (keywords.count("seats"), "statement" in keywords) == (1, kept)
 
 
 def test_people_are_told_what_was_dropped_and_why(cli: CommandLine, talk: Talk, concepts: Path) -> None:
     made_up = {"seats": [*SEATS["seats"], {"quote": "has 9 seats", "message": 1, "value": 9}]}
     with LoopbackOpenAIServer(answering(made_up)) as server:
         done = cli.run("--model", at(server), "ingest", str(talk(SAID)), "--concepts", str(concepts))
-    assert "1 conversation, 1 fact created" in done.out
+    assert "1 conversation, 2 facts created" in done.out
     assert "1 finding dropped: its quote stands in no message" in done.out
 
 
@@ -151,7 +152,7 @@ def test_a_malformed_file_of_concepts_is_told_before_anything_is_kept(
         ["--concepts", "x.json"],
         ["--topics", "managed"],
         ["--open"],
-        ["--keep-words"],
+        ["--no-keep-words"],
         ["--no-consolidate"],
         ["--again"],
     ],
@@ -188,7 +189,7 @@ def test_a_bad_file_is_told_and_the_others_are_read(
         words = ("--json", "--model", at(server), "ingest", str(bad), str(talk(SAID)), "--concepts", str(concepts))
         done = cli.run(*words)
     summary = json.loads(done.out)
-    assert (done.code, summary["created"], [file["failed"] for file in summary["files"]]) == (1, 1, [True, False])
+    assert (done.code, summary["created"], [file["failed"] for file in summary["files"]]) == (1, 2, [True, False])
     assert "bad.json" in json.loads(done.err)["error"]["message"]
 
 

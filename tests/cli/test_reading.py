@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+
+from factmem.testing.chat_answers import unreachable_base_url
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -28,7 +31,7 @@ def test_recall_tells_people_what_where_when_and_who(cli: CommandLine, talk: Tal
 def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     cli.run("save", "seats", "120", "--type", "int", "--description", "Seats at the venue")
     (match,) = cli.data("recall", "seats", "--limit", "3")
-    assert set(match) == {"score", "parts", "reasons", "record", "earlier"}
+    assert set(match) == {"score", "parts", "reasons", "record", "newer", "retracted", "earlier"}
     assert match["earlier"] == []
     assert 0 < match["score"] <= 1
     assert "lexical" in match["reasons"]
@@ -46,6 +49,15 @@ def test_recall_shows_what_a_fact_was_before_if_asked(cli: CommandLine) -> None:
     (match,) = cli.data("recall", "seats", "--earlier")
     assert (match["record"]["value"], [record["value"] for record in match["earlier"]]) == (120, [100])
     assert "superseded: 100" in cli.run("recall", "seats", "--earlier").out
+
+
+def test_recall_shows_the_newer_statement_in_a_word(cli: CommandLine) -> None:
+    for text in ("I live in Oslo.", "I moved to Lisbon."):
+        cli.run("remember", text)
+    found = {match["record"]["value"]: match for match in cli.data("recall", "Where do I live?")}
+    assert found["I live in Oslo."]["newer"] == found["I moved to Lisbon."]["record"]
+    assert (found["I moved to Lisbon."]["newer"], found["I live in Oslo."]["retracted"]) == (None, False)
+    assert "newer: I moved to Lisbon. (2" in cli.run("recall", "Where do I live?").out
 
 
 def test_explain_shows_what_a_score_is_made_of(cli: CommandLine) -> None:
@@ -193,3 +205,22 @@ def test_a_long_value_is_cut_on_a_terminal_only(cli: CommandLine, monkeypatch: p
     told = cli.run("recall", "seats").out
     assert "54,000 characters; --json has them all" in told
     assert len(told) < 3_000
+
+
+def test_recall_without_its_embedder_goes_by_words_and_says_so_in_one_line(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("OPENAI_BASE_URL", unreachable_base_url())
+    away = ("--embedder", "openai:any@4")
+    saved = cli.run(*away, "save", "seats", "120", "--type", "int")
+    assert (saved.code, len(saved.err.splitlines())) == (0, 1)
+    loaded = cli.run(*away, "load", "seats")
+    assert (loaded.out.strip(), loaded.err) == ("120", "")
+    found = cli.run(*away, "recall", "seats")
+    assert (found.code, len(found.err.splitlines())) == (0, 1)
+    assert "120" in found.out
+    assert "words alone" in found.err
+    found = cli.run("--json", *away, "recall", "seats")
+    assert json.loads(found.out)[0]["record"]["value"] == 120
+    assert "words alone" in json.loads(found.err)["warning"]

@@ -52,6 +52,24 @@ class OneTenant(InMemoryProvider):
         return await super().load(concept, subject, scope.within(None))
 
 
+class TenantIsASegment(InMemoryProvider):
+    """Keys by a path into which the tenant is joined without a mark."""
+
+    @staticmethod
+    def _joined(scope: MemoryScope) -> MemoryScope:
+        path = "/".join(filter(None, [scope.tenant or "", str(scope.within(None)).strip("/")]))
+        return MemoryScope.CROSS_PRODUCT / path
+
+    async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
+        await super().save(fact, subject, self._joined(scope))
+
+    async def load(self, concept: Concept[Any, FactT], subject: MemorySubject, scope: MemoryScope) -> FactT | None:
+        return await super().load(concept, subject, self._joined(scope))
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
+        return await super().load_all(subject, self._joined(scope))
+
+
 class FoldsCase(InMemoryProvider):
     async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
         await super().save(fact, MemorySubject(subject.name.casefold()), scope)

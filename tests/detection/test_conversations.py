@@ -193,3 +193,15 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         read_conversations(tmp_path / "missing.json")
     with pytest.raises(ConversationFormatError, match="directory"):
         list(read_conversations(tmp_path))
+
+
+def test_images_audio_and_files_are_counted() -> None:
+    """A caption stands for its image; calls and results of tools are no media."""
+    media = [{"type": "image_url", "image_url": {}}, {"type": "input_audio"}, {"type": "file"}, {"type": "image"}]
+    tools = [{"type": "tool_use"}, {"type": "tool_result"}, {"type": "thinking", "thinking": ""}]
+    content = [{"type": "text", "text": "Look."}, *media, *tools]
+    chat = [{"role": "user", "content": content}, {"role": "user", "content": "Nice."}]
+    captioned = {"speaker": "Ana", "text": "Look!", "img_url": ["https://example.org/a.png"]}
+    assert [message.not_text for message in read_json(chat)[0].messages] == [4, 0]
+    (told,) = read_json({"messages": [captioned, captioned | {"blip_caption": "a cat"}]})
+    assert [message.not_text for message in told.messages] == [1, 0]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, PREFERENCES, DetectionRequest, DropReason, Message
+from factmem.detection import OriginPolicy, Treatment
 from factmem.detection.keywords import LONGEST_KEYWORD, Vocabulary, keyword_of
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.records import Origin
@@ -157,7 +158,8 @@ async def test_a_fact_that_is_asked_for_and_found_openly_too_is_there_once(read:
 async def test_the_assistant_gives_attributed_statements_and_no_facts(read: Callable[..., Any]) -> None:
     said = [Message(content="so it is"), Message(content="You live in Rome.", role="assistant")]
     answer = {"facts": [{"quote": "You live in Rome", "message": 2, "keyword": "home_city", "value": "Rome"}]}
-    reading = await read(said, DetectionRequest(subjects=[MemorySubject("user")]), answer)
+    origins = OriginPolicy(assistant=Treatment.STATEMENTS)
+    reading = await read(said, DetectionRequest(subjects=[MemorySubject("user")]), answer, origins=origins)
     (candidate,) = reading.detection.candidates
     assert (candidate.fact.concept, candidate.details.origin) == (STATEMENT, Origin.ASSISTANT)
     assert reading.detection.dropped == {DropReason.NOT_THE_USERS_WORDS: 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from factmem.abc import MEMORY_ROLE, DetectionRequest, DropReason, Message, Prompt
@@ -26,6 +27,9 @@ SAID = [
 ]
 
 
+KEPT = OriginPolicy(assistant=Treatment.STATEMENTS)
+
+
 def city(name: str, message: int) -> dict[str, Any]:
     return {"city": [{"quote": f"in {name}", "message": message, "value": name}]}
 
@@ -40,7 +44,8 @@ async def test_only_users_and_assistants_words_reach_the_model(read: Callable[..
 
 
 async def test_other_words_come_back_as_statements_of_their_origin(read: Callable[..., Any]) -> None:
-    reading = await read(SAID, REQUEST, city("Oslo", 1))
+    """The assistant's, where they are not merely context."""
+    reading = await read(SAID, REQUEST, city("Oslo", 1), origins=KEPT)
     assert [
         (item.fact.concept.keyword, item.details.origin, item.quarantined) for item in reading.detection.candidates
     ] == [
@@ -50,6 +55,37 @@ async def test_other_words_come_back_as_statements_of_their_origin(read: Callabl
         ("statement", Origin.DOCUMENT, True),
         ("statement", Origin.UNKNOWN, True),
     ]
+
+
+async def test_the_assistants_words_are_context_if_nothing_else_is_said(read: Callable[..., Any]) -> None:
+    """The model is shown them, and they are neither kept nor read for facts."""
+    reading = await read(
+        SAID[:2], REQUEST, city("Oslo", 1) | {"city": [*city("Oslo", 1)["city"], *city("Rome", 2)["city"]]}
+    )
+    assert 'take_facts="no" role="assistant"' in reading.prompts[0].content
+    assert [item.fact.values for item in reading.detection.candidates] == [("Oslo",)]
+    assert reading.detection.dropped == {DropReason.NOT_THE_USERS_WORDS: 1}
+
+
+async def test_a_message_may_say_itself_what_is_made_of_it(read: Callable[..., Any]) -> None:
+    """That goes before the treatment of its origin."""
+    said = [
+        Message(content="I live in Oslo.", treatment=Treatment.CONTEXT),
+        Message(content="You live in Rome.", role="assistant", treatment=Treatment.FACTS),
+        Message(content="I live in Bonn.", treatment=Treatment.IGNORE),
+        Message(content="I live in Nice.", treatment=Treatment.STATEMENTS),
+    ]
+    reading = await read(said, REQUEST, city("Rome", 2))
+    shown = reading.prompts[0].content
+    assert [shown.count(f'take_facts="{takes}"') for takes in ("yes", "no")] == [1, 2]
+    assert "Bonn" not in shown
+    assert [item.fact.values for item in reading.detection.candidates] == [("Rome",), ("I live in Nice.",)]
+
+
+async def test_context_alone_costs_no_call(read: Callable[..., Any]) -> None:
+    said = [Message(content="I live in Oslo.", treatment=Treatment.CONTEXT)]
+    reading = await read(said, REQUEST)
+    assert (reading.prompts, reading.detection.candidates) == ([], ())
 
 
 @pytest.mark.parametrize("said", [[], SAID[1:], [Message(content="...")]])
@@ -96,7 +132,7 @@ async def test_a_policy_may_ignore_and_may_hide_the_context(read: Callable[..., 
     reading = await read(SAID, REQUEST, {}, origins=policy)
     assert "Rome" not in reading.prompts[0].content
     assert [item.details.origin for item in reading.detection.candidates] == [Origin.UNKNOWN]
-    hidden = await read(SAID, REQUEST, {}, origins=OriginPolicy(context=[]))
+    hidden = await read(SAID, REQUEST, {}, origins=attrs.evolve(KEPT, context=[]))
     assert "Rome" not in hidden.prompts[0].content
     assert Origin.ASSISTANT in [item.details.origin for item in hidden.detection.candidates]
 

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from factmem.abc import MANAGED_TOPICS, AnalysisRequest, Conversation, Detection, DetectionRequest, DropReason, Message
-from factmem.detection import InstructorAnalyst, InstructorDetector
+from factmem.abc import (
+    MANAGED_TOPICS,
+    AnalysisRequest,
+    Conversation,
+    Detection,
+    DetectionRequest,
+    DropReason,
+    Known,
+    Message,
+    Novelty,
+    QuestionRequest,
+)
+from factmem.consolidation import InstructorConsolidator
+from factmem.detection import InstructorAnalyst, InstructorDetector, InstructorQuestionAnalyst
 from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError
 from factmem.facts import Concept
 from factmem.llm import InstructorModel
+from factmem.memory import Memory
 from factmem.subjects import MemorySubject
+from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer, Responder
 from factmem.testing.strategies import Mood, Pet
 
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SEATS = Concept.single("seats", "How many seats are booked", int)
 PETS = Concept.multiple("pets", "Animals that they keep", Pet)
 REQUEST = DetectionRequest(
@@ -91,10 +108,167 @@ async def test_answers_in_the_wrong_wrapping_are_read(said: Any) -> None:
     assert (values(detection), len(requests)) == ([12, Pet("Tom")], 1)
 
 
-async def test_a_wrong_type_is_asked_again() -> None:
-    wrong = RIGHT | {"seats": [SEATS_ITEM | {"value": "a dozen"}]}
-    detection, requests = await detected(answering(wrong, RIGHT))
+MODES = ["TOOLS", "JSON_SCHEMA", "JSON", "MD_JSON"]
+WRONG_SEATS = SEATS_ITEM | {"value": "a dozen"}
+PET_ITEM = RIGHT["pets"][0]
+NOTHING: dict[str, Any] = {key: [] for key in RIGHT}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("wrong", "reasons"),
+    [
+        ({"seats": [SEATS_ITEM, WRONG_SEATS]}, {DropReason.INVALID_VALUE: 1}),
+        (
+            {"pets": [PET_ITEM | {"values": [{"name": "Tom", "mood": "good"}, {"name": "Rex", "mood": "green"}]}]},
+            {DropReason.INVALID_VALUE: 1},
+        ),
+        ({"pets": [PET_ITEM, PET_ITEM | {"values": [{"mood": "green"}]}]}, {DropReason.INVALID_VALUE: 1}),
+        ({"facts": ["They booked.", {"colour": "green"}]}, {DropReason.MALFORMED: 2}),
+        ({"memories": [SEATS_ITEM | {"quote": ["no", "text"]}]}, {DropReason.MALFORMED: 1}),
+        ({"bookings": [SEATS_ITEM]}, {DropReason.UNKNOWN_CONCEPT: 1}),
+    ],
+    ids=["value of a single", "value among several", "all values", "no object", "no quote", "key not asked for"],
+)
+async def test_one_wrong_item_is_dropped_and_counted_and_costs_no_other(
+    wrong: dict[str, Any], reasons: dict[DropReason, int], mode: str
+) -> None:
+    detection, requests = await detected(answering(RIGHT | wrong), mode=mode)
+    assert (values(detection), len(requests)) == ([12, Pet("Tom")], 1)
+    assert detection.dropped == reasons
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_answer_without_a_valid_item_is_asked_again_with_what_was_wrong(mode: str) -> None:
+    detection, requests = await detected(answering(NOTHING | {"seats": [WRONG_SEATS]}, RIGHT), mode=mode)
     assert (values(detection), len(requests)) == ([12, Pet("Tom")], 2)
+    assert "value: Input should be a valid integer" in json.dumps(requests[1])
+    assert detection.dropped == {}
+
+
+WRAPPED: dict[str, Any] = {
+    "result": {"result": RIGHT},
+    "a list": [RIGHT],
+    "a call": {"name": "Findings", "arguments": RIGHT},
+    "some of the keys": {"seats": RIGHT["seats"], "pets": RIGHT["pets"]},
+    "one item for a list": RIGHT | {"seats": SEATS_ITEM},
+    "null and nothing": RIGHT | {"facts": None, "forget": {}},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("said", WRAPPED.values(), ids=WRAPPED.keys())
+async def test_an_answer_in_a_single_wrapper_is_taken_out_of_it(said: Any, mode: str) -> None:
+    detection, requests = await detected(answering(said), mode=mode)
+    assert (values(detection), len(requests)) == ([12, Pet("Tom")], 1)
+
+
+MISSHAPEN: dict[str, Any] = {
+    "an empty object": {},
+    "an empty list": [],
+    "other keys": {"homeCity": [{"quote": "booked 12 seats", "value": "Oslo"}]},
+    "other keys in a wrapper": {"result": {"homeCity": []}},
+    "an empty wrapper": {"result": {}},
+    "an error": {"error": "no facts could be extracted"},
+    "an error of the right shape": {"error": RIGHT},
+    "two answers": [RIGHT, RIGHT],
+    "the schema": {"type": "object", "properties": {}},
+    "findings under another key": NOTHING | {"seat": [SEATS_ITEM]},
+    "only invalid items": NOTHING | {"facts": ["They booked seats."]},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("said", MISSHAPEN.values(), ids=MISSHAPEN.keys())
+async def test_an_answer_of_the_wrong_shape_is_asked_again_and_then_an_error(said: Any, mode: str) -> None:
+    detection, requests = await detected(answering(said, RIGHT), mode=mode)
+    assert (values(detection), len(requests)) == ([12, Pet("Tom")], 2)
+    with pytest.raises(ModelAnswerError):
+        await detected(answering(said), mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("said", [NOTHING, {"facts": []}, {"result": {"facts": []}}], ids=["all", "one", "wrapped"])
+async def test_an_answer_that_found_nothing_is_an_empty_result(said: Any, mode: str) -> None:
+    detection, requests = await detected(answering(said), mode=mode)
+    assert (detection.candidates, detection.dropped, len(requests)) == ((), {}, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("said", [{}, {"result": {}}, {"homeCity": [SEATS_ITEM]}, {"error": "no"}])
+async def test_words_that_no_answer_was_understood_about_are_kept_as_a_dead_letter(said: Any, mode: str) -> None:
+    with LoopbackOpenAIServer(answering(said)) as server:
+        model = InstructorModel("m", base_url=server.base_url, api_key="k", mode=mode, tries=2, pause=0.0)
+        async with Memory("memory:", model=model, embedder=HashEmbedder()) as memory:
+            told = await memory.remember(Message(content="We booked 12 seats."), looking_for=REQUEST)
+            assert told.failure == "ModelAnswerError"
+            assert [record.value for record in await memory.list_records()] == ["We booked 12 seats."]
+            assert len(await memory.dead_letters.list()) == 1
+
+
+async def _consolidated(model: InstructorModel) -> object:
+    known = Known(text="Ana lives in Lyon.", said_at=NOW)
+    novelty = Novelty(text="Ana lives in Faro.", said_at=NOW, known=(known,))
+    return await InstructorConsolidator(model).decide(novelty)
+
+
+OTHERS: dict[str, tuple[Callable[[InstructorModel], Awaitable[object]], dict[str, Any], dict[str, Any]]] = {
+    "verdicts": (
+        _consolidated,
+        {"known": [{"number": 0, "action": "keep"}], "insert": True},
+        {"known": [{"number": "first", "action": "keep"}]},
+    ),
+    "a question": (
+        lambda model: InstructorQuestionAnalyst(model).analyse_question("Where is she?", QuestionRequest(now=NOW)),
+        {"questions": [], "scopes": []},
+        {"questions": [{"query": "Where?"}]},
+    ),
+    "gaps": (
+        lambda model: InstructorQuestionAnalyst(model).find_gaps("Where is she?", []),
+        {"gaps": []},
+        {"gaps": ["where"]},
+    ),
+    "a text": (
+        lambda model: InstructorAnalyst(model).analyse("Ana sails.", AnalysisRequest(importance=False)),
+        {"entities": ["Ana"]},
+        {"entities": [["Ana"]]},
+    ),
+    "statements": (
+        lambda model: InstructorAnalyst(model).extract("Ana sails."),
+        {"statements": []},
+        {"statements": [{"text": "Ana sails."}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("ask", "right", "invalid"), OTHERS.values(), ids=OTHERS.keys())
+async def test_every_other_answer_is_held_to_its_shape_as_well(
+    ask: Callable[[InstructorModel], Awaitable[object]], right: dict[str, Any], invalid: dict[str, Any], mode: str
+) -> None:
+    def model(server: LoopbackOpenAIServer) -> InstructorModel:
+        return InstructorModel("m", base_url=server.base_url, api_key="k", mode=mode, tries=2, retries=0, pause=0.0)
+
+    wrong: dict[str, Any]
+    for wrong in ({}, {"result": {}}, {"error": "no"}, {"other_key": []}, invalid):
+        with LoopbackOpenAIServer(answering(wrong, right)) as server:
+            await ask(model(server))
+            assert len(server.requests) == 2
+        with LoopbackOpenAIServer(answering(wrong)) as server, pytest.raises(ModelAnswerError):
+            await ask(model(server))
+    with LoopbackOpenAIServer(answering({"result": right})) as server:
+        await ask(model(server))
+        assert len(server.requests) == 1
+
+
+async def test_a_verdict_that_is_not_valid_keeps_its_record_and_what_is_new() -> None:
+    said = {"known": [{"number": 0, "action": "delete"}, {"number": 1, "action": "burn"}], "insert": False}
+    known = [Known(text=f"Ana has {number} cats.", said_at=NOW) for number in (2, 3)]
+    with LoopbackOpenAIServer(answering(said)) as server:
+        model = InstructorModel("m", base_url=server.base_url, api_key="k")
+        novelty = Novelty(text="Ana has 4 cats.", said_at=NOW, known=tuple(known))
+        verdicts = await InstructorConsolidator(model).decide(novelty)
+    assert (verdicts.insert, list(verdicts.known)) == (True, [0])
 
 
 async def test_unknown_subjects_topics_and_quotes_do_not_cost_the_others() -> None:

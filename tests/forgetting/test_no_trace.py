@@ -18,7 +18,7 @@ from factmem.records import Evidence, FactRecord, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.conftest import Promise
 from tests.forgetting.stores import DenseEmbedder, files_of, hits, likes, vector_of, word
-from tests.memory.telling import CONCEPTS, USER, talk, well
+from tests.memory.telling import CITY, CONCEPTS, USER, talk, well
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,7 +112,8 @@ async def test_words_that_a_model_has_read_go_with_what_it_found(
         memory = Memory(provider, model=ScriptedModel(well), concepts=CONCEPTS, embedder=DenseEmbedder(), clock=clock)
         async with memory:
             said = talk(f"I live in Rome because of {word('why')}.", f"And {word('else')} sleeps.", id=word("talk"))
-            (city,) = [change.record for change in (await memory.remember(said)).changes]
+            found = await memory.remember(said)
+            (city,) = [change.record for change in found.changes if change.record.concept == CITY]
             await memory.forget(city.id)
             assert hits(folder, [word("why"), "because of"]) == []
 

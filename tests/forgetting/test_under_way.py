@@ -81,6 +81,7 @@ def scene(provider: AgentMemoryProvider) -> Scene:
         embedder=DenseEmbedder(),
         on_event=events.append,
         background=Background(attempts=1, concurrency=3),
+        keep_words=False,
     )
     return Scene(memory, slow, events)
 

@@ -20,8 +20,9 @@ from google.genai import types
 
 from factmem import InMemoryProvider, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading, Saving, SavingTime, install
-from factmem.errors import CapabilityError, EmbedderError, InvalidDataError
+from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.integrations.adk import FactMemMemoryService, memory_tools
+from factmem.integrations.adk_service import MIN_SCORE
 from factmem.memory import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import Scripted, said
@@ -38,16 +39,17 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Broken(HashEmbedder):
-    """An embedder that fails, and every recall with it."""
+class Broken(InMemoryProvider):
+    """A store that cannot be read."""
 
-    async def embed(self, texts: Sequence[str]) -> Any:
-        raise EmbedderError("out of order")
+    async def version(self) -> int:
+        raise StoreUnavailableError("out of order")
 
 
 def config(**settings: Any) -> AgentMemoryConfig:
     given: dict[str, Any] = {"agent_name": "clerk", "embedder": HashEmbedder(), "concepts": (CITY,)}
-    return AgentMemoryConfig(store=InMemoryProvider(), **given | settings)
+    given["store"] = InMemoryProvider()
+    return AgentMemoryConfig(**given | settings)
 
 
 @pytest.fixture
@@ -179,6 +181,13 @@ async def test_a_runner_gets_a_memory_of_its_own_kind(memory: AgentMemory) -> No
     assert install(memory, into=service).memory_service is own
 
 
+def test_the_memory_service_of_a_runner_has_the_least_score_of_loading() -> None:
+    for loading, least in ((Loading(), MIN_SCORE), (Loading(min_score=0.4), 0.4)):
+        runner = install(AgentMemory, into=runner_of(app_of(Scripted())), store="memory:", loading=loading)
+        assert isinstance(runner.memory_service, FactMemMemoryService)
+        assert runner.memory_service.min_score == least
+
+
 async def test_memory_goes_into_an_app_once_and_into_no_agent(memory: AgentMemory) -> None:
     app = install(memory, into=app_of(Scripted()))
     with pytest.raises(InvalidDataError, match="already"):
@@ -242,15 +251,15 @@ async def test_a_run_that_is_cancelled_leaves_nothing_behind(memory: AgentMemory
 
 async def test_a_failing_load_ends_the_run_or_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     model = Scripted()
-    async with AgentMemory(config(embedder=Broken())) as broken:
+    async with AgentMemory(config(store=Broken())) as broken:
         with pytest.raises(RuntimeError) as raised:
             await asked(runner_of(install(broken, into=app_of(model))), "Hello.")
-        assert isinstance(raised.value.__cause__, EmbedderError)
+        assert isinstance(raised.value.__cause__, StoreUnavailableError)
     assert model.shown == []
-    async with AgentMemory(config(embedder=Broken(), loading=Loading(on_failure=FailurePolicy.LOG))) as broken:
+    async with AgentMemory(config(store=Broken(), loading=Loading(on_failure=FailurePolicy.LOG))) as broken:
         await asked(runner_of(install(broken, into=app_of(model))), "Hello.")
     assert texts_of(model.shown[0]) == ["Hello."]
-    assert "EmbedderError" in caplog.text
+    assert "StoreUnavailableError" in caplog.text
 
 
 async def test_the_program_says_when_to_save_and_for_whom() -> None:

@@ -58,6 +58,16 @@ def test_events_say_what_was_said_and_by_whom() -> None:
     assert not form.messages(Event(author="clerk"))
 
 
+def test_parts_without_text_are_counted() -> None:
+    image = types.Part.from_bytes(data=b"x", mime_type="image/png")
+    file = types.Part.from_uri(file_uri="gs://a/b.pdf", mime_type="application/pdf")
+    content = types.Content(role="user", parts=[types.Part(text="Look."), image, file])
+    (seen,) = EventFormat().messages(Event(author="user", content=content))
+    assert (seen.content, seen.not_text) == ("Look.", 2)
+    (alone,) = ContentFormat().messages(types.Content(role="user", parts=[image]))
+    assert (alone.content, alone.role, alone.not_text) == ("", "user", 1)
+
+
 def test_what_memory_put_in_is_known_again() -> None:
     """In requests by its type; in a history of events, which somebody may store, by a mark that stays."""
     block = MemoryBlock(text="<memory></memory>")
@@ -75,7 +85,7 @@ async def test_histories_of_events_and_of_contents_are_told_once() -> None:
     events = [Event(author="user", content=contents[0]), EventFormat().summary("Somewhere.")]
     assert isinstance(format_of(contents), ContentFormat)
     assert isinstance(format_of(events), EventFormat)
-    config = AgentMemoryConfig(store=InMemoryProvider(), agent_name="clerk", embedder=HashEmbedder())
+    config = AgentMemoryConfig(store=InMemoryProvider(), agent_name="clerk", users="shared", embedder=HashEmbedder())
     async with AgentMemory(config) as memory:
 
         async def save(store: Memory) -> None:

@@ -49,7 +49,7 @@ def rules(tmp_path: Path) -> str:
 
 def over(store: str = "memory:", **settings: Any) -> AgentMemory:
     given = {"agent_name": "clerk", "product_name": "fair", "concepts": (CITY, SEATS, PETS), **settings}
-    return AgentMemory(AgentMemoryConfig(store=store, embedder=HashEmbedder(), **given))
+    return AgentMemory(AgentMemoryConfig(store=store, users="shared", embedder=HashEmbedder(), **given))
 
 
 async def told(memory: AgentMemory, *works: Callable[[Memory], Awaitable[Any]]) -> list[Any]:
@@ -341,7 +341,7 @@ async def test_no_event_loop_is_blocked(memory: AgentMemory, rules: str) -> None
 
 async def test_an_open_memory_serves_its_own_loop_and_says_so_to_others() -> None:
     async with Memory("memory:", embedder=HashEmbedder()) as opened:
-        memory = AgentMemory(AgentMemoryConfig(store=opened, agent_name="clerk"))
+        memory = AgentMemory(AgentMemoryConfig(store=opened, agent_name="clerk", users="shared"))
         backend = FactMemBackend(memory)
         assert (await backend.awrite(MINE, "- likes trains\n")).error is None
         assert "cannot be used without its event loop" in str((await in_thread(lambda: backend.read(MINE))).error)

@@ -70,11 +70,20 @@ def test_what_a_message_says(native: BaseMessage, expected: Message | None) -> N
     assert FORM.calls(native) is (native.type == "ai" and bool(getattr(native, "tool_calls", None)))
 
 
+def test_blocks_without_text_are_counted() -> None:
+    """Of people and models; calls of tools and thoughts are none."""
+    picture: Any = {"type": "image_url", "image_url": {"url": "https://example.org/oslo.png"}}
+    thought: Any = [{"type": "thinking", "thinking": "Hm."}, {"type": "tool_use", "id": "1", "name": "f", "input": {}}]
+    natives = [HumanMessage(BLOCKS), HumanMessage([picture, picture]), AIMessage([*thought, "Hello."])]
+    assert [[one.not_text for one in FORM.messages(native)] for native in natives] == [[1], [2], [0]]
+    assert not FORM.messages(AIMessage(thought))
+
+
 async def test_what_memory_told_is_known_again_after_it_was_stored() -> None:
     memory = Memory(InMemoryProvider(), embedder=HashEmbedder())
     async with memory:
         await memory.save(SingleFact(SEATS, 12), scope="/agent/clerk")
-        agent = AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk"))
+        agent = AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", users="shared"))
         history: list[BaseMessage] = [SystemMessage("You are a clerk."), HumanMessage("How many seats?")]
         once = await agent.load_all_facts_to_agent(history)
         stored = messages_from_dict(messages_to_dict(once))

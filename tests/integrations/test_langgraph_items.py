@@ -50,6 +50,23 @@ def made(clock: FakeClock | None = None, provider: InMemoryProvider | None = Non
     return FactMemStore(lambda: Memory(given, embedder=HashEmbedder(), clock=clock), clock=clock, **options)
 
 
+def test_a_query_leaves_out_what_scores_less_if_that_is_set() -> None:
+    with made(min_score=0.3) as store:
+        store.put(("a",), "drink", {"likes": "green tea"})
+        store.put(("a",), "visit", {"on": "Friday"})
+        store.put(("a",), "apart", {"likes": "green tea"}, index=False)
+        assert [item.key for item in store.search(("a",), query="green tea")] == ["drink"]
+        assert store.search(("a",), query="zxqv blorp") == []
+        assert store.search(("a",), query="green tea", filter={"on": "Friday"}) == []
+        for nothing_asked in (None, " "):
+            assert len(store.search(("a",), query=nothing_asked)) == 3
+    with made() as store:
+        store.put(("a",), "visit", {"on": "Friday"})
+        assert len(store.search(("a",), query="zxqv blorp")) == 1
+    with pytest.raises(InvalidDataError, match="min_score"):
+        made(min_score=-1)
+
+
 def test_an_item_lives_for_its_minutes_and_not_longer() -> None:
     clock = FakeClock()
     with made(clock) as store:
@@ -202,7 +219,7 @@ async def test_other_facts_of_the_memory_are_no_items() -> None:
 
 
 async def test_the_memory_of_an_agent_is_told_of_items_below_its_scope() -> None:
-    config = AgentMemoryConfig(store=InMemoryProvider(), agent_name="planner", embedder=HashEmbedder())
+    config = AgentMemoryConfig(store=InMemoryProvider(), agent_name="planner", users="shared", embedder=HashEmbedder())
     async with AgentMemory(config) as memory:
         async with FactMemStore(memory, root="/agent/planner") as store:
             await store.aput(("notes",), "n", {"content": "The hall holds 120 people."})

@@ -64,7 +64,7 @@ def opened() -> Memory:
 
 
 def over(memory: Memory) -> AgentMemory:
-    return AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", concepts=(CITY, SEATS)))
+    return AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", users="shared", concepts=(CITY, SEATS)))
 
 
 async def know(memory: Memory, city: str, user: str = "alice") -> None:

@@ -204,7 +204,7 @@ def test_runs_without_an_event_loop_are_told_and_learnt_from() -> None:
     """The memory lives in a thread of its own, so that it outlives the loop of each run."""
     model = answering(ANSWER, ANSWER)
     memory = AgentMemory(
-        AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk")
+        AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk", users="shared")
     )
     agent = install(memory, into=Agent("clerk", model=model))
     loop = asyncio.new_event_loop()
@@ -244,7 +244,7 @@ async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled:
 
 async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says_otherwise() -> None:
     loud, quiet = (
-        AgentMemory(AgentMemoryConfig(store="memory:", loading=Loading(on_failure=policy)))
+        AgentMemory(AgentMemoryConfig(store="memory:", users="shared", loading=Loading(on_failure=policy)))
         for policy in (FailurePolicy.RAISE, FailurePolicy.LOG)
     )
     await loud.aclose()
@@ -309,4 +309,4 @@ async def test_a_runs_context_says_whom_it_works_for_and_the_program_goes_before
 
 def test_memory_is_put_into_agents_alone() -> None:
     with pytest.raises(CapabilityError, match="not into a ScriptedModel"):
-        install(AgentMemory, into=ScriptedModel())
+        install(AgentMemory, into=ScriptedModel(), store="none:")

@@ -12,6 +12,9 @@ import pytest
 from pydantic_ai import Agent, RunContext, ToolReturn
 from pydantic_ai.messages import (
     BinaryContent,
+    CachePoint,
+    FilePart,
+    ImageUrl,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -204,7 +207,9 @@ async def test_a_run_that_is_left_before_its_end_is_not_learnt_from() -> None:
 def test_runs_without_an_event_loop_are_told_and_learnt_from() -> None:
     """The memory lives in a thread of its own, so that it outlives the loop of each run."""
     heard = Heard()
-    config = AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk")
+    config = AgentMemoryConfig(
+        store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk", users="shared"
+    )
     memory = AgentMemory(config)
     agent = install(memory, into=Agent(heard.model()))
     loop = asyncio.new_event_loop()
@@ -245,7 +250,7 @@ async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled:
 
 async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says_otherwise() -> None:
     loud, quiet = (
-        AgentMemory(AgentMemoryConfig(store="memory:", loading=Loading(on_failure=policy)))
+        AgentMemory(AgentMemoryConfig(store="memory:", users="shared", loading=Loading(on_failure=policy)))
         for policy in (FailurePolicy.RAISE, FailurePolicy.LOG)
     )
     await loud.aclose()
@@ -346,6 +351,17 @@ def test_histories_are_read_with_their_speakers_and_what_memory_put_in_survives_
     assert [form.calls(native) for native in stored] == [False, False, True, False, False, False]
 
 
+def test_parts_without_text_are_counted() -> None:
+    form, image = PydanticAIFormat(), BinaryContent(b"x", media_type="image/png")
+    natives: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart(["Look:", image, ImageUrl("https://example.org/a.png"), CachePoint()])]),
+        ModelRequest(parts=[UserPromptPart([image])]),
+        ModelResponse(parts=[FilePart(image), TextPart("Here."), ThinkingPart("hm")]),
+    ]
+    said = [[(message.content, message.not_text) for message in form.messages(native)] for native in natives]
+    assert said == [[("Look:", 2)], [("", 1)], [("", 1), ("Here.", 0)]]
+
+
 def test_memory_is_put_into_agents_alone() -> None:
     with pytest.raises(CapabilityError, match="not into a TestModel"):
-        install(AgentMemory, into=TestModel())
+        install(AgentMemory, into=TestModel(), store="none:")

@@ -60,7 +60,9 @@ async def answered(memory: AgentMemory, said: str, deps: Deps) -> tuple[str, Tal
 async def test_nodes_load_save_and_pass_on_what_they_were_given() -> None:
     async with Memory(InMemoryProvider(), embedder=HashEmbedder(), model=ScriptedModel(well)) as opened:
         await opened.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"), scope="/agent/clerk")
-        memory = AgentMemory(AgentMemoryConfig(store=opened, agent_name="clerk", concepts=(CITY, SEATS)))
+        memory = AgentMemory(
+            AgentMemoryConfig(store=opened, agent_name="clerk", users="shared", concepts=(CITY, SEATS))
+        )
         told, state = await answered(memory, "We booked 12 seats.", Deps("alice"))
         assert ("Oslo" in told, told.endswith("We booked 12 seats.")) == (True, True)
         assert len(state.messages) == 2

@@ -13,7 +13,7 @@ from factmem.mcp import READING_TOOLS, WRITING_TOOLS
 from tests.mcp.clients import connected, opened
 
 ARGUMENTS = {
-    "recall": "query limit scope exact subject concepts categories sources since until as_of",
+    "recall": "query limit min_score scope exact subject concepts categories sources since until as_of",
     "load": "keyword scope subject as_of",
     "list": "limit page scope exact subject concepts categories sources since until",
     "history": "keyword scope subject",
@@ -25,7 +25,7 @@ ARGUMENTS = {
     "forget": "ids",
 }
 ANSWERS = {
-    "recall": "matches",
+    "recall": "matches note",
     "load": "keyword facts similar_keywords",
     "list": "facts next_page",
     "history": "facts",

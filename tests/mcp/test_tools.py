@@ -9,8 +9,10 @@ import anyio
 import pytest
 from mcp import Client
 
-from factmem import AssertionState, InMemoryProvider, MultipleFacts, SingleFact
-from factmem.facts import Concept
+from factmem import Additive, AssertionState, FactDetails, InMemoryProvider, MultipleFacts, RecallSettings, SingleFact
+from factmem.agent import AgentMemory, AgentMemoryConfig, Loading
+from factmem.errors import InvalidDataError
+from factmem.facts import STATEMENT, Concept
 from factmem.mcp import make_server
 from factmem.testing import ScriptedModel
 from tests.mcp.clients import CITY, MAYA, SEATS, answer, connected, opened, refusal
@@ -34,6 +36,55 @@ async def test_a_saved_fact_is_recalled_loaded_listed_and_counted() -> None:
         info = await answer(client, "info")
         assert (info["records"], info["keywords"], info["subjects"]) == (1, ["seats"], ["user:maya"])
         assert await memory.load(SEATS, subject=MAYA)
+
+
+async def test_a_statement_that_was_overtaken_is_recalled_with_the_newer_one() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        for text in ("I live in Oslo.", "I moved to Lisbon."):
+            await answer(client, "remember", text=text)
+        matches = (await answer(client, "recall", query="Where do I live?"))["matches"]
+        found = {match["fact"]["value"]: match for match in matches}
+        assert found["I live in Oslo."]["newer"] == found["I moved to Lisbon."]["fact"]
+        assert (found["I moved to Lisbon."]["newer"], found["I live in Oslo."]["retracted"]) == (None, False)
+
+
+async def test_what_scores_less_is_left_out_if_the_client_or_the_server_says_so() -> None:
+    async with opened() as memory:
+        for keyword, value in (("seats", "120 in the hall"), ("lunch", "soup")):
+            await memory.save(SingleFact(Concept.single(keyword, ""), value))
+
+        async def found(client: Client, query: str = "seats in the hall", **arguments: Any) -> list[str]:
+            matches = (await answer(client, "recall", query=query, **arguments))["matches"]
+            return [match["fact"]["keyword"] for match in matches]
+
+        async with connected(memory) as client:
+            assert await found(client) == ["seats", "lunch"]
+            assert await found(client, min_score=0.3) == ["seats"]
+            assert await found(client, "zxqv blorp", min_score=0.3) == []
+            assert "less than or equal to 1" in await refusal(client, "recall", query="seats", min_score=30)
+        async with connected(memory, min_score=0.3) as client:
+            assert await found(client) == ["seats"]
+            assert await found(client, min_score=0) == ["seats", "lunch"]
+        with pytest.raises(InvalidDataError, match="min_score"):
+            make_server(memory, min_score=2)
+
+
+async def test_the_weights_of_recall_are_the_servers() -> None:
+    by_importance = RecallSettings(composite=Additive(similarity_weight=0.0, recency_weight=0.0, importance_weight=1.0))
+    async with opened() as memory:
+        for value, importance in (("The hall has seats.", 0.1), ("Lunch was soup.", 0.9)):
+            await memory.save(
+                MultipleFacts(STATEMENT, (value,)), details=FactDetails(importance=importance), subject=MAYA
+            )
+        async with connected(memory, settings=by_importance) as client:
+            best, other = (await answer(client, "recall", query="seats in the hall"))["matches"]
+        assert (best["score"], other["score"]) == (pytest.approx(0.9), pytest.approx(0.1))
+        config = AgentMemoryConfig(
+            store=memory, user=MAYA, recall=by_importance, loading=Loading(min_score=0.5), cross_product=True
+        )
+        async with AgentMemory(config) as agent, connected(agent) as client:
+            (only,) = (await answer(client, "recall", query="seats in the hall"))["matches"]
+        assert only["fact"]["value"] == "Lunch was soup."
 
 
 async def test_a_statement_is_remembered_with_its_words() -> None:
@@ -126,6 +177,15 @@ async def test_history_shows_what_became_of_each_value_and_as_of_looks_back() ->
         assert fact["value"] == "Oslo"
         (match,) = (await answer(client, "recall", query="city", as_of="2026-05-02"))["matches"]
         assert match["fact"]["value"] == "Oslo"
+
+
+async def test_history_takes_the_id_of_a_record_too() -> None:
+    async with opened() as memory, connected(memory, trust=True) as client:
+        (record,) = await memory.save(SingleFact(SEATS, 5), subject=MAYA)
+        (told,) = (await answer(client, "history", keyword=record.id))["facts"]
+        assert (told["id"], told["value"]) == (record.id, 5)
+        assert "list_records" in await refusal(client, "history", keyword="0" * 32)
+        assert "history(id)" in await refusal(client, "load", keyword=record.id)
 
 
 async def test_an_update_changes_a_record_and_its_history_keeps_what_it_was() -> None:

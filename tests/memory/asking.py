@@ -16,8 +16,8 @@ from factmem.testing import FakeClock, HashEmbedder
 __all__ = ["ALWAYS", "NOW", "Asked", "parts", "remembering", "values"]
 
 NOW: Final = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
-ALWAYS: Final = DeepSettings(query_analysis_threshold=0)
-"""So that short questions are taken apart as well."""
+ALWAYS: Final = DeepSettings(confidence_threshold_high=1.0, confidence_threshold_low=0.5)
+"""Settings that take every question apart, and ask what is missing as if the few records of a test were many."""
 
 Meanwhile: TypeAlias = "Callable[[], Awaitable[object]]"
 

@@ -56,6 +56,7 @@ def memory_at(address: str, *, pause: float | None = 0.0) -> Memory:
         concepts=[NUMBERS],
         embedder=HashEmbedder(),
         detector=None if pause is None else SlowDetector(pause),
+        keep_words=False,
         background=Background(concurrency=2),
     )
 

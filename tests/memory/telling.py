@@ -98,8 +98,9 @@ def answer_to(content: str, name: str) -> dict[str, Any]:
 
 
 def well(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
-    """The script of a model that is well."""
-    return answer_to(prompt.content, answer.__name__)
+    """The script of a model that is well: it answers under the keys that it was asked for."""
+    keys = {field.alias or name for name, field in answer.model_fields.items()}
+    return {key: value for key, value in answer_to(prompt.content, answer.__name__).items() if key in keys}
 
 
 def over_the_wire(request: dict[str, Any]) -> dict[str, Any]:
@@ -146,8 +147,14 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def opened(provider: AgentMemoryProvider, model: LanguageModel | None = None, **options: Any) -> Memory:
-    """A memory that alice looks into, over a store; what is handed over there is about the user."""
-    given: dict[str, Any] = {"viewer": "alice", "embedder": HashEmbedder(), "concepts": CONCEPTS, "background": SOON}
+    """A memory that alice looks into, over a store, which keeps what is found in words, and not the words as well."""
+    given: dict[str, Any] = {
+        "viewer": "alice",
+        "embedder": HashEmbedder(),
+        "concepts": CONCEPTS,
+        "background": SOON,
+        "keep_words": False,
+    }
     return Memory(provider, model=model, **{**given, **options})
 
 

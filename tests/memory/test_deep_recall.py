@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -13,11 +14,20 @@ from numpy.typing import NDArray
 from factmem import BlockingMemory, Concept, DeepSettings, Memory, Message, RecallDepth, SingleFact
 from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.errors import CapabilityError, InvalidDataError
+from factmem.recall.deep import confidence_of
 from factmem.testing import HashEmbedder
 from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
 
 CITY = Concept.single("city", "Where somebody lives")
 BOTH = "Where does Ana live, and what does Ben eat?"
+LONG = "by the barn on all days of the summer, near the organ there, to sell honey, cheese and old books to guests."
+VILLAGE = [f"Number {number} {does} {LONG}" for does in ("rents a stall", "tunes a flute") for number in range(12)]
+BARN = (
+    "Who rents the barn, and who tunes the organ there?",
+    ("Who rents the barn?", "Who tunes the organ?"),
+    ("Bo rents the barn from May to June.", "Cy tunes the organ in the early spring."),
+)
+"""A question made of two, its parts, and what answers them."""
 
 
 class Counted(HashEmbedder):
@@ -62,35 +72,73 @@ async def test_a_blank_question_is_refused_as_it_is_by_plain_recall() -> None:
             await memory.recall_deeply(**{"lexical": "semantic" not in wrong, **wrong})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("threshold", "analysed"), [(len(BOTH), 1), (len(BOTH) + 1, 0)])
-async def test_a_question_shorter_than_the_threshold_is_not_taken_apart(threshold: int, analysed: int) -> None:
-    analyst = Asked(parts("Where is Ana?"))
-    memory = remembering(analyst, deep=DeepSettings(query_analysis_threshold=threshold, exploration_budget=0))
-    found = await memory.recall_deeply(BOTH)
-    assert len(analyst.requests) == analysed
-    assert found.questions == (BOTH, "Where is Ana?")[: 1 + analysed]
+async def test_only_a_question_that_is_not_answered_with_confidence_is_taken_apart() -> None:
+    """Where the best match stands out, no model is asked, and the result is that of plain recall."""
+    memory = remembering(analyst := Asked(parts("Where is Ana?")))
+    await told(memory, *VILLAGE, "The choir sings on Monday.")
+    for question in ("Who sings in the choir?", f"{'So tell me, please: ' * 20}who sings in the choir?"):
+        plain = await memory.recall(question)
+        confidence = confidence_of([plain])
+        for threshold, analysed in ((confidence, 0), (confidence + 0.001, 1)):
+            analyst.requests.clear()
+            deep = DeepSettings(confidence_threshold_high=threshold, exploration_budget=0)
+            found = await memory.recall_deeply(question, deep=deep)
+            assert len(analyst.requests) == analysed
+            assert found.questions == (question, "Where is Ana?")[: 1 + analysed]
+            if not analysed:
+                assert list(found.matches) == plain
+                assert found.confidence == pytest.approx(confidence)
 
 
 async def test_the_parts_of_a_question_find_what_it_does_not() -> None:
-    """The best match of every part has a place, though the whole finds others that share more words with it."""
-    memory = remembering(Asked(parts("Who plays the tuba?", "Who bakes bread?")))
-    await told(memory, *(f"The village fair number {number} has music and food." for number in range(20)))
-    await told(memory, "Cy plays the tuba.", "Dora bakes bread.")
-    question = "Who is in charge of the music and the food of the village fair?"
-    assert not {"Cy plays the tuba.", "Dora bakes bread."} & set(values(await memory.recall(question, limit=4)))
-    found = await memory.recall_deeply(question, limit=4)
-    assert {"Cy plays the tuba.", "Dora bakes bread."} < set(values(found.matches))
+    """Both halves are answered, though many records share more words with the whole than the answer to one of them."""
+    question, halves, answers = BARN
+    memory = remembering(Asked(parts(*halves)))
+    await told(memory, *VILLAGE, *answers)
+    plain = await memory.recall(question)
+    assert not set(answers) <= set(values(plain))
+    found = await memory.recall_deeply(question)
+    assert set(answers) < set(values(found.matches))
+    assert list(found.matches[:7]) == plain[:7]
 
 
-async def test_all_questions_are_embedded_at_once() -> None:
+@pytest.mark.parametrize(
+    "irrelevant",
+    [
+        ("Who sings in the choir?", "When did the mill burn?", "Which shop sells salt?"),
+        ("How is bread baked?", "Who won the match?", "What does a printer cost?"),
+    ],
+    ids=["of the village", "of something else"],
+)
+async def test_irrelevant_parts_displace_nothing_but_the_last_places(irrelevant: Sequence[str]) -> None:
+    question, *_ = BARN
+    memory = remembering(Asked(parts(*irrelevant)))
+    await told(memory, *VILLAGE, "The choir sings on Monday.", "The mill burnt in May.", "The shop sells salt.")
+    plain = await memory.recall(question)
+    for share, kept in ((0.3, 7), (0.0, 10), (0.19, 9)):
+        found = await memory.recall_deeply(question, deep=attrs.evolve(ALWAYS, added_share=share))
+        assert list(found.matches[:kept]) == plain[:kept]
+    assert list((await memory.recall_deeply(question)).matches) == plain, "what does not fit has no place at all"
+
+
+async def test_each_match_has_its_score_for_the_question_itself() -> None:
+    question, halves, answers = BARN
+    memory = remembering(Asked(parts(*halves)))
+    await told(memory, *VILLAGE, *answers)
+    everything = {match.record.id: match.score for match in await memory.recall(question, limit=99)}
+    found = await memory.recall_deeply(question)
+    assert [match.score for match in found.matches] == [everything[match.record.id] for match in found.matches]
+
+
+async def test_all_parts_are_embedded_at_once() -> None:
     embedder = Counted()
     memory = remembering(Asked(parts("Where is Ana?", "What does Ben eat?")), embedder=embedder)
     await told(memory, "Ana lives in Faro.")
     await memory.recall("Ana")
     embedder.batches.clear()
-    await memory.recall_deeply(f"{BOTH} And before the move to Faro?")
-    assert len(embedder.batches) == 1
-    assert {BOTH[:10], "Where is Ana?"[:10]} <= {text[:10] for text in embedder.batches[0]}
+    question = f"{BOTH} And before the move to Faro?"
+    await memory.recall_deeply(question)
+    assert [batch[0] for batch in embedder.batches] == [question, "Where is Ana?"]
     embedder.batches.clear()
     await memory.recall_deeply(BOTH, semantic=False)
     assert embedder.batches == []
@@ -109,26 +157,27 @@ async def test_the_model_is_offered_what_is_in_use_and_only_that_counts() -> Non
     assert found.scopes == ("/product/beta",)
 
 
-async def test_what_lies_in_a_scope_that_is_meant_goes_up() -> None:
+async def test_what_lies_in_a_scope_that_is_meant_has_one_of_the_last_places() -> None:
     memory = remembering(Asked(parts(scopes=("/product/beta",))))
-    for product in ("alpha", "beta", "alpha/more"):
-        await told(memory, f"The launch of {product} is late.", scope=f"/product/{product}")
+    for number in range(12):
+        await told(memory, f"The launch of part {number} is late.", scope="/product/alpha")
+    await told(memory, "The launch is said to be somewhat late this time.", scope="/product/beta")
     plain = await memory.recall("Is the launch late?")
     found = await memory.recall_deeply("Is the launch late?")
-    assert values(found.matches)[0] == "The launch of beta is late."
-    assert [("scope" in match.reasons) for match in found.matches] == [True, False, False]
-    assert {match.record.id for match in plain} == {match.record.id for match in found.matches}
+    assert "beta" not in str([match.record.scope for match in plain])
+    assert list(found.matches[:9]) == plain[:9]
+    assert [("scope" in match.reasons) for match in found.matches] == [False] * 9 + [True]
 
 
 async def test_a_part_may_name_the_concept_that_answers_it() -> None:
     memory = remembering(analyst := Asked())
-    await told(memory, "Somebody lives well.")
+    await told(memory, *(f"Somebody called number {number} lives well in a home." for number in range(12)))
     await memory.save(SingleFact(CITY, "Faro", timestamp=NOW - dt.timedelta(days=20)))
-    for keyword, first in (("employer", "Somebody lives well."), ("city", "Faro")):
-        analyst.analysis = QuestionAnalysis(questions=(SubQuestion("Where does somebody live?", keyword=keyword),))
-        found = await memory.recall("somebody's home town", depth="deep")
-        assert values(found)[0] == first
-        assert ["concept" in match.reasons for match in found] == [keyword == "city", False]
+    question = "Tell of the home where somebody lives and of number 4."
+    for keyword in ("employer", "city"):
+        analyst.analysis = QuestionAnalysis(questions=(SubQuestion("Which city is it?", keyword=keyword),))
+        found = await memory.recall(question, depth="deep")
+        assert [match.record.value for match in found if "concept" in match.reasons] == ["Faro"] * (keyword == "city")
 
 
 async def test_a_time_that_the_question_names_counts_without_a_model_saying_so() -> None:
@@ -181,10 +230,13 @@ async def test_what_is_missing_is_asked_after_and_looked_for() -> None:
     analyst = Asked(gaps=[[Gap(missing="the employer", question="Who employs Ana?")]])
     memory = remembering(analyst)
     await told(memory, "The mill employs Ana.", "Ana likes her salary.")
-    found = await memory.recall_deeply("How is the pay of that woman?", limit=1)
+    await told(memory, *(f"The pay of woman number {number} is good." for number in range(9)))
+    found = await memory.recall_deeply("How is the pay of that woman?", limit=4)
     assert (found.rounds, found.gaps) == (1, ())
     assert found.questions == ("How is the pay of that woman?", "Who employs Ana?")
-    assert values(found.matches) == ["The mill employs Ana."]
+    assert values(found.matches)[3] == "The mill employs Ana.", "it has the last place, though it shares no word"
+    plain = await memory.recall("How is the pay of that woman?", limit=4)
+    assert (list(found.matches[:3]), "mill" in str(values(plain))) == (plain[:3], False)
     assert analyst.asked == [("How is the pay of that woman?",)]
 
 
@@ -223,10 +275,10 @@ async def test_it_explores_no_longer_than_its_budget(budget: int) -> None:
     ("settings", "complexity", "explores"),
     [
         (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.95), "simple", True),
-        (DeepSettings(confidence_threshold_low=0.1), "simple", False),
-        (DeepSettings(confidence_threshold_low=0.1, complex_query_threshold=0.95), "complex", True),
-        (DeepSettings(confidence_threshold_low=0.1, complex_query_threshold=0.95), "simple", False),
-        (DeepSettings(confidence_threshold_low=0.1, complex_query_threshold=0.1), "complex", False),
+        (DeepSettings(confidence_threshold_low=0.1, confidence_threshold_high=0.95), "simple", False),
+        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.95), "complex", True),
+        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.95), "simple", False),
+        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.1), "complex", False),
         (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.1), "simple", False),
         (DeepSettings(complex_query_threshold=0.95, confidence_threshold_high=0.1), "complex", False),
     ],
@@ -235,10 +287,7 @@ async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexi
     analyst = Asked(parts(complexity=Complexity(complexity)))
     memory = remembering(analyst)
     await told(memory, "Ana lives in Faro.", "Ben eats no meat.")
-    given = {"query_analysis_threshold": 0, "confidence_threshold_low": settings.confidence_threshold_low}
-    given |= {"confidence_threshold_high": settings.confidence_threshold_high}
-    deep = DeepSettings(**given, complex_query_threshold=settings.complex_query_threshold)  # type: ignore[arg-type]
-    found = await memory.recall_deeply("Where does Ana live?", deep=deep)
+    found = await memory.recall_deeply("Where does Ana live?", deep=settings)
     assert 0.1 < found.confidence < 0.9
     assert (len(analyst.shown) == 1) is explores
 
@@ -250,7 +299,8 @@ async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexi
         {"confidence_threshold_low": -0.1},
         {"complex_query_threshold": True},
         {"exploration_budget": 1.5},
-        {"query_analysis_threshold": -1},
+        {"added_share": -0.1},
+        {"added_share": 1.1},
         {"concurrency": 0},
         {"timeout": 0},
         {"timeout": float("inf")},

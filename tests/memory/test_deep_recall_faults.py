@@ -6,9 +6,10 @@ import datetime as dt
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 
-from factmem import DeepSettings, Memory, Message
+from factmem import Memory, Message
 from factmem.abc import Complexity, Gap, QuestionAnalysis
 from factmem.detection import InstructorQuestionAnalyst
 from factmem.errors import (
@@ -83,7 +84,7 @@ async def test_answers_that_cannot_be_used_are_passed_over() -> None:
 async def test_it_takes_no_more_questions_than_it_may() -> None:
     many = [f"What of the thing number {number}?" for number in range(9)]
     gaps = [[Gap(missing="it", question=f"And {text}") for text in many]]
-    deep = DeepSettings(query_analysis_threshold=0, most_questions=2)
+    deep = attrs.evolve(ALWAYS, most_questions=2)
     found = await (await knowing(Asked(parts(*many), gaps=gaps))).recall_deeply("What of them?", deep=deep)
     assert found.questions == ("What of them?", *many[:2], f"And {many[0]}", f"And {many[1]}")
     assert len(found.gaps) == 2
@@ -91,9 +92,13 @@ async def test_it_takes_no_more_questions_than_it_may() -> None:
 
 @pytest.mark.parametrize("exploring", [False, True])
 async def test_a_model_that_is_too_slow_is_not_waited_for(exploring: bool) -> None:
-    analyst = Asked(meanwhile=anyio.sleep_forever)
-    threshold = 999 if exploring else 0
-    memory = await knowing(analyst, deep=DeepSettings(timeout=0.05, query_analysis_threshold=threshold))
+    analyst = Asked()
+
+    async def think() -> None:
+        await (anyio.lowlevel.checkpoint() if exploring and not analyst.shown else anyio.sleep_forever())
+
+    analyst.meanwhile = think
+    memory = await knowing(analyst, deep=attrs.evolve(ALWAYS, timeout=0.05))
     with anyio.fail_after(10):
         found = await memory.recall_deeply("What of them?")
     assert list(found.matches) == await memory.recall("What of them?")
@@ -129,7 +134,7 @@ async def test_what_changes_while_the_model_thinks_is_found_as_it_is_then() -> N
         await memory.remember("Ana lives near the mill.")
 
     analyst.meanwhile = meanwhile
-    deep = DeepSettings(confidence_threshold_low=0.79)
+    deep = attrs.evolve(ALWAYS, confidence_threshold_low=0.99)
     found = values((await memory.recall_deeply(QUESTION, deep=deep)).matches)
     assert found[0] == "Ana lives near the mill."
     assert "Ana lives in Faro." not in found
@@ -147,12 +152,12 @@ async def test_it_stops_asking_when_the_tokens_are_spent() -> None:
 
     for budget, rounds in ((101, 1), (100, 0)):
         analyst = Asked(gaps=[[Gap(missing="it", question="What of it?")]], meanwhile=spend)
-        deep = DeepSettings(query_analysis_threshold=0, token_budget=budget)
+        deep = attrs.evolve(ALWAYS, token_budget=budget)
         found = await (await knowing(analyst)).recall_deeply("What of them?", deep=deep)
         assert (found.rounds, found.calls, found.tokens) == (rounds, 1 + rounds, 100 * (1 + rounds))
 
 
-async def test_an_embedder_that_fails_fails_as_it_does_in_plain_recall() -> None:
+async def test_an_embedder_that_fails_midway_leaves_words_to_go_by_as_in_plain_recall() -> None:
     class Broken(HashEmbedder):
         async def embed(self, texts: Any) -> Any:
             if any("Ben" in text and "Ana" not in text and "?" in text for text in texts):
@@ -160,8 +165,12 @@ async def test_an_embedder_that_fails_fails_as_it_does_in_plain_recall() -> None
             return await super().embed(texts)
 
     memory = await knowing(Asked(parts("What of Ben?")), embedder=Broken())
+    found = await memory.recall_deeply(QUESTION)
+    assert found.words_only is not None
+    assert {match.parts.cosine for match in found.matches} == {0.0}
+    assert (await memory.recall(QUESTION, depth="deep")).failure == found.words_only
     with pytest.raises(EmbedderError):
-        await memory.recall_deeply(QUESTION)
+        await memory.recall_deeply(QUESTION, lexical=False)
 
 
 async def test_another_moment_is_looked_at_as_it_was() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from factmem import STATEMENT, DeepRecall, InstructorModel, Memory, MultipleFacts
@@ -47,7 +48,8 @@ def answering(**answers: dict[str, Any] | Answer) -> Callable[[str, dict[str, An
 async def asked(server: LoopbackOpenAIServer, *, strict: bool = False) -> tuple[DeepRecall, list[Any]]:
     """Ask the question of a memory with the model of a server; what plain recall finds comes beside it."""
     model = InstructorModel("stand-in", base_url=server.base_url, retries=0, tries=2)
-    async with Memory("memory:", model=model, embedder=HashEmbedder(), deep=ALWAYS) as memory:
+    deep = attrs.evolve(ALWAYS, added_share=0.5)  # one of three places
+    async with Memory("memory:", model=model, embedder=HashEmbedder(), deep=deep) as memory:
         for text, scope in SAID.items():
             await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=NOW), scope=scope)
         found = await memory.recall_deeply(QUESTION, limit=3, strict=strict)

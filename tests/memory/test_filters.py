@@ -38,6 +38,17 @@ async def kept(memory: Memory, *groups: Sequence[MetadataCondition]) -> set[str]
     return {record.value for record in await memory.list_records(where=groups)}
 
 
+async def test_concepts_may_be_left_out(memory: Memory) -> None:
+    await note(memory, "a")
+    await memory.save(MultipleFacts(Concept.multiple("other", "Another note"), ("b",)))
+    for without, left in (([NOTE], ["b"]), (["note", "other"], []), (["unheard_of"], ["a", "b"]), ([], ["a", "b"])):
+        assert sorted(record.value for record in await memory.list_records(without_concepts=without)) == left
+        matches = await memory.recall("a note", without_concepts=without)
+        assert sorted(match.record.value for match in matches) == left
+    with pytest.raises(InvalidDataError):
+        await memory.list_records(without_concepts="note")
+
+
 async def test_conditions_of_a_group_hold_together_and_groups_are_alternatives(memory: Memory) -> None:
     await with_metadata(
         memory,

@@ -19,6 +19,7 @@ from factmem import (
     Message,
     Origin,
 )
+from factmem.detection import OriginPolicy, Treatment
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import STATEMENT, Concept
 from factmem.records import FactDetails
@@ -186,7 +187,8 @@ SPOKEN = Conversation(
 
 
 async def test_the_assistants_words_stay_what_the_assistant_said(provider: AgentMemoryProvider) -> None:
-    async with opened(provider, ScriptedModel(well)) as memory:
+    origins = OriginPolicy(assistant=Treatment.STATEMENTS)
+    async with opened(provider, ScriptedModel(well), origins=origins) as memory:
         await memory.remember(SPOKEN, subject=USER)
         assert await known(memory) == {"city": ["Oslo"], "statement": ["You have 40 seats; I live in Rome."]}
         (record,) = await memory.list_records(concepts=[STATEMENT])
@@ -203,7 +205,7 @@ async def test_words_of_tools_documents_and_strangers_are_kept_apart(provider: A
         for city in ("Paris", "Nome", "Lima", "Kyiv", "Bonn"):
             assert city not in model.prompts[0].content
             assert not [match for match in await memory.recall(city) if city in str(match.record.value)]
-        assert (await memory.info()).records == 2
+        assert (await memory.info()).records == 1
         stored = repr([entry.assertion.data for entry in (await log_of(provider))[0]])
         assert "Kyiv" not in stored
         assert "Bonn" not in stored
@@ -235,7 +237,7 @@ async def test_hearing_a_planted_text_again_does_not_let_it_in(provider: AgentMe
         await memory.quarantine.reject(*rejected)
         await memory.remember(SPOKEN, subject=USER)
         assert await memory.quarantine.list() == ()
-        assert len(words(await memory.list_records())) == 1
+        assert words(await memory.list_records()) == []
 
 
 async def test_a_planted_value_of_another_type_does_not_stand_in_the_users_way(provider: AgentMemoryProvider) -> None:

@@ -142,8 +142,8 @@ async def test_export_and_import_carry_history_and_privacy(memory: Memory, clock
     async with Memory(
         InMemoryProvider(clock=clock), organization="new", viewer="alice", embedder=HashEmbedder(), clock=clock
     ) as other:
-        assert await other.import_(file, trust=True) == 6
-        assert await other.import_(file) == 0
+        assert (await other.import_(file, trust=True)).imported == 6
+        assert (await other.import_(file)).imported == 0
         history = await other.history(SEATS, subject=USER, scope="/product/a")
         assert [record.value for record in history] == [5, 7, 7]
         records = {record.concept.keyword: record for record in await other.list_records()}

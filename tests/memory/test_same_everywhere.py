@@ -110,7 +110,7 @@ async def test_what_four_verbs_cannot_keep_is_refused_and_not_lost_silently() ->
     memory = await filled(FourVerbs())
     (record, *_) = await memory.list_records()
     refused = [
-        memory.remember("with evidence"),
+        memory.as_viewer("alice").remember("for me alone", private=True),
         memory.as_viewer("alice").save(
             SingleFact(CITY, "Faro", timestamp=NOW), subject=USER, scope=ALPHA, private=True
         ),

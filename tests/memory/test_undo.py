@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
-from factmem.abc import Action, KeepsHistory, Known, Novelty, Receipt, Statement, Verdict, Verdicts
+from factmem.abc import Action, KeepsHistory, Known, Novelty, Prompt, Receipt, Statement, Verdict, Verdicts
 from factmem.errors import RecordNotFoundError
-from factmem.testing import FakeClock, HashEmbedder
+from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
+from tests.memory.telling import PETS, log_of, said, talk, well
+from tests.memory.telling import opened as with_model
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
 
@@ -109,3 +111,55 @@ async def test_what_cannot_be_undone_leaves_its_neighbours_of_the_same_kind(
         await memory.undo([*gone, *kept])
     assert await statements(memory) == ["The mill is old."]
     assert await memory.undo([]) == ()
+
+
+async def told(memory: Memory, *sentences: str) -> list[Any]:
+    """Tell sentences, a conversation each; return the changes of the last."""
+    changed: list[Any] = []
+    for number, sentence in enumerate(sentences):
+        start = dt.datetime(2024, 5, 8, 12 + number, tzinfo=dt.UTC)
+        changed = list((await memory.remember(talk(sentence, id=f"{number}", start=start))).changes)
+    return changed
+
+
+async def test_a_typed_value_that_was_asked_to_be_forgotten_comes_back(provider: AgentMemoryProvider) -> None:
+    memory = with_model(provider, ScriptedModel(well))
+    forgotten = await told(memory, "I have a cat.", "I have a dog.", "Forget that I have a cat.")
+    assert said(await memory.list_records(concepts=[PETS])) == ["dog"]
+    undone = await memory.undo(forgotten, reason="she is back")
+    assert [change.record.value for change in undone] == ["cat"]
+    assert said(await memory.list_records(concepts=[PETS])) == ["cat", "dog"]
+    await memory.undo(undone)
+    assert said(await memory.list_records(concepts=[PETS])) == ["dog"]
+
+
+def _seats_forgotten(prompt: Prompt, answer: type[Any]) -> Any:
+    found = dict(well(prompt, answer))
+    if "forget" in found:
+        number = {"keyword": "seats", "value": None}
+        found["forget"] = [item | number for item in found["forget"]]
+    return found
+
+
+async def test_a_single_value_comes_back_with_its_history(provider: AgentMemoryProvider) -> None:
+    memory = with_model(provider, ScriptedModel(_seats_forgotten))
+    told_of = ["We booked 12 seats.", "We booked 14 seats.", "Forget that we need seats."]
+    forgotten = await told(memory, *told_of)
+    assert await memory.load(SEATS) is None
+    (change,) = await memory.undo(forgotten)
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert (fact.value, change.record.value) == (14, 14)
+    assert [revision.value for revision in await memory.history(SEATS)] == [12, 14]
+    with pytest.raises(RecordNotFoundError):
+        await memory.restore(change.record.id)
+
+
+async def test_a_removal_that_was_taken_back_is_not_met_again(provider: AgentMemoryProvider) -> None:
+    """The same conversation read again must not take away what was restored."""
+    memory = with_model(provider, ScriptedModel(well))
+    await memory.undo(await told(memory, "I have a cat.", "Forget that I have a cat."))
+    before = len((await log_of(provider))[0])
+    await told(memory, "I have a cat.", "Forget that I have a cat.")
+    assert said(await memory.list_records(concepts=[PETS])) == ["cat"]
+    assert len((await log_of(provider))[0]) == before

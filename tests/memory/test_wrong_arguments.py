@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from factmem import InMemoryProvider, Memory, Message, SingleFact
-from factmem.errors import InvalidDataError
+from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.testing import HashEmbedder
 from tests.memory.telling import CITY, USER, said, talk
 
@@ -206,3 +207,45 @@ async def test_a_time_is_a_time(memory: Memory) -> None:
             call(wrong)
     with pytest.raises(InvalidDataError, match="tzinfo"):
         await memory.list_records(since=wrong)
+
+
+async def test_the_history_of_a_record_is_found_by_its_id(memory: Memory) -> None:
+    """Of a value, and of one statement among others; with a place, at that place only."""
+    (rome,) = await memory.save(SingleFact(CITY, "Rome"), subject=USER)
+    await memory.update(rome.id, value="Oslo")
+    one, two = [(await memory.remember(text)).records[0] for text in ("The roof leaks.", "The cellar floods.")]
+    assert [revision.value for revision in await memory.history(rome.id)] == ["Rome", "Oslo"]
+    assert [revision.value for revision in await memory.history(rome.id, subject=USER)] == ["Rome", "Oslo"]
+    assert [revision.value for revision in await memory.history(two.id)] == ["The cellar floods."]
+    assert await memory.history(one.id, labels={"run": "7"}) == []
+    with pytest.raises(RecordNotFoundError):
+        await memory.history(rome.id, scope="/product/alpha")
+
+
+async def test_the_history_of_an_unknown_record_is_an_error_and_that_of_a_keyword_is_empty(memory: Memory) -> None:
+    (private,) = await memory.as_viewer("alice").save(SingleFact(CITY, "Rome"), private=True)
+    for id in (private.id, "0" * 32, str(uuid.UUID(int=0))):
+        with pytest.raises(RecordNotFoundError, match="list_records"):
+            await memory.history(id)
+    assert await memory.history("city") == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda memory, of: memory.list_records(concepts=[of]),
+        lambda memory, of: memory.list_page(concepts=["city", of]),
+        lambda memory, of: memory.recall("Rome", concepts=[of]),
+        lambda memory, of: memory.recall_deeply("Rome", concepts=[of]),
+        lambda memory, of: memory.forget(concepts=[of]),
+        lambda memory, of: memory.purge(concepts=[of]),
+        lambda memory, of: memory.load(of),
+    ],
+    ids=["list", "page", "recall", "deep recall", "forget", "purge", "load"],
+)
+async def test_an_id_in_the_place_of_a_concept_is_refused(memory: Memory, call: Call) -> None:
+    (record,) = await memory.save(SingleFact(CITY, "Rome"))
+    with pytest.raises(InvalidDataError, match=r"id of a record.*history\(id\)"):
+        await call(memory, record.id)
+    assert await memory.get(record.id) == record
+    assert [item.id for item in await memory.list_records(record_ids=[record.id])] == [record.id]

@@ -14,7 +14,6 @@ import pytest
 from factmem import errors
 
 DUMPING_GROUNDS = {"base", "common", "core", "helpers", "misc", "util", "utils"}
-LONGEST_FILE = 400
 FRONT_DOORS = {"factmem", "factmem.abc", "factmem.memory", "factmem.recall", "factmem.detection", "factmem.testing"}
 
 
@@ -76,12 +75,6 @@ def test_everything_public_has_a_docstring(modules: Mapping[str, ast.Module]) ->
 def test_no_module_is_a_dumping_ground(module_paths: Mapping[str, Path]) -> None:
     """A module's name says what it holds."""
     assert [module for module in module_paths if module.rpartition(".")[2].strip("_") in DUMPING_GROUNDS] == []
-
-
-def test_no_file_is_too_long_to_read_in_one_go(module_paths: Mapping[str, Path]) -> None:
-    """A file that grows past the limit holds two concepts: part them."""
-    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in module_paths.items()}
-    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
 
 
 def test_the_tree_of_errors_is_drawn_as_it_is() -> None:

@@ -11,7 +11,9 @@ from tests.observing.watching import Watcher
 async def test_the_memory_of_an_agent_tells_the_observers_of_its_configuration() -> None:
     """Whatever host it is put into."""
     watcher = Watcher()
-    config = AgentMemoryConfig(store="memory:", agent_name="planner", embedder=HashEmbedder(), observers=[watcher])
+    config = AgentMemoryConfig(
+        store="memory:", agent_name="planner", users="shared", embedder=HashEmbedder(), observers=[watcher]
+    )
     async with config.make_memory() as memory:
         await memory.remember("There are 120 seats.")
     assert watcher.completed(Operation.REMEMBER)

@@ -108,7 +108,9 @@ async def _written_into_a_file(memory: Memory, folder: Path) -> None:
 
 
 async def _saved_by_a_tool_of_an_agent(memory: Memory, folder: Path) -> None:
-    config = AgentMemoryConfig(store=memory, agent_name="clerk", saving=Saving(tool_origin=Origin.UNKNOWN))
+    config = AgentMemoryConfig(
+        store=memory, agent_name="clerk", users="shared", saving=Saving(tool_origin=Origin.UNKNOWN)
+    )
     await MemoryTools(AgentMemory(config).for_run(RunIdentity())).save_memory(PLANTED)
 
 

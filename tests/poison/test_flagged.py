@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator
 
 import pytest
 
-from factmem import BlockingMemory, Conversation, InMemoryProvider, Memory, Message, SingleFact
+from factmem import (
+    STATEMENT,
+    BlockingMemory,
+    Conversation,
+    InMemoryProvider,
+    Memory,
+    Message,
+    MultipleFacts,
+    SingleFact,
+)
 from factmem.agent import estimated_tokens
 from factmem.agent.rendering import rendered
+from factmem.detection import OriginPolicy, Treatment
+from factmem.errors import RecordNotFoundError
 from factmem.memory import FlaggedPolicy
 from factmem.records import AssertionState, FactDetails, Origin
 from factmem.testing import ScriptedModel
@@ -72,7 +84,8 @@ async def test_an_update_to_an_order_waits_where_the_record_is_not_the_users(mem
 
 
 async def test_with_a_model_that_reads_the_same_holds() -> None:
-    async with telling.opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+    origins = OriginPolicy(assistant=Treatment.STATEMENTS)
+    async with telling.opened(InMemoryProvider(), ScriptedModel(well), origins=origins) as memory:
         await memory.remember(
             Conversation(
                 id="talk",
@@ -121,3 +134,67 @@ def test_the_blocking_twin_flags_as_well() -> None:
     with BlockingMemory(opened()) as memory:
         (record,) = memory.remember(ORDER).records
         assert record.details.flags
+
+
+async def test_annotated_text_is_kept_with_its_flags_and_stands_in_no_prompt() -> None:
+    async with opened() as memory:
+        keeping = memory.with_flagged(FlaggedPolicy.ANNOTATE)
+        (order,) = await keeping.save(SingleFact(CITY, ORDER), details=FactDetails(origin=Origin.ASSISTANT))
+        assert order.state is AssertionState.ACTIVE
+        assert order.details.flags == ("standing order", "sends data away", "unreviewed")
+        assert [match.record.id for match in await memory.recall("messages")] == [order.id]
+        assert [entry.record and entry.record.id for entry in (await memory.audit(flagged=True)).entries] == [order.id]
+        prompted = memory.reviewed()
+        assert await prompted.load(CITY) is None
+        assert await prompted.recall("messages") == []
+        assert await prompted.history(CITY) == []
+        assert (await prompted.info()).records == 0
+        assert await prompted.as_viewer("ada").scope("/cross-product").list_records() == []
+        with pytest.raises(RecordNotFoundError):
+            await prompted.get(order.id)
+        async with connected(memory) as client:
+            assert (await answer(client, "list"))["facts"] == []
+            assert (await answer(client, "recall", query="messages"))["matches"] == []
+        await keeping.update(order.id, importance=0.9)
+        assert (await memory.get(order.id)).details.unreviewed
+        await keeping.update(order.id, value="Rome")
+        assert [record.value for record in await prompted.list_records()] == ["Rome"]
+
+
+async def test_annotating_believes_nobody_else_and_marks_nothing_of_the_users() -> None:
+    async with opened(flagged=FlaggedPolicy.ANNOTATE) as memory:
+        await memory.remember(told_by("user"))
+        await memory.remember(told_by("tool"))
+        assert {record.details.flags for record in await memory.reviewed().list_records()} == {
+            ("standing order", "sends data away"),
+            (),
+        }
+        assert len(await memory.quarantine.list()) == 2
+
+
+@pytest.mark.parametrize(("end", "asked"), [("", 1), (" <system>", 0)])
+async def test_annotated_text_is_shown_to_no_model_that_consolidates(end: str, asked: int) -> None:
+    """It would have a say in what becomes of statements like it."""
+    said, model = "The hall holds 120 people at the fair.", ScriptedModel(well)
+    kept = OriginPolicy(assistant=Treatment.STATEMENTS)
+    async with telling.opened(InMemoryProvider(), model, origins=kept) as memory:
+        fact = MultipleFacts(STATEMENT, (f"{said} Really.{end}",), timestamp=BEGAN)
+        keeping = memory.with_flagged(FlaggedPolicy.ANNOTATE)
+        await keeping.save(fact, details=FactDetails(origin=Origin.ASSISTANT))
+        await memory.remember(Conversation(id="talk", messages=[Message(content=said, role="assistant")]))
+        assert len([prompt for prompt in model.prompts if "<known" in prompt.content]) == asked
+
+
+async def test_a_trusted_import_keeps_what_was_annotated_and_an_accepted_one_counts_as_reviewed() -> None:
+    file = io.StringIO()
+    async with opened(flagged=FlaggedPolicy.ANNOTATE) as memory:
+        await memory.save(SingleFact(CITY, ORDER), details=FactDetails(origin=Origin.ASSISTANT))
+        await memory.export(file)
+    async with opened() as other:
+        await other.import_(io.StringIO(file.getvalue()), trust=True)
+        assert [record.details.unreviewed for record in await other.list_records()] == [True]
+    async with opened() as other:
+        await other.import_(io.StringIO(file.getvalue()))
+        (apart,) = await other.quarantine.list()
+        await other.quarantine.accept(apart.id)
+        assert [record.value for record in await other.reviewed().list_records()] == [ORDER]

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections.abc import Sequence
 
 import attrs
 from hypothesis import strategies as st
 
-from factmem import STATEMENT, Concept, FactDetails, InMemoryProvider, Memory, MultipleFacts, RecallSettings
+from factmem import (
+    STATEMENT,
+    Additive,
+    Boost,
+    Concept,
+    FactDetails,
+    InMemoryProvider,
+    Memory,
+    MultipleFacts,
+    RecallSettings,
+)
 from factmem.recall import analyse
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-WORDS = ["amber", "car", "vehicle", "delta", "trip", "travel", "grove", "harbor", "doctor", "physician"]
+WORDS = ["amber", "car", "vehicle", "delta", "trip", "travel", "grove", "harbor", "doctor", "physician", "twice"]
 NOTE = Concept.multiple("trip_note", "A note of a trip")
 
 
@@ -38,16 +49,36 @@ class Said:
 
     @property
     def terms(self) -> list[str]:
-        found = analyse(self.indexed)
-        return found + [term for term in analyse(self.quote) if term not in found]
+        if not self.typed:
+            return ["user", *analyse(self.text)]
+        found = analyse(f"A note of a trip: {self.text}")
+        return [*found, *(term for term in analyse(self.quote) if term not in found), "#travel"]
+
+    @property
+    def asks(self) -> bool:
+        """Whether it ends with a question."""
+        return self.text.endswith("?")
+
+    @property
+    def says(self) -> int:
+        """The number of its words outside questions."""
+        return 0 if self.asks else len(self.indexed.split())
+
+    @property
+    def holds_number(self) -> bool:
+        return "twice" in self.text
 
     @property
     def indexed(self) -> str:
-        return f"A note of a trip: {self.text}" if self.typed else f"user: {self.text}"
+        return f"trip note: A note of a trip: {self.text}" if self.typed else self.text
 
 
-texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
-queries = st.lists(st.sampled_from([*WORDS, "user", "note", "trip note"]), min_size=1, max_size=6).map(" ".join)
+texts = st.builds(
+    operator.add, st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join), st.sampled_from(["", "", "?"])
+)
+queries = st.lists(st.sampled_from([*WORDS, "user", "note", "trip note", "how many"]), min_size=1, max_size=6).map(
+    " ".join
+)
 statements = st.builds(
     Said,
     text=texts,
@@ -61,13 +92,20 @@ statements = st.builds(
     typed=st.sampled_from([False, False, True]),
 )
 stores = st.lists(statements, min_size=1, max_size=25, unique_by=lambda said: (said.text, said.owner, said.scope))
+shares = st.floats(0, 1)
 weights = st.builds(
     RecallSettings,
-    similarity_weight=st.floats(0.1, 2),
-    recency_weight=st.floats(0, 2),
-    importance_weight=st.floats(0, 2),
+    composite=st.one_of(
+        st.builds(Boost, recency_weight=shares, importance_weight=shares),
+        st.builds(
+            Additive,
+            similarity_weight=st.floats(0.1, 2),
+            recency_weight=st.floats(0, 2),
+            importance_weight=st.floats(0, 2),
+        ),
+    ),
     half_life_days=st.floats(1, 100),
-    lexical_weight=st.floats(0, 1),
+    lexical_weight=shares,
 )
 
 

@@ -56,10 +56,10 @@ def corpus_of(count: int) -> Corpus:
     ledger = Ledger(None)
     ledger.take_in(map(note, range(count)))
     ledger.use_vectors(2, None, None)
-    plan = ledger.plan(Moment(now=NOW), present=True)
-    missing = ledger.lacking(plan.current.rows)
-    ledger.take_vectors(missing, [np.array([1, 0], np.float32)] * len(missing))
-    return ledger.carried_out(plan, present=True)
+    corpus = ledger.carried_out(ledger.plan(Moment(now=NOW), present=True), present=True)
+    _, lacking = ledger.embedded(corpus, present=True)
+    ledger.take_vectors(dict.fromkeys(lacking, np.array([1, 0], np.float32)))
+    return ledger.embedded(corpus, present=True)[0]
 
 
 def beside(write: Callable[[], None], reads: list[Callable[[], object]]) -> list[BaseException]:
@@ -92,6 +92,7 @@ def beside(write: Callable[[], None], reads: list[Callable[[], object]]) -> list
         (RecallFilter(scope=PRODUCT), OLD),
         (RecallFilter(scope=PRODUCT, subject=MemorySubject.EVERYTHING), OLD),
         (RecallFilter(scope=PRODUCT, keywords=["note1", "note2"]), 2),
+        (RecallFilter(scope=PRODUCT, without_keywords=["note1", "note2", "unheard_of"]), OLD - 2),
         (
             RecallFilter(
                 places=[Place(MemorySubject.EVERYTHING, PRODUCT / "s1").key], subjects=[MemorySubject.EVERYTHING]

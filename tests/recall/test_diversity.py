@@ -32,13 +32,13 @@ def test_each_result_adds_the_most_to_those_before(
 ) -> None:
     async def check() -> None:
         memory = await filled(store)
-        left = await memory.recall(query, limit=1000, settings=weigh)
+        left = list(await memory.recall(query, limit=1000, settings=weigh))
         if not left:
             return
         texts = [
-            f"A note of a trip: {it.record.value}"
+            f"trip note: A note of a trip: {it.record.value}"
             if it.record.concept.keyword != "statement"
-            else f"user: {it.record.value}"
+            else str(it.record.value)
             for it in left
         ]
         vectors = dict(

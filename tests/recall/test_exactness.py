@@ -15,13 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import factmem.recall
-from factmem import (
-    MemoryScope,
-    RecallSettings,
-)
+from factmem import Boost, MemoryScope, RecallSettings
 from factmem.recall import RecallMatch, analyse
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
+
+ASKING = {"mani"}
+"""The stems of words in the generated queries that belong to the asking."""
+
+TRAVELLING = {"trip", "travel"}
+"""The stems of words in the generated queries that have the topic of the generated facts."""
 
 
 @functools.cache
@@ -43,6 +46,12 @@ def number(term: str) -> int:
 
 def occurrences(term: str, document: Sequence[str]) -> float:
     """How much of a term a document holds, words that mean much the same included."""
+    if term in TRAVELLING:
+        return sum(1.0 for other in document if other == "#travel") + _occurrences(term, document)
+    return _occurrences(term, document)
+
+
+def _occurrences(term: str, document: Sequence[str]) -> float:
     near = relations().get(number(term), {})
     return sum(1.0 if other == term else near.get(number(other), 0.0) for other in document)
 
@@ -53,17 +62,17 @@ def weight(term: str, documents: Sequence[list[str]]) -> float:
     return math.log(1 + (n - df + 0.5) / (df + 0.5))
 
 
-def naive_bm25(query: Sequence[str], documents: Sequence[list[str]], b: float) -> list[float]:
+def naive_bm25(query: Sequence[str], documents: Sequence[list[str]]) -> list[float]:
     """The share of the attainable BM25 of each document, term by term, as the textbook has it."""
     n = len(documents)
     average = sum(map(len, documents)) / max(n, 1) or 1
     attainable, scores = 1e-9, [0.0] * n
     for term in dict.fromkeys(query):
         held = [occurrences(term, document) for document in documents]
-        idf = weight(term, documents)
-        attainable += idf * 2.2
+        idf = weight(term, documents) * (0.5 if term in ASKING else 1)
+        attainable += idf
         for row, (tf, document) in enumerate(zip(held, documents, strict=True)):
-            scores[row] += idf * 2.2 * tf / (tf + 1.2 * (1 - b + b * len(document) / average)) if tf else 0
+            scores[row] += idf * tf / (tf + 0.5 * (0.5 + 0.5 * len(document) / average)) if tf else 0
     return [score / attainable for score in scores]
 
 
@@ -88,38 +97,60 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
 
     sessions = {key: [term for seq, _ in group for term in terms[seq]] for key, group in groups.items()}
     asked = analyse(query)
-    own = dict(zip(order, naive_bm25(asked, [terms[seq] for seq in order], 0.75), strict=True))
-    near = dict(zip(order, naive_bm25(asked, [exchange(seq) for seq in order], 0.25), strict=True))
-    whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values()), 0.25), strict=True))
+    own = dict(zip(order, naive_bm25(asked, [terms[seq] for seq in order]), strict=True))
+    near = dict(zip(order, naive_bm25(asked, [exchange(seq) for seq in order]), strict=True))
+    whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values())), strict=True))
     embedder = HashEmbedder()
     vectors = await embedder.embed([query, *(said.indexed for _, said in seen)])
     cosines = {seq: max(float(np.dot(vectors[0], row)), 0) for seq, row in zip(order, vectors[1:], strict=True)}
     documents = [terms[seq] for seq in order]
-    known = {term: weight(term, documents) for term in asked if any(occurrences(term, of) for of in documents)}
+    known = {
+        term: weight(term, documents) * (0.5 if term in ASKING else 1)
+        for term in asked
+        if any(occurrences(term, of) for of in documents)
+    }
     covers = {term: of / sum(known.values()) * len(known) / len(set(asked)) for term, of in known.items()}
     scores = {}
     for seq, said in seen:
         key, row = place[seq]
-        share = (0.5 * own[seq] + 1.5 * near[seq] + whole[key]) / 3
+        group = groups[key]
+        share, context, around = own[seq], 0.0, 0.0
+        meaning = cosines[seq]
+        if said.conversation is not None:
+            context = 20 / (20 + len(terms[seq]))
+            beside = [cosines[other] for other, _ in group[max(row - 1, 0) : row + 2]]
+            around, mean = near[seq] + whole[key], sum(beside) / len(beside)
+            if row and group[row - 1][1].asks:
+                before = group[row - 1][0]
+                answered = 20 / (20 + len(terms[before]))
+                around += answered * own[before]
+                mean += answered * cosines[before]
+            share = min((share + context * around) / (1 + 2 * context), 1)
+            meaning = min((meaning + context * mean) / (1 + context), 1)
         words = share * 1.5 / (share + 0.5)
-        together = [cosines[other] for other, _ in groups[key]]
-        around = together[max(row - 1, 0) : row + 2]
-        mean_around, mean = sum(around) / len(around), sum(together) / len(together)
-        meaning = (cosines[seq] + max(together) + mean_around + 0.3 * mean) / 3.3
         alike = weigh.lexical_weight * words + (1 - weigh.lexical_weight) * meaning
-        wanted = 0.0
-        if weigh.lexical_weight:
-            lead, concept = not said.typed and terms[seq][0] in asked, said.typed and {"trip", "note"} <= set(asked)
-            covered = min(covers["trip"] + covers["note"] + lead * covers.get(terms[seq][0], 0), 1) if concept else 0
-            wanted = 1 - (1 - covered) ** 2
-            alike = 1 - (1 - alike) * (1 - 0.15 * lead) * (1 - 0.4 * concept) * (1 - wanted)
-        recency = 1 - (1 - 0.5 ** (said.age_days / weigh.half_life_days)) * (1 - wanted)
-        total = weigh.similarity_weight + weigh.recency_weight + weigh.importance_weight
-        mixed = (
-            weigh.similarity_weight * alike + weigh.recency_weight * recency + weigh.importance_weight * said.importance
-        )
-        scores[f"{said.owner} {said.scope} {said.text}"] = mixed / total
+        by_words = weigh.lexical_weight > 0
+        lead = by_words and not said.typed and terms[seq][0] in asked
+        concept = by_words and said.typed and {"trip", "note"} <= set(asked)
+        covered = min(covers["trip"] + covers["note"] + lead * covers.get(terms[seq][0], 0), 1) if concept else 0
+        wants_number = "how many" in query
+        for sign in (lead, wants_number and said.holds_number):
+            alike += 0.5 * alike * (1 - alike) * sign
+        alike *= 0.75 if len(terms[seq]) < 12 and said.says < 3 else 1
+        alike = 1 - (1 - alike) * (1 - 0.4 * concept) * (1 - covered) ** (2 * concept)
+        recency = 0.5 ** (said.age_days / weigh.half_life_days)
+        scores[f"{said.owner} {said.scope} {said.text}"] = mixed(alike, recency, said.importance, weigh)
     return scores
+
+
+def mixed(similarity: float, recency: float, importance: float, weigh: RecallSettings) -> float:
+    """Return the score by the composite that the settings name."""
+    form = weigh.composite
+    if isinstance(form, Boost):
+        recent = similarity + form.recency_weight * similarity * (1 - similarity) * recency
+        return recent + form.importance_weight * recent * (1 - recent) * importance
+    weights = (form.similarity_weight, form.recency_weight, form.importance_weight)
+    return float(np.dot(weights, (similarity, recency, importance))) / sum(weights)
 
 
 def key_of(match: RecallMatch) -> str:

@@ -29,7 +29,7 @@ def columns_of(terms: list[list[int]]) -> Columns:
             recorded_at=[0] * count,
             about=['[["/agent/a","user",null,0,"word",null],"",null]'] * count,
             metadata=[""] * count,
-            bodies=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0) + struct.pack(f"<{len(held)}Q", *held) for held in terms],
+            bodies=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0) + struct.pack(f"<{len(held)}Q", *held) for held in terms],
         )
     )
     return columns

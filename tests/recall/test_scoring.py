@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Callable
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError
-from factmem.recall import RecallSettings, composite, decay
-from factmem.recall.scoring import closeness, fused, idf, lexical, semantic, similarity
+from factmem.recall import Additive, Boost, RecallSettings, composite, decay
+from factmem.recall.scoring import Evidence, closeness, idf, lexical, semantic, similarity
 
 DAY = dt.timedelta(days=1)
 shares = st.floats(0, 1)
 
 
-def test_a_new_memory_scores_by_similarity_and_importance() -> None:
-    assert composite(0.8, decay(0 * DAY, 30), 0.7, RecallSettings()) == pytest.approx(0.84)
+def test_recency_and_importance_raise_the_similarity_by_a_bounded_part() -> None:
+    settings = RecallSettings(composite=Boost(recency_weight=0.2, importance_weight=0.1))
+    assert composite(0.8, 0.0, 0.0, settings) == pytest.approx(0.8)
+    assert composite(0.8, 1.0, 0.0, settings) == pytest.approx(0.8 + 0.2 * 0.8 * 0.2)
+    assert composite(0.8, 0.0, 0.5, settings) == pytest.approx(0.8 + 0.1 * 0.8 * 0.2 * 0.5)
+
+
+def test_nothing_that_does_not_answer_is_lifted() -> None:
+    assert composite(0.0, 1.0, 1.0, RecallSettings()) == 0
+    assert composite(0.1, 1.0, 1.0, RecallSettings()) < composite(0.2, 0.0, 0.0, RecallSettings())
+
+
+def test_the_additive_composite_is_that_of_crewai() -> None:
+    settings = RecallSettings(composite="additive")
+    assert settings.composite == Additive(similarity_weight=0.5, recency_weight=0.3, importance_weight=0.2)
+    assert composite(0.8, decay(0 * DAY, 30), 0.7, settings) == pytest.approx(0.84)
 
 
 def test_two_half_lives_leave_a_quarter_of_recency() -> None:
@@ -30,40 +46,70 @@ def test_the_future_is_as_recent_as_now() -> None:
     assert decay(-5 * DAY, 30) == 1
 
 
-def test_weights_are_normalised() -> None:
-    doubled = RecallSettings(similarity_weight=1.0, recency_weight=0.6, importance_weight=0.4)
-    assert composite(0.3, 0.2, 0.9, doubled) == pytest.approx(composite(0.3, 0.2, 0.9, RecallSettings()))
+def test_the_weights_of_the_additive_composite_are_normalised() -> None:
+    doubled = RecallSettings(composite=Additive(similarity_weight=1.0, recency_weight=0.6, importance_weight=0.4))
+    additive = RecallSettings(composite=Additive())
+    assert composite(0.3, 0.2, 0.9, doubled) == pytest.approx(composite(0.3, 0.2, 0.9, additive))
 
 
 def test_without_recency_and_importance_the_score_is_the_similarity() -> None:
-    settings = RecallSettings(recency_weight=0, importance_weight=0)
-    assert composite(0.37, 1.0, 1.0, settings) == pytest.approx(0.37)
+    settings = RecallSettings(composite=Boost(recency_weight=0, importance_weight=0))
+    assert composite(0.37, 0.0, 0.0, settings) == pytest.approx(0.37)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("cls", "wrong"),
     [
-        {"similarity_weight": -1.0},
-        {"recency_weight": math.nan},
-        {"importance_weight": math.inf},
-        {"half_life_days": 0.0},
-        {"lexical_weight": 1.1},
-        {"similarity_weight": 0.0, "recency_weight": 0.0, "importance_weight": 0.0},
+        (Additive, {"similarity_weight": -1.0}),
+        (Additive, {"recency_weight": math.nan}),
+        (Additive, {"importance_weight": math.inf}),
+        (Additive, {"similarity_weight": 0.0, "recency_weight": 0.0, "importance_weight": 0.0}),
+        (Boost, {"recency_weight": 1.1}),
+        (Boost, {"importance_weight": True}),
+        (RecallSettings, {"half_life_days": 0.0}),
+        (RecallSettings, {"lexical_weight": 1.1}),
+        (RecallSettings, {"diversity": -0.1}),
+        (RecallSettings, {"composite": "multiplicative"}),
+        (RecallSettings, {"composite": None}),
     ],
 )
-def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+def test_settings_out_of_range_are_refused(cls: Callable[..., object], wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidDataError):
-        RecallSettings(**wrong)
+        cls(**wrong)
 
 
-@given(st.lists(shares, min_size=12, max_size=12))
-def test_every_part_stays_between_0_and_1(of: list[float]) -> None:
-    words, meaning = lexical(of[0], of[1], of[2]), semantic(of[3], of[4], of[5], of[6])
-    together = fused(words, meaning, of[7])
-    for part in (words, meaning, together, similarity(together, of[8], of[9], of[10], of[11])):
-        assert 0 <= part <= 1 + 1e-12
-    assert similarity(together, of[8], of[9], of[10], of[11]) >= together - 1e-12
-    assert similarity(together, 0, 0, 0, 0) == pytest.approx(together)
+FIELDS = [field.name for field in attrs.fields(Evidence)]
+LENGTHS = {"length", "says", "question_length"}
+evidences = st.fixed_dictionaries({name: st.floats(0, 300) if name in LENGTHS else shares for name in FIELDS}).map(
+    lambda of: Evidence(**of)
+)
+
+
+@given(evidences, shares)
+def test_every_part_stays_between_0_and_1(evidence: Evidence[float], lexical_weight: float) -> None:
+    for part in (lexical(evidence), semantic(evidence), similarity(evidence, lexical_weight)):
+        assert 0 <= part <= 1 + 1e-9
+
+
+@given(evidences, shares, st.sampled_from(["lead", "dated", "kind", "fits", "own", "cosine", "concept"]))
+def test_more_evidence_never_costs_anything(evidence: Evidence[float], lexical_weight: float, name: str) -> None:
+    more = attrs.evolve(evidence, **{name: 1.0})
+    assert similarity(more, lexical_weight) >= similarity(evidence, lexical_weight) - 1e-9
+
+
+def test_a_sign_raises_what_answers_and_nothing_else() -> None:
+    plain = Evidence(**dict.fromkeys(FIELDS, 0.0) | {"length": 30.0, "says": 30.0, "own": 0.1, "fits": 1.0})
+    for name in ("lead", "dated", "kind"):
+        before, after = (similarity(attrs.evolve(plain, **{name: sign}), 0.5) for sign in (0.0, 1.0))
+        assert after == pytest.approx(before + 0.5 * before * (1 - before))
+        assert similarity(attrs.evolve(plain, own=0.0, **{name: 1.0}), 0.5) == 0
+
+
+def test_another_role_and_saying_hardly_anything_cost_a_quarter() -> None:
+    plain = Evidence(**dict.fromkeys(FIELDS, 0.0) | {"length": 5.0, "says": 3.0, "own": 0.1, "fits": 1.0})
+    for change in ({"fits": 0.0}, {"says": 2.0}):
+        assert similarity(attrs.evolve(plain, **change), 0.5) == pytest.approx(0.75 * similarity(plain, 0.5))
+    assert similarity(attrs.evolve(plain, says=0.0, length=12.0), 0.5) == similarity(plain, 0.5)
 
 
 def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:

@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factmem.recall.time_expressions import TimeSpan, times_in
+from factmem.recall.time_words import easter
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 MONTHS = [name for name in calendar.month_name if name]
+HOLIDAYS = ["Christmas", "Christmas Eve", "New Year", "Valentine's Day", "Easter", "Halloween", "Thanksgiving"]
+RECURRING = [*HOLIDAYS, "spring", "summer", "autumn", "winter"]
 MOMENTS = st.datetimes(dt.datetime(1971, 1, 1), dt.datetime(2090, 12, 31), timezones=st.just(dt.UTC))
 
 
@@ -34,14 +37,14 @@ def day(text: str) -> dt.datetime:
         ("What happened in 2021?", "2021-01-01", "2022-01-01"),
         ("mid-2022", "2022-04-20T12:00", "2022-09-13T12:00"),
         ("late 2021", "2021-08-08", "2022-01-01"),
-        ("Where was I at the beginning of last month?", "2026-10-01", "2026-10-13T09:36"),
+        ("Where was I at the beginning of last month?", "2026-10-01", "2026-10-08T18:00"),
         ("this week", "2026-11-16", "2026-11-23"),
         ("last weekend", "2026-11-14", "2026-11-16"),
         ("the week before last", "2026-11-02", "2026-11-09"),
         ("the year before last", "2024-01-01", "2025-01-01"),
         ("last quarter", "2026-07-01", "2026-10-01"),
         ("Q3 of 2025", "2025-07-01", "2025-10-01"),
-        ("last week of May", "2026-05-01", "2026-06-01"),
+        ("last week of May", "2026-05-25", "2026-06-01"),
         ("What did I eat yesterday morning?", "2026-11-20", "2026-11-21"),
         ("the day before yesterday", "2026-11-19", "2026-11-20"),
         ("today", "2026-11-21", "2026-11-22"),
@@ -115,6 +118,60 @@ def day(text: str) -> dt.datetime:
         ("this evening", "2026-11-21", "2026-11-22"),
         ("in the second half of 2024", "2024-07-02", "2025-01-01"),
         ("the first half of last year", "2025-01-01", "2025-07-02T12:00"),
+        ("What did Jonas give me at Christmas?", "2025-12-23", "2025-12-29"),
+        ("last Christmas", "2025-12-23", "2025-12-29"),
+        ("How was Christmas?", "2025-12-23", "2025-12-29"),
+        ("Christmas 2023", "2023-12-23", "2023-12-29"),
+        ("last year at Christmas", "2025-12-23", "2025-12-29"),
+        ("on Christmas Eve two years ago", "2024-12-23", "2024-12-27"),
+        ("two Christmases ago", "2024-12-23", "2024-12-29"),
+        ("the Christmas before last", "2024-12-23", "2024-12-29"),
+        ("on New Year's Eve", "2025-12-30", "2026-01-03"),
+        ("on New Year\N{RIGHT SINGLE QUOTATION MARK}s Day", "2025-12-31", "2026-01-04"),
+        ("for the new year", "2025-12-30", "2026-01-04"),
+        ("on Valentine's day", "2026-02-13", "2026-02-17"),
+        ("on Valentine's Day last year", "2025-02-13", "2025-02-17"),
+        ("over Easter", "2026-04-02", "2026-04-09"),
+        ("at Easter in 2024", "2024-03-28", "2024-04-04"),
+        ("on Good Friday", "2026-04-02", "2026-04-06"),
+        ("on Mother's Day", "2026-05-09", "2026-05-13"),
+        ("at Halloween", "2026-10-30", "2026-11-03"),
+        ("for Thanksgiving", "2025-11-26", "2025-11-30"),
+        ("the day after Thanksgiving", "2025-11-28", "2025-11-29"),
+        ("two weeks before Christmas", "2025-12-06T12:00", "2025-12-13T12:00"),
+        ("the week before Easter", "2026-03-27", "2026-04-03"),
+        ("the weeks before Easter", "2026-03-06", "2026-04-03"),
+        ("shortly after Easter", "2026-04-07", "2026-04-21"),
+        ("the week before last May", "2026-04-24", "2026-05-01"),
+        ("since Christmas", "2025-12-24", "2026-11-22"),
+        ("between Christmas and New Year", "2025-12-24", "2026-01-02"),
+        ("between Christmas and Easter 2024", "2023-12-24", "2024-04-02"),
+        ("two summers ago", "2025-06-01", "2025-09-01"),
+        ("the summer before last", "2025-06-01", "2025-09-01"),
+        ("three Mays ago", "2024-05-01", "2024-06-01"),
+        ("two Mondays ago", "2026-11-09", "2026-11-10"),
+        ("the Monday before last", "2026-11-09", "2026-11-10"),
+        ("last fall", "2025-09-01", "2025-12-01"),
+        ("in the fall", "2026-09-01", "2026-12-01"),
+        ("last November", "2025-11-01", "2025-12-01"),
+        ("over the summer", "2026-06-01", "2026-09-01"),
+        ("mid-August two years ago", "2024-08-10T07:12", "2024-08-22T16:48"),
+        ("two years ago in May", "2024-05-01", "2024-06-01"),
+        ("the summer of '24", "2024-06-01", "2024-09-01"),
+        ("in '98", "1998-01-01", "1999-01-01"),
+        ("in the nineties", "1990-01-01", "2000-01-01"),
+        ("in the early twenties", "2020-01-01", "2024-01-01T04:48"),
+        ("at the end of last year", "2025-10-01T18:00", "2026-01-01"),
+        ("the first weekend of June", "2026-06-06", "2026-06-08"),
+        ("the last Friday of May", "2026-05-29", "2026-05-30"),
+        ("the second week of last month", "2026-10-08", "2026-10-15"),
+        ("over the weekend", "2026-11-21", "2026-11-23"),
+        ("this time last year", "2025-11-07", "2025-12-06"),
+        ("from May onwards", "2026-05-01", "2026-11-22"),
+        ("the other week", "2026-10-24", "2026-11-19"),
+        ("two weeks back", "2026-11-03", "2026-11-12"),
+        ("two or three weeks ago", "2026-10-27", "2026-11-12"),
+        ("a week or so ago", "2026-11-10", "2026-11-19"),
     ],
 )
 def test_a_time_is_read_as_a_span(query: str, start: str, end: str) -> None:
@@ -130,7 +187,6 @@ def test_what_lies_before_a_time_has_no_beginning(turn: str) -> None:
     ("query", "end"),
     [
         ("before last May", "2026-05-01"),
-        ("the week before last May", "2026-05-01"),
         ("until last March", "2026-03-01"),
         ("before this June", "2026-06-01"),
         ("before last year in May", "2025-05-01"),
@@ -147,6 +203,9 @@ def test_a_word_before_last_or_this_is_heeded(query: str, end: str) -> None:
         *("it may 5 times fail", "the last may have been his", "the second summit", "call 555 1234", "31 of 40 people"),
         *("next week", "two weeks from now", "a second thought", "the fall of the house", "thirty days"),
         *("she is in her 30s", "1950s-style", "version 10.1.2.2003", "31.02.2025"),
+        *("next Christmas", "every Christmas", "this Christmas", "Is Christmas Island far?", "my Easter Island trip"),
+        *("What is in spring rolls?", "what helps to fall asleep", "trip and fall", "Did I fall in love?"),
+        *("my back hurts", "Can I go back?", "the twenties and thirties of the deck", "a new year", "Valentine called"),
     ],
 )
 def test_what_is_no_time_is_not_read_as_one(query: str) -> None:
@@ -168,6 +227,7 @@ def test_letters_that_are_others_without_their_case_are_read_as_those(query: str
 _ANY_WORDS = """
     last this past the a in on of since before after until between from and to late mid- early end half first second
     ago today yesterday night previous year years month week weekend quarter decade days hour fortnight several couple
+    at over for back other the first Christmas Christmases Easter eve new year's Thanksgiving nineties onwards '24 so or
     1 3 31 99 999 May march APRIL frıday FRİDAY auguſt ſummer winter Monday Q1 2024 1900 2099 2024-01-03 2024-13-41
     2024-01-03T10:00Z 2025/05/06 31.02.2025 1990s 90s 00s fourth thirty-first twenty İ ı ſ wee\u212a ٣ é - – ,
 """
@@ -201,7 +261,7 @@ def test_a_range_that_would_begin_before_the_calendar_is_read_as_its_two_ends() 
     "part",
     [
         *("in january and ", "2024-01-03 ", "31 february ", "between may and ", "last 5 in the and of ", "5 ", "1."),
-        *("last year, in the ", "late", "-", "a "),
+        *("last year, in the ", "late", "-", "a ", "two years ago in ", "three christmases ", "the last week of "),
     ],
 )
 def test_a_long_text_is_read_in_time_that_grows_with_its_length(part: str) -> None:
@@ -274,6 +334,40 @@ def test_a_month_without_a_year_is_the_last_that_had_begun(month: str, now: dt.d
     assert span.start is not None
     assert span.start <= now < span.start + dt.timedelta(days=366)
     assert span.start.month == MONTHS.index(month) + 1
+
+
+@pytest.mark.parametrize(
+    "sunday", ["1818-03-22", "1961-04-02", "2000-04-23", "2024-03-31", "2025-04-20", "2026-04-05", "2038-04-25"]
+)
+def test_easter_is_the_sunday_of_the_calendar(sunday: str) -> None:
+    assert easter(int(sunday[:4])) == dt.date.fromisoformat(sunday)
+
+
+@settings(max_examples=50)
+@given(st.integers(1583, 9999))
+def test_easter_is_a_sunday_between_22_march_and_25_april(year: int) -> None:
+    sunday = easter(year)
+    assert sunday.weekday() == 6
+    assert (3, 22) <= (sunday.month, sunday.day) <= (4, 25)
+
+
+@settings(max_examples=50)
+@given(st.sampled_from(RECURRING), MOMENTS)
+def test_what_recurs_each_year_is_the_last_that_had_begun(name: str, now: dt.datetime) -> None:
+    (span,) = times_in(f"What did we do at {name}?" if name in HOLIDAYS else f"What did we do in the {name}?", now)
+    assert span.start is not None
+    assert span.start - dt.timedelta(days=1) <= now
+    assert now < span.start + dt.timedelta(days=366 + 35)
+
+
+@settings(max_examples=50)
+@given(st.sampled_from(RECURRING), st.integers(2, 10), MOMENTS)
+def test_what_recurs_each_year_lies_a_year_apart(name: str, times: int, now: dt.datetime) -> None:
+    (last,), (before,) = (times_in(f"{number} {name}s ago", now) for number in (times - 1, times))
+    assert last.start is not None
+    assert before.start is not None
+    assert before.end < last.start < now
+    assert dt.timedelta(days=330) < last.start - before.start < dt.timedelta(days=400)
 
 
 @settings(max_examples=50)

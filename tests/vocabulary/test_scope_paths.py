@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -15,14 +16,51 @@ from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 
 
-@given(strategies.scopes())
+@given(strategies.scopes(tenants=True))
 def test_a_scope_reads_back_from_its_path(scope: MemoryScope) -> None:
     assert MemoryScope.parse(str(scope)) == scope
 
 
-@given(strategies.scopes(), strategies.scopes())
+@given(strategies.scopes(tenants=True), strategies.scopes(tenants=True))
 def test_two_scopes_never_share_a_path(left: MemoryScope, right: MemoryScope) -> None:
     assert (str(left) == str(right)) == (left == right)
+
+
+_SHORT = st.sampled_from(["a", "@a", "%40a", "//a", "//@a", "agent", "%", "/"])
+_SMALL = st.builds(
+    lambda path, tenant: MemoryScope(ScopeKind.CROSS_PRODUCT, path, tenant=tenant),
+    st.lists(_SHORT, max_size=3).map(tuple),
+    st.none() | _SHORT,
+)
+
+
+@given(_SMALL, _SMALL)
+def test_no_text_form_of_a_scope_loses_its_tenant(left: MemoryScope, right: MemoryScope) -> None:
+    """Nor does a path in a file system, where slashes at the ends are stripped and double ones are one."""
+    for form in (str, repr, "{}".format, _as_file):
+        assert (form(left) == form(right)) == (left == right)
+
+
+def _as_file(scope: MemoryScope) -> str:
+    return str(PurePosixPath("store", str(scope).strip("/")))
+
+
+@pytest.mark.parametrize(
+    ("scope", "text"),
+    [
+        (MemoryScope.product("alpha").within("acme"), "//%40acme/product/alpha"),
+        (MemoryScope.CROSS_PRODUCT.within("acme/eu"), "//%40acme%2Feu/cross-product"),
+        (MemoryScope.CROSS_PRODUCT / "@acme" / "x", "/@acme/x"),
+    ],
+)
+def test_an_anchored_scope_is_written_with_its_tenant(scope: MemoryScope, text: str) -> None:
+    """What has none is written as it always was, so that stores stay readable."""
+    assert str(scope) == text
+
+
+def test_a_tenant_is_read_in_either_spelling() -> None:
+    assert MemoryScope.parse("//@acme/product/alpha") == MemoryScope.product("alpha").within("acme")
+    assert MemoryScope.parse("/@acme/product") == MemoryScope.CROSS_PRODUCT / "@acme" / "product"
 
 
 @given(st.text(max_size=30))
@@ -59,6 +97,7 @@ def test_paths_name_scopes(path: str, scope: MemoryScope) -> None:
     "path",
     [
         "", "/", "  ", " / ", "//a", "/a//b", "/a/ /b", "/agent", "/product/", "/a/../b", "..", "/agent/..", "/./a",
+        "//@", "//@a", "//@a/", "//@a//b", "//@a//@b/c", "//@%FF/a", "//@/a",
         "/product/a/..", "/a/%FF", "/a/%00", "/a/\x00", "/a\n", "/product/" + "n" * 513, None, 5,
     ],
 )  # fmt: skip

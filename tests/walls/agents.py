@@ -46,7 +46,9 @@ def agent_seat(seat: Seat) -> Seat:
 
 def agent_over(memory: Memory) -> AgentMemory:
     """The memory of such an agent, over an open one."""
-    config = AgentMemoryConfig(store=memory, agent_name=_NAME, product_name=_NAME, user=SUBJECTS[0], embedder=EMBEDDER)
+    config = AgentMemoryConfig(
+        store=memory, agent_name=_NAME, product_name=_NAME, users="shared", user=SUBJECTS[0], embedder=EMBEDDER
+    )
     return AgentMemory(config)
 
 
@@ -131,6 +133,7 @@ async def _loaded(asked: Asked) -> object:
 
 
 MEMORY_RUN: Final[Mapping[str, Door]] = {
+    "check_user": Neither("raises where no user is known, and reads nothing"),
     "load": Reads(
         [
             Way(_loaded, only=of_run),
@@ -220,4 +223,4 @@ AGENTS_MD: Final[Mapping[str, Door]] = {
 _WHOLE: Final = "what was handed over is looked at where it is handed back, with all that it has"
 SAVED_HISTORY: Final[Mapping[str, Door]] = {
     name: Neither(_WHOLE) for name in ("pending", "outcomes", "failures", "held_by", "wait", "wait_blocking")
-}
+} | {"dropped": Neither("counts, and shows no words")}

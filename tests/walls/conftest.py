@@ -9,6 +9,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from factmem import Memory
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -25,3 +27,13 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         return work(*args)
 
     monkeypatch.setattr(anyio.to_thread, "run_sync", run_sync)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_expires_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two stores are compared at the same moment: neither erases in the background before the other."""
+
+    async def stay(memory: Memory) -> None:
+        return None
+
+    monkeypatch.setattr(Memory, "_keep_expiring", stay)

@@ -25,7 +25,7 @@ class Curious:
 
     heard: list[object] = attrs.field(factory=list)
     settings: DeepSettings = attrs.field(
-        factory=lambda: DeepSettings(query_analysis_threshold=0, confidence_threshold_low=1.0), init=False
+        factory=lambda: DeepSettings(confidence_threshold_high=1.0, confidence_threshold_low=1.0), init=False
     )
 
     async def analyse_question(self, question: str, request: QuestionRequest) -> QuestionAnalysis:

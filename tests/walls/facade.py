@@ -228,6 +228,8 @@ WAITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.audit(subject=asked.subject, flagged=False), Shows.KEPT, only=_about),
         ]
     ),
+    "with_flagged": Neither("gives the same memory, with another treatment of flagged text"),
+    "reviewed": Neither("gives a view, of which everything is asked"),
     "acting_as": Neither("gives the same memory, for somebody who goes by another name"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
     "would_forget": Reads(

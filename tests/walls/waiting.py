@@ -46,6 +46,8 @@ HANDOVER: Final[Mapping[str, Door]] = {
     "outcomes": Neither(_WHOLE),
     "pending": Neither(_WHOLE),
     "failures": Neither(_WHOLE),
+    "dropped": Neither("counts, and shows no words"),
+    "drop": Neither("is called by whoever hands over, to count what is not kept"),
     "settle": Neither("is called by whoever reads words, to say what became of them"),
     "end": Neither("is called by whoever reads words, to say that nothing more will come"),
 }

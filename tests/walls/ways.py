@@ -276,6 +276,11 @@ def leaked(told: Sequence[Leaf], way: Way, asked: Asked) -> tuple[list[Plant], l
     text = asked.unsaid(text_of([leaf for _, leaf in told]) + " ".join(path for path, _ in told))
     shown = [plant for plant in asked.grown.world.plants if plant.token in text]
     may = {plant.token for plant in asked.may_see(way) if way.only(plant, asked)}
-    missing = [plant for plant in asked.grown.world.plants if plant.token in may and plant not in shown]
+    # What has expired is erased as soon as a memory is opened.
+    missing = [
+        plant
+        for plant in asked.grown.world.plants
+        if plant.token in may and plant not in shown and plant.fate is not Fate.EXPIRED
+    ]
     wrong = [plant for plant in shown if plant.token not in may]
     return wrong, missing if way.whole else [], [plant for plant in shown if plant.token in may]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 from peers.protocol import Item, VectorTable
 
 from factmem import Conversation, Memory, Message
@@ -27,14 +28,22 @@ class Adapter:
     ways = ("hybrid", "semantic")
     batch = 500
     durable = True
+    _newest = 0.0
 
     async def open(self, folder: Path, vectors: VectorTable) -> None:
-        """Open one SQLite file."""
-        self._memory: Memory = Memory(f"sqlite-vec:{folder}/facts.db", embedder=_Known(vectors))
+        """Open one SQLite file. Its present is the day after the newest item."""
+        if not await anyio.Path(folder).exists():
+            self._newest = 0.0
+        self._memory: Memory = Memory(f"sqlite-vec:{folder}/facts.db", embedder=_Known(vectors), clock=self._now)
         await self._memory.__aenter__()
+
+    def _now(self) -> dt.datetime:
+        at = dt.datetime.fromtimestamp(self._newest, dt.UTC) if self._newest else dt.datetime.now(dt.UTC)
+        return at + dt.timedelta(days=1)
 
     async def add(self, items: Sequence[Item]) -> None:
         """Remember messages, in their conversations where they have one."""
+        self._newest = max([self._newest, *(item.at for item in items if item.at is not None)])
         said: list[Message | Conversation] = []
         for session, group in itertools.groupby(items, key=lambda item: item.session):
             messages = [_message(item) for item in group]

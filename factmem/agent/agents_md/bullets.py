@@ -66,7 +66,8 @@ class Said:
 
 def digest(heading: str, text: str) -> str:
     """Return what tells a bullet from every other one, without a word of it."""
-    return hashlib.blake2b(f"{heading.strip()}\n{text.strip()}".encode(), digest_size=6).hexdigest()
+    data = f"{heading.strip()}\n{text.strip()}".encode(errors="surrogatepass")
+    return hashlib.blake2b(data, digest_size=6).hexdigest()
 
 
 def bullet_of(record: FactRecord[Any], heading: str) -> Bullet:

@@ -17,10 +17,12 @@ from factmem.facts import STATEMENT
 from factmem.records import FactRecord, Place
 from factmem.scopes import MemoryScope
 
-__all__ = ["TITLE", "Page", "bullets_in", "page_of"]
+__all__ = ["LONGEST_BULLET", "TITLE", "Page", "bullets_in", "page_of"]
 
 TITLE: Final = "## What is known"
 """The first line of a page."""
+LONGEST_BULLET: Final = 4_000
+"""Characters of the longest bullet that a page shows."""
 
 _LEFT_OUT: Final = re.compile(r"_\d+ more are too long or too many to be shown here\._")
 _BULLET: Final = re.compile(r" {0,1}[-*+][ \t]+(?P<text>.*)")
@@ -47,7 +49,12 @@ class Page:
 
 
 def page_of(
-    records: Iterable[FactRecord[Any]], homes: Sequence[Place], *, limit: int = 500, longest: int = 4_000, more: int = 0
+    records: Iterable[FactRecord[Any]],
+    homes: Sequence[Place],
+    *,
+    limit: int = 500,
+    longest: int = LONGEST_BULLET,
+    more: int = 0,
 ) -> Page:
     """Render facts as a page.
 
@@ -132,7 +139,8 @@ def _headings(places: Iterable[Place]) -> dict[str, Place]:
 
 
 def _heading(place: Place) -> str:
-    where = "" if place.scope.within(None) == MemoryScope.CROSS_PRODUCT else f" in {place.scope}"
+    scope = place.scope.within(None)
+    where = "" if scope == MemoryScope.CROSS_PRODUCT else f" in {scope}"
     return one_line(f"{place.subject}{where}").strip()
 
 

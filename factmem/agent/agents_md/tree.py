@@ -11,19 +11,25 @@ import attrs
 from anyio import to_thread
 
 from factmem.agent.agents_md.applying import Hand, applied
-from factmem.agent.agents_md.page import Page, bullets_in, page_of
+from factmem.agent.agents_md.comments import visible
+from factmem.agent.agents_md.escapes import one_line
+from factmem.agent.agents_md.page import LONGEST_BULLET, Page, bullets_in, page_of
 from factmem.agent.agents_md.reconciling import Edits, reconciled
 from factmem.agent.rendering import rendered
 from factmem.agent.run import MemoryRun
 from factmem.errors import InvalidDataError, ReadOnlyError
-from factmem.memory import Memory
+from factmem.memory import FlaggedPolicy, Memory
 from factmem.records import AssertionState, Change, FactRecord, Place
 from factmem.subjects import MemorySubject
 
 __all__ = ["OVERVIEW", "MemoryFiles", "MemoryTree"]
 
 OVERVIEW: Final = "/AGENTS.md"
-"""The file that shows the best of all the others, within the budget of `Loading`."""
+"""The file for prompts: the best facts of all the others, within the budget of `Loading`, without unreviewed ones."""
+
+
+_LONGEST_TEXT: Final = LONGEST_BULLET - 1_000
+"""Characters of a value, so that its bullet fits with the concept's name and the dates."""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +55,9 @@ class MemoryTree:
 class MemoryFiles:
     """The files of one run: its user's own facts and what is public, in the agent's scopes. Never quarantine.
 
+    Text that an agent writes is kept as it is. What reads like an instruction or hides something is marked as flagged
+    in the file of its subject and scope, and stands in no prompt: not in `OVERVIEW`, and not in what an agent is told.
+
     Nothing is stored as a file: each is made from what is known when it is read, and an edit of one is
     taken back as changes of facts, each by the run's own hand (`Saving.tool_origin`). Paths do not name
     the user of the run, so one and the same path serves all users.
@@ -72,7 +81,7 @@ class MemoryFiles:
         run, loading = self.run, self.run.config.loading
         view, subjects = run.view(memory), self._subjects
         records = await view.list_records(subjects=subjects)
-        strongest = await view.list_records(subjects=subjects, strongest=True, limit=loading.limit)
+        strongest = await view.reviewed().list_records(subjects=subjects, strongest=True, limit=loading.limit)
         return await to_thread.run_sync(self._tree, records, strongest)
 
     def _tree(self, records: Sequence[FactRecord[Any]], strongest: Sequence[FactRecord[Any]]) -> MemoryTree:
@@ -108,7 +117,7 @@ class MemoryFiles:
                 f"this would overwrite {lost} known facts that it leaves out. To add facts, use edit_file and put a "
                 "bullet below the others; to change or take out a fact, use edit_file on its bullet"
             )
-        await self._apply(memory, edits)
+        await self._apply(memory, edits, path)
 
     async def edit(self, memory: Memory, path: str, change: Callable[[str], str]) -> None:
         """Take back what somebody makes of a file.
@@ -125,7 +134,7 @@ class MemoryFiles:
         tree = await self._writable(memory)
         page = self._page(tree, path)
         edits = await to_thread.run_sync(self._edits, tree, page, change(page.text))
-        await self._apply(memory, edits)
+        await self._apply(memory, edits, path)
 
     @property
     def _subjects(self) -> tuple[MemorySubject, ...]:
@@ -137,7 +146,7 @@ class MemoryFiles:
 
     def _path(self, place: Place) -> str:
         subject = place.subject.name if place.subject.key == self.run.user.key else str(place.subject)
-        return f"{str(place.scope).rstrip('/')}/{quote(subject, safe='')}.md"
+        return f"{place.scope.within(None)}/{quote(subject, safe='')}.md"
 
     async def _writable(self, memory: Memory) -> MemoryTree:
         if self.read_only:
@@ -152,25 +161,41 @@ class MemoryFiles:
         return page
 
     def _edits(self, tree: MemoryTree, page: Page, text: str) -> Edits:
-        return reconciled(
+        if visible(text).text != text:
+            raise InvalidDataError("HTML comments are not kept here: leave them out, or write their words as a bullet")
+        edits = reconciled(
             [(id, bullet.digest) for id, bullet in page.shown],
             bullets_in(text, page.places),
             page=page,
             records=tree.records,
             concepts={concept.keyword: concept for concept in self.run.config.concepts},
         )
+        values = [*(item.value for item in edits.revised), *(item.said.value for item in edits.added)]
+        if any(isinstance(value, str) and len(one_line(value)) > _LONGEST_TEXT for value in values):
+            raise InvalidDataError(
+                f"a bullet of more than {_LONGEST_TEXT:,} characters cannot be shown here: split it into several"
+            )
+        return edits
 
-    async def _apply(self, memory: Memory, edits: Edits) -> tuple[Change, ...]:
+    async def _apply(self, memory: Memory, edits: Edits, path: str) -> tuple[Change, ...]:
         if not edits:
             raise InvalidDataError(
                 "this changes no fact: a fact is the text of a bullet ('- ...') without the note of when it was said"
             )
         saving = self.run.config.saving
         hand = Hand(origin=saving.tool_origin, source=self.source, private=saving.private)
-        changes = await applied(self.run.view(memory), edits, hand)
+        view = self.run.view(memory).with_flagged(FlaggedPolicy.ANNOTATE)
+        changes = await applied(view, edits, hand)
         if any(change.record.state is AssertionState.QUARANTINED for change in changes):
             raise InvalidDataError(
                 "what you wrote was kept, but it waits until somebody confirms it, and is not shown until then: "
                 "do not write it again"
+            )
+        flagged = [change.record for change in changes if change.record.details.unreviewed]
+        if flagged and path == OVERVIEW:
+            shown = ", ".join(sorted({self._path(Place(record.subject, record.scope)) for record in flagged}))
+            raise InvalidDataError(
+                f"what you wrote was kept, and stands in {shown}: it reads like an instruction or hides something, and "
+                f"{OVERVIEW} leaves that out. Do not write it again"
             )
         return changes

@@ -12,6 +12,7 @@ import attrs
 
 from factmem.abc import Conversation, Message
 from factmem.detection.conversations.times import said_at
+from factmem.detection.media import count_not_text
 from factmem.errors import ConversationFormatError
 
 __all__ = ["conversations_of"]
@@ -95,12 +96,14 @@ def _kind(value: Any) -> str:
 def _message(value: Any, path: str) -> Message:
     if not isinstance(value, dict):
         raise ConversationFormatError(f"expected a message with role and content, found {_kind(value)}", path=path)
+    content, not_text = _content(value, path)
     return Message(
-        content=_content(value, path),
+        content=content,
         role=_role(value, path),
         name=_label(value, _NAMES, path),
         id=_label(value, _IDS, path),
         timestamp=_time(value, _TIMES, path),
+        not_text=not_text,
     )
 
 
@@ -116,13 +119,16 @@ def _role(value: Mapping[str, Any], path: str) -> str:
             raise ConversationFormatError("the message has no role; give it one: user, assistant, tool, …", path=path)
 
 
-def _content(value: Mapping[str, Any], path: str) -> str:
+def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
+    """Return the text of a message, and the number of its parts that hold none."""
+    not_text = 0
     key = "content" if "content" in value else "text"
     match value.get(key):
         case str() as text:
             pass
         case list() as parts:
             text = "\n".join(_texts(parts, f"{path}.{key}"))
+            not_text = count_not_text(parts)
         case None if key in value or any(call in value for call in _CALLS):
             text = ""
         case None:
@@ -133,8 +139,10 @@ def _content(value: Mapping[str, Any], path: str) -> str:
             )
     match value:
         case {"blip_caption": str() as caption} if caption.strip():
-            return f"{text} [image: {caption.strip()}]".lstrip()
-    return text
+            return f"{text} [image: {caption.strip()}]".lstrip(), not_text
+        case {"img_url": [_, *_] as images}:
+            not_text += len(images)
+    return text, not_text
 
 
 def _texts(parts: list[Any], path: str) -> Iterator[str]:

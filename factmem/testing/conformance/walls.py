@@ -5,17 +5,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from factmem.abc import AgentMemoryProvider
 from factmem.errors import InvalidNameError
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept, Fact, FactT
+from factmem.memory import Memory, Unrepresented
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.testing.conformance.opening import ProviderCase
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, multiple, single
+from factmem.testing.embedders import HashEmbedder
 
 __all__ = ["WallSpecs"]
 
@@ -47,12 +49,79 @@ async def _assert_walled(provider: AgentMemoryProvider, places: Sequence[_Where]
         assert list(await provider.load_by_description("city", subject, scope)) == [fact], (subject, scope)
 
 
+class _FourVerbs(AgentMemoryProvider):
+    """A provider of which the engine sees the four verbs only."""
+
+    def __init__(self, provider: AgentMemoryProvider) -> None:
+        self._provider = provider
+
+    async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
+        await self._provider.save(fact, subject, scope)
+
+    async def load(self, concept: Concept[Any, FactT], subject: MemorySubject, scope: MemoryScope) -> FactT | None:
+        return await self._provider.load(concept, subject, scope)
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
+        return await self._provider.load_all(subject, scope)
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> Sequence[Fact[Any]]:
+        return await self._provider.load_by_description(description, subject, scope)
+
+
+def _memory(provider: AgentMemoryProvider, tenant: str | None, scopes: Sequence[MemoryScope]) -> Memory:
+    return Memory(provider, organization=tenant, subjects=[USER], scopes=scopes, embedder=HashEmbedder())
+
+
 class WallSpecs(ProviderCase):
     """Tenants, scopes, subjects and individuals; and hostile names of them."""
 
     async def test_tenants_are_walls(self, provider: AgentMemoryProvider) -> None:
         tenants = (None, "acme", "Acme", "acme/eu", "None", "default", "null", "agent", "..")
         await _assert_walled(provider, [(USER, PLANNER.within(tenant)) for tenant in tenants])
+
+    async def test_a_tenant_is_no_segment_of_a_path(self, provider: AgentMemoryProvider) -> None:
+        """A key that joins the tenant to the path, or leaves it out of any branch, mixes some of these."""
+        inside = (
+            _ROOT,
+            _ROOT / "x",
+            *(MemoryScope(kind, ("x",)) for kind in ScopeKind),
+            MemoryScope.product("x") / "y",
+        )
+        outside = (
+            _ROOT / "acme" / "x",
+            _ROOT / "acme" / "product" / "x",
+            _ROOT / "@acme" / "x",
+            _ROOT / "%40acme" / "x",
+        )
+        places = [scope.within(tenant) for tenant in (None, "acme", "@acme", "acme/product") for scope in inside]
+        await _assert_walled(provider, [(USER, scope) for scope in dict.fromkeys((*places, *outside))])
+
+    async def test_organizations_are_walls_for_memories_over_one_provider(self, provider: AgentMemoryProvider) -> None:
+        """Whatever the key is made of: the text of the scope that the engine hands over, or its fields."""
+        tenants, scopes = ("acme", "beta", None), (_ALPHA, _ROOT / "acme" / "product" / "alpha")
+        memories = {tenant: _memory(_FourVerbs(provider), tenant, scopes) for tenant in tenants}
+        for tenant, memory in memories.items():
+            for number, scope in enumerate(scopes):
+                await memory.save(single(CITY, f"{tenant} {number}"), subject=USER, scope=scope)
+        for tenant, memory in memories.items():
+            for number, scope in enumerate(scopes):
+                assert await memory.load(CITY, subject=USER, scope=scope) == single(CITY, f"{tenant} {number}")
+            mine = {f"{tenant} {number}" for number in range(len(scopes))}
+            assert {record.value for record in await memory.list_records()} == mine
+            assert {match.record.value for match in await memory.recall("city acme beta", limit=9)} == mine
+
+    async def test_words_are_statements_of_their_own_organization(self, provider: AgentMemoryProvider) -> None:
+        """They go through the four verbs, one value each; what these cannot carry is counted."""
+        for tenant in ("acme", "beta"):
+            memory = _memory(_FourVerbs(provider), tenant, (_ALPHA,))
+            outcome = await memory.remember(f"The roof of {tenant} leaks.", subject=USER, scope=_ALPHA)
+            assert outcome.unrepresented == {Unrepresented.EVIDENCE: 1}
+        for tenant in ("acme", "beta"):
+            found = await provider.load(STATEMENT, USER, _ALPHA.within(tenant))
+            assert found is not None
+            assert list(found.values) == [f"The roof of {tenant} leaks."]
 
     async def test_kinds_with_the_same_name_are_walls(self, provider: AgentMemoryProvider) -> None:
         await _assert_walled(provider, [(USER, MemoryScope(kind, ("alpha",))) for kind in ScopeKind])

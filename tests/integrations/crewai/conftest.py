@@ -39,7 +39,8 @@ def _nobody() -> Iterator[None]:
 @pytest.fixture
 def memory() -> Iterator[AgentMemory]:
     """An agent's memory, empty."""
-    made = AgentMemory(AgentMemoryConfig(store=InMemoryProvider(), embedder=HashEmbedder(), **AGENT))
+    config = AgentMemoryConfig(store=InMemoryProvider(), embedder=HashEmbedder(), users="shared", **AGENT)
+    made = AgentMemory(config)
     yield made
     made.close()
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from crewai.memory.unified_memory import Memory as CrewAIMemory
 
 from factmem import InMemoryProvider, Memory, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading, Saving, SavingTime, install
-from factmem.errors import CapabilityError, EmbedderError, InvalidDataError
+from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.integrations.crewai import FactMemStorage, LoadingAbortedError
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.crewai import CALL, Scripted, crew_of, looking_up
@@ -23,15 +22,16 @@ from tests.memory.telling import CITY
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")  # of fields that CrewAI reads itself
 
 
-class Broken(HashEmbedder):
-    """An embedder that fails, and every recall with it."""
+class Broken(InMemoryProvider):
+    """A store that cannot be read."""
 
-    async def embed(self, texts: Sequence[str]) -> Any:
-        raise EmbedderError("out of order")
+    async def version(self) -> int:
+        raise StoreUnavailableError("out of order")
 
 
 def agent_memory(**settings: Any) -> AgentMemory:
     given: dict[str, Any] = {"store": InMemoryProvider(), "embedder": HashEmbedder(), "agent_name": "clerk"}
+    given["users"] = "shared"
     return AgentMemory(AgentMemoryConfig(**given | settings))
 
 
@@ -164,15 +164,15 @@ def test_a_kickoff_without_a_user_is_not_the_last_ones(memory: AgentMemory, mode
 
 
 def test_a_failing_load_ends_the_kickoff_or_is_logged(model: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    memory = agent_memory(embedder=Broken())
+    memory = agent_memory(store=Broken())
     with pytest.raises(LoadingAbortedError) as raised:
         install(memory, into=crew_of(model, "Hello.")).kickoff()
-    assert isinstance(raised.value.__cause__, EmbedderError)
+    assert isinstance(raised.value.__cause__, StoreUnavailableError)
     assert model.shown == []
     memory.close()
-    memory = agent_memory(embedder=Broken(), loading=Loading(on_failure=FailurePolicy.LOG))
+    memory = agent_memory(store=Broken(), loading=Loading(on_failure=FailurePolicy.LOG))
     install(memory, into=crew_of(model, "Hello.")).kickoff()
-    assert "EmbedderError" in caplog.text
+    assert "StoreUnavailableError" in caplog.text
     memory.close()
 
 

@@ -17,7 +17,7 @@ from crewai.memory.types import MemoryRecord
 from factmem import Memory, SingleFact
 from factmem.agent import AgentMemory
 from factmem.errors import EmbedderMismatchError, InvalidDataError, RecordNotFoundError
-from factmem.integrations.crewai import FactMemStorage
+from factmem.integrations.crewai import FactMemStorage, VectorSizeError
 from tests.memory.telling import CITY
 
 MOMENT = dt.datetime(2026, 5, 1, 12)
@@ -100,6 +100,22 @@ def test_vectors_of_another_size_are_another_embedders(storage: FactMemStorage) 
             storage.search([1.0, 0.0, 0.0])
 
 
+def test_vectors_of_another_size_are_not_kept(storage: FactMemStorage) -> None:
+    with pytest.raises(VectorSizeError):
+        storage.save([record("one", 1.0, 0.0), record("other", 1.0, 0.0, 0.0)])
+    assert storage.count() == 0
+    given = record("We chose Postgres.", 1.0, 0.0)
+    storage.save([given, record("Without one.", embedding=None)])
+    with pytest.raises(ValueError, match="dimension"):
+        storage.save([record("fits", 0.0, 1.0), record("does not", 1.0)])
+    with pytest.raises(VectorSizeError):
+        storage.update(given.model_copy(update={"embedding": [1.0, 0.0, 0.0]}))
+    with pytest.raises(InvalidDataError, match="NaN"):
+        storage.save([record("nowhere", math.nan, 0.0)])
+    assert contents(storage.list_records()) == ["We chose Postgres.", "Without one."]
+    assert found(storage) == ["We chose Postgres.", "Without one."]
+
+
 @pytest.mark.parametrize("path", ["/project/a", "project/a/", "//project//a"])
 def test_a_scope_is_a_wall_on_every_path(storage: FactMemStorage, path: str) -> None:
     """Segment by segment: ``/project/a`` is neither ``/project/ab`` nor ``/project``."""
@@ -120,6 +136,18 @@ def test_a_scope_is_a_wall_on_every_path(storage: FactMemStorage, path: str) -> 
     assert storage.list_scopes("/project") == ["/project/ab"]
 
 
+def test_deleting_the_root_deletes_everything_that_was_saved(storage: FactMemStorage, memory: AgentMemory) -> None:
+    known_elsewhere(memory)
+    with memory.run(user_id="alice"):
+        storage.save([record("of alice")])
+    storage.save([record(f"in {scope}", scope=scope) for scope in ("/", "/a", "/a/b")])
+    assert storage.delete(scope_prefix="/", older_than=MOMENT) == 0
+    assert storage.delete(scope_prefix="/") == 3
+    assert contents(storage.list_records()) == ["city: Rome"]
+    with memory.run(user_id="alice"):
+        assert contents(storage.list_records()) == ["city: Rome", "of alice"]
+
+
 def test_a_path_cannot_climb(storage: FactMemStorage, memory: AgentMemory) -> None:
     known_elsewhere(memory, "/agent/other")
     storage.save([record("Hidden?", scope="/../other")])
@@ -134,16 +162,46 @@ def test_lists_are_newest_first_and_paged(storage: FactMemStorage) -> None:
     assert [seen.content for seen in storage.list_records(limit=1, offset=1)] == ["on 02"]
 
 
-def test_the_same_words_at_the_same_place_are_one_record(storage: FactMemStorage) -> None:
-    first, second = record("We chose Postgres."), record("We chose Postgres.", importance=0.9)
+def test_records_that_differ_in_their_ids_only_are_one(storage: FactMemStorage) -> None:
+    first, second = record("Twice."), record("Twice.")
     storage.save([first])
-    storage.save([second, record("We chose Postgres.", scope="/elsewhere"), record("Twice."), record("Twice.")])
-    assert storage.count() == 3
-    assert storage.list_records("/elsewhere")[0].importance == 0.5
-    for id in (first.id, second.id):
-        seen = storage.get_record(id)
-        assert seen is not None
-        assert (seen.id, seen.importance) == (id, 0.9)
+    storage.save([second, record("Twice.", scope="/elsewhere")])
+    assert storage.count() == 2
+    assert [seen and seen.id for seen in map(storage.get_record, (first.id, second.id))] == [first.id, second.id]
+    assert storage.delete(record_ids=[first.id]) == 1
+    assert storage.get_record(first.id) is None
+    assert storage.get_record(second.id) is not None
+    assert storage.delete(record_ids=[second.id]) == 1
+    assert contents(storage.list_records()) == ["Twice."]
+
+
+def dumped(seen: MemoryRecord | None) -> dict[str, Any] | None:
+    return None if seen is None else {**seen.model_dump(exclude={"last_accessed"}), "embedding": seen.embedding}
+
+
+def test_records_of_the_same_words_are_kept_each_as_it_is(storage: FactMemStorage, memory: AgentMemory) -> None:
+    """What one of them says beside its words does not replace what another one says."""
+    first = record("We chose Postgres.", 1.0, 0.0, metadata={"by": "ana"}, categories=["db"], source="a")
+    later = MOMENT + dt.timedelta(days=1)
+    second = record("We chose Postgres.", 0.0, 1.0, importance=0.9, created_at=later)
+    composed, decomposed = record("caf\u00e9"), record("cafe\u0301")
+    storage.save([first])
+    storage.save([second, composed, decomposed])
+    assert (storage.count(), storage.get_scope_info("/").record_count) == (4, 4)
+    for given in (first, second, composed, decomposed):
+        assert dumped(storage.get_record(given.id)) == dumped(given)
+    assert storage.list_records(limit=1)[0].id == second.id
+    assert storage.list_categories() == {"db": 1}
+    assert [seen.id for seen, _ in storage.search([0.0, 1.0], metadata_filter={"by": "ana"})] == [first.id]
+    assert storage.delete(older_than=later, categories=["db"]) == 1
+    assert storage.get_record(first.id) is None
+    assert dumped(storage.get_record(second.id)) == dumped(second)
+    storage.save([first])
+    changed = second.model_copy(update={"content": "We chose SQLite."})
+    storage.update(changed)
+    assert [dumped(storage.get_record(given.id)) for given in (first, second)] == [dumped(first), dumped(changed)]
+    storage.update(changed.model_copy(update={"content": "We chose Postgres."}))
+    assert [dumped(storage.get_record(given.id)) for given in (first, second)] == [dumped(first), dumped(second)]
 
 
 def test_an_update_stands_in_place_of_the_record(storage: FactMemStorage) -> None:

@@ -1,0 +1,163 @@
+"""The shape of a model's answers: their keys, and lists of which each item is read by itself.
+
+Imported with the answers only, for pydantic is slow to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
+
+import attrs
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+__all__ = ["Flaw", "Kept", "ModelAnswer", "each", "in_shape", "listed"]
+
+T = TypeVar("T")
+
+# What is made here at run time, no type checker can know.
+_Dynamic: TypeAlias = Any
+
+_FAILURES: Final = frozenset({"error", "errors", "exception", "failure"})
+"""Keys of what endpoints and models answer when something went wrong: never the wrapper of an answer."""
+_LONGEST: Final = 3
+"""Flaws quoted when an answer is asked for again."""
+
+
+@attrs.frozen
+class Flaw:
+    """One thing that is wrong with an item.
+
+    Attributes:
+        where: the path within the item.
+        what: the rule it breaks; never the value.
+    """
+
+    where: tuple[int | str, ...]
+    what: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.where)) or 'item'}: {self.what}"
+
+
+class Kept(list[T]):
+    """The valid items of a list.
+
+    Attributes:
+        dropped: the flaws of each item that was left out.
+    """
+
+    dropped: tuple[tuple[Flaw, ...], ...] = ()
+
+
+class ModelAnswer(BaseModel):
+    """An answer that is an object with at least one of the keys asked for.
+
+    An object within a wrapper is taken out of it: ``{"result": {…}}``, ``[{…}]``. An answer of which no list has a
+    valid item, and some list an invalid one, is refused, so that the model is asked again. One that a program makes
+    without any argument has nothing in its lists.
+    """
+
+    tolerated_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys of the family of answers, of which this one may have been asked for others only."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_shape(cls, data: Any, info: ValidationInfo) -> Any:
+        if isinstance(data, BaseModel) or (data == {} and info.mode == "python"):
+            return data
+        return in_shape(data, cls, tolerated=cls.tolerated_keys)
+
+    @model_validator(mode="after")
+    def _check_something_is_left(self) -> Self:
+        lists = [value for _, value in self if isinstance(value, list)]
+        flaws = [flaw for items in lists if isinstance(items, Kept) for item in items.dropped for flaw in item]
+        if flaws and not any(lists):
+            told = "; ".join(map(str, flaws[:_LONGEST]))
+            raise PydanticCustomError("no_valid_item", "no item is valid: {flaws}", {"flaws": told})
+        return self
+
+
+def in_shape(data: object, model: type[BaseModel], *, tolerated: Collection[str] = ()) -> Mapping[str, Any]:
+    """Return the object that an answer is, taken out of a single wrapper.
+
+    Args:
+        data: the JSON that was answered.
+        model: the model whose keys are expected.
+        tolerated: keys that tell an answer as well, though nothing is read from them.
+
+    Raises:
+        PydanticCustomError: no key of the model is there, or several objects have some.
+    """
+    keys = [field.alias or name for name, field in model.model_fields.items()]
+    found = [item for item in _within(data) if any(key in item for key in (*keys, *tolerated))]
+    if isinstance(data, Mapping) and found[:1] == [data]:
+        return data
+    if len(found) == 1:
+        return found[0]
+    wanted = ", ".join(keys)
+    raise PydanticCustomError("answer_shape", "expected one object with the keys {keys}", {"keys": wanted})
+
+
+def _within(data: object) -> Iterator[Mapping[str, Any]]:
+    """Yield an object, then those directly in it or in a list."""
+    if isinstance(data, Mapping):
+        yield data
+        yield from (item for key, item in data.items() if key not in _FAILURES and isinstance(item, Mapping))
+    elif isinstance(data, list):
+        yield from (item for item in data if isinstance(item, Mapping))
+
+
+def listed(data: object) -> object:
+    """Return a list: nothing as an empty one, a single item as a list of it."""
+    if data is None or (isinstance(data, Mapping) and not data):
+        return []
+    return list(data) if isinstance(data, list | tuple) else [data]
+
+
+def each(item: _Dynamic, *, needs_one: bool = False) -> _Dynamic:
+    """Return the type of a list of which invalid items are left out; it is read as a `Kept`.
+
+    Args:
+        item: the type of its items.
+        needs_one: refuse a list of which no item is valid.
+    """
+    kept: Callable[[list[Any]], Kept[Any]] = _some_kept if needs_one else _kept
+    each_item: _Dynamic = Annotated[item, WrapValidator(_or_flaws)]
+    return Annotated[list[each_item], BeforeValidator(listed), AfterValidator(kept)]
+
+
+@attrs.frozen
+class _Invalid:
+    flaws: tuple[Flaw, ...]
+
+
+def _or_flaws(data: Any, read: Callable[[Any], Any]) -> Any:
+    try:
+        return read(data)
+    except ValidationError as error:
+        wrong = error.errors(include_input=False, include_url=False, include_context=False)
+        return _Invalid(tuple(Flaw(item["loc"], item["msg"]) for item in wrong))
+
+
+def _kept(items: list[Any]) -> Kept[Any]:
+    kept: Kept[Any] = Kept(item for item in items if not isinstance(item, _Invalid))
+    kept.dropped = tuple(item.flaws for item in items if isinstance(item, _Invalid))
+    return kept
+
+
+def _some_kept(items: list[Any]) -> Kept[Any]:
+    kept = _kept(items)
+    if kept.dropped and not kept:
+        told = "; ".join(str(flaw) for item in kept.dropped[:_LONGEST] for flaw in item)
+        raise PydanticCustomError("no_valid_value", "no value is valid: {flaws}", {"flaws": told})
+    return kept

@@ -1,0 +1,366 @@
+"""Marks on what recall found: statements that a newer record overtakes, and those whose fact was taken back.
+
+Ranking knows nothing of this: results keep their scores and their order. Three signs are read, all of the corpus
+that was searched, so all of its moment, and behind the walls of whoever asks:
+
+- A later statement of the same person, at the same place and of the same owner, says what became of it; see
+  `factmem.recall.updates`. Only rows that hold a clue and share a term (or one of the same matter) are read.
+- A fact that was found in the same message has another value by now.
+- A fact that was found in the same message was retracted, or removed. Nothing is written for this, so what restores
+  the fact takes the mark away.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+
+from factmem.facts import STATEMENT, Concept
+from factmem.recall.columns import Columns
+from factmem.recall.corpus import Corpus
+from factmem.recall.engine import RecallMatch, hydrate
+from factmem.recall.filters import RecallFilter
+from factmem.recall.folding import Standing
+from factmem.recall.outlines import REMOVED, STATES, TRUSTED, microseconds, term_numbers
+from factmem.recall.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
+from factmem.records import AssertionState, Evidence, FactRecord, Origin, Recorded, record_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["marked", "still_true"]
+
+_MOST_ROWS: Final = 128
+"""A term that more rows of a segment hold, and more than one in a hundred, says little about the matter."""
+
+_LEAST_SHARED: Final = 0.3
+"""Share of a statement's terms, or of related ones, that another one holds if it is about the same matter."""
+
+_LONGEST: Final = 400
+"""A longer statement, in characters, says more than one sentence can overtake."""
+
+_MOST_READ: Final = 2
+"""Number of later statements that are read for each result."""
+
+_ACTIVE: Final = STATES.index(AssertionState.ACTIVE)
+_WAITING: Final = (STATES.index(AssertionState.PENDING), STATES.index(AssertionState.FAILED))
+
+_Message: TypeAlias = tuple[str, str]
+
+
+def marked(
+    corpus: Corpus,
+    matches: Sequence[RecallMatch],
+    *,
+    viewer: str | None,
+    wanted: RecallFilter,
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> list[RecallMatch]:
+    """Return the results, each with `RecallMatch.newer` and `RecallMatch.retracted` set.
+
+    This may block: for worker threads only.
+
+    Args:
+        corpus: what was searched.
+        matches: the results.
+        viewer: who asks.
+        wanted: the filter of the search. `RecallMatch.newer` passes it too, but for its concepts: a statement may be
+            overtaken by the new value of a fact.
+        concepts: the declared concepts by keyword.
+    """
+    marks = _Marks(corpus, viewer, attrs.evolve(wanted, keywords=None, without_keywords=None))
+    found = [_Result.of(corpus, match.record) for match in matches]
+    drawn = marks.drawn([item for item in found if item is not None])
+    later = marks.later([item for item in found if item is not None])
+    marked: list[RecallMatch] = []
+    for match, item in zip(matches, found, strict=True):
+        if item is not None and (item.row in drawn or item.row in later):
+            changed, retracted = drawn.get(item.row, (None, False))
+            newer = later.get(item.row) if changed is None else changed
+            match = attrs.evolve(match, newer=marks.shown(newer, concepts), retracted=retracted)
+        marked.append(match)
+    return marked
+
+
+def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
+    """Return the records to tell of: in place of what was overtaken the newer record, of what was taken back nothing.
+
+    Args:
+        matches: the results, best first; the records keep this order. A typed fact takes the place of a statement only
+            where the results hold no value of its concept.
+    """
+    gone = {match.record.id for match in matches if match.retracted or match.newer is not None}
+    keywords = {match.record.concept.keyword for match in matches} - {STATEMENT.keyword}
+    told: dict[str, FactRecord[Any]] = {}
+    for match in matches:
+        if match.newer is not None:
+            if match.newer.id not in gone and match.newer.concept.keyword not in keywords:
+                told.setdefault(match.newer.id, match.newer)
+        elif not match.retracted:
+            told.setdefault(match.record.id, match.record)
+    return list(told.values())
+
+
+@attrs.frozen(eq=False)
+class _Result:
+    """A statement that was found.
+
+    Attributes:
+        row: of the columns.
+        record: the record.
+    """
+
+    row: int
+    record: FactRecord[Any]
+
+    @property
+    def size(self) -> int:
+        """The number of its characters."""
+        return len(self.record.value)
+
+    @classmethod
+    def of(cls, corpus: Corpus, record: FactRecord[Any]) -> _Result | None:
+        """Return a result that may be marked: a statement that stands in the corpus; else None."""
+        if record.concept.keyword != STATEMENT.keyword or not isinstance(record.value, str):
+            return None
+        seqs = corpus.columns["seq"]
+        row = int(np.searchsorted(seqs, record.revision))
+        if row >= len(corpus.counts) or seqs[row] != record.revision:
+            return None
+        return cls(row, record)
+
+
+@attrs.frozen(eq=False)
+class _Marks:
+    """Looks for what overtakes results, behind the walls of whoever asks."""
+
+    corpus: Corpus
+    viewer: str | None
+    wanted: RecallFilter
+
+    def shown(self, row: int | None, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any] | None:
+        """Return the record that a row won."""
+        if row is None:
+            return None
+        rows = np.array([row], np.intp)
+        (standing,) = [part.segment.standing(at) for part in self.corpus.parts if len(at := part.locate(rows))]
+        (current,) = self.corpus.currents(Standing(standing.rows, standing.firsts, counts=standing.counts))
+        return None if current is None else hydrate(current, concepts)
+
+    def later(self, results: Sequence[_Result]) -> dict[int, int]:
+        """Return the newest statement that overtakes each result, by rows; of those that have one."""
+        short = [item for item in results if item.record.details.origin is Origin.USER and item.size <= _LONGEST]
+        found: dict[int, int] = {}
+        for item, rows in zip(short, self._candidates(short), strict=True):
+            said = clauses(item.record.value) if rows else ()
+            if not may_be_overtaken(said):
+                continue
+            speaker = _speaker(item.record.evidence)
+            for row, by in self._read(rows).items():  # the newest first
+                details = by.assertion.details
+                if details.origin is not Origin.USER or _speaker(details.evidence) != speaker:
+                    continue
+                if overtakes(clauses(by.assertion.data), said) and not self._is_taken_back(row, by):
+                    found[item.row] = row
+                    break
+        return found
+
+    def _candidates(self, results: Sequence[_Result]) -> list[list[int]]:
+        """Return the few rows of later statements that share the most with each result, the newest first."""
+        columns = self.corpus.columns
+        terms, owners, sizes = _terms_of(columns, results)
+        own = np.array([item.row for item in results], np.intp)
+        heads, said_at, seqs = columns["head"], columns["said_at"], columns["seq"]
+        found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]] = []
+        for part, mask in zip(self.corpus.parts, self.corpus.seen(self.viewer).masks, strict=True):
+            segment = part.segment
+            which, at = segment.holding(terms, max(_MOST_ROWS, len(segment) // 100))
+            held = segment.clued[at]
+            if mask is not None:
+                held &= mask[at]
+            pairs, shared = np.unique(owners[which[held]] * len(segment) + at[held], return_counts=True)
+            of, at = np.divmod(pairs, len(segment))
+            near = shared >= _LEAST_SHARED * sizes[of]
+            of, rows, shared = of[near], segment.rows[at[near]].astype(np.intp), shared[near]
+            mine = own[of]
+            after = (said_at[rows] > said_at[mine]) | ((said_at[rows] == said_at[mine]) & (seqs[rows] > seqs[mine]))
+            after &= heads[rows] == heads[mine]
+            found.append((of[after], rows[after], shared[after] / sizes[of[after]]))
+        return [self._nearest(number, found) for number in range(len(results))]
+
+    def _nearest(
+        self, number: int, found: Sequence[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]]
+    ) -> list[int]:
+        columns = self.corpus.columns
+        rows = np.concatenate([np.empty(0, np.intp), *(rows[of == number] for of, rows, _ in found)])
+        if not len(rows):
+            return []
+        shares = np.concatenate([share[of == number] for of, _, share in found])
+        if len(rows) > _MOST_READ:
+            rows = rows[np.lexsort((columns["said_at"][rows], shares))[-_MOST_READ:]]
+        ordered: list[int] = rows[np.lexsort((columns["seq"][rows], columns["said_at"][rows]))[::-1]].tolist()
+        return ordered
+
+    def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
+        """Return, by the rows of results, what became of the facts that were found in the same messages.
+
+        That is the fact's present row if its value changed since and nothing of the message holds any more, and
+        whether a fact was taken back.
+        """
+        columns = self.corpus.columns
+        retired = self.corpus.retired
+        if not len(retired) or not results:
+            return {}
+        own = np.array([item.row for item in results])
+        near = np.isin(columns["conversation"][retired], columns["conversation"][own])
+        near &= np.isin(columns["position"][retired], columns["position"][own])
+        gone = {row: item for row, item in self._read(retired[near].tolist(), filtered=False).items() if _found(item)}
+        by_message: dict[_Message, list[int]] = {}
+        for row, item in gone.items():
+            for message in _messages(item.assertion.details.evidence):
+                by_message.setdefault(message, []).append(row)
+        found: dict[int, tuple[int | None, bool]] = {}
+        for result in results:
+            messages = _messages(result.record.evidence)
+            rows = [row for message in messages for row in by_message.get(message, ()) if row != result.row]
+            fates = [self._fate(row, messages, result.row) for row in rows]
+            news = [new for new, _ in fates if new is not None]
+            taken = any(retracted for _, retracted in fates)
+            if news and self._holds(result, messages):
+                news = []  # the message says more than what changed
+            if taken or news:
+                found[result.row] = (max(news, default=None), taken)
+        return found
+
+    def _holds(self, result: _Result, messages: Sequence[_Message]) -> bool:
+        """Whether a fact that was found in one of a statement's messages stands."""
+        columns, size = self.corpus.columns, len(self.corpus.counts)
+        same = columns["conversation"][:size] == columns["conversation"][result.row]
+        same &= columns["position"][:size] == columns["position"][result.row]
+        same &= self.corpus.counts
+        same[result.row] = False
+        read = self._read(np.flatnonzero(same).tolist(), filtered=False)
+        return any(
+            _found(item)
+            and set(messages) & set(_messages(item.assertion.details.evidence))
+            and self._standing(np.array([row], np.intp)) is not None
+            for row, item in read.items()
+        )
+
+    def _is_taken_back(self, row: int, said: Recorded) -> bool:
+        """Whether a fact that was found in the message of a statement was taken back."""
+        result = _Result(row, record_of(said))
+        return self.drawn([result]).get(row, (None, False))[1]
+
+    def _fate(self, row: int, messages: Sequence[_Message], result: int) -> tuple[int | None, bool]:
+        """Return the row that took the place of a fact, if any may be shown, and whether the fact was taken back."""
+        columns, counts = self.corpus.columns, self.corpus.counts
+        rivals = columns.find("fold", columns["fold"][row : row + 1])
+        rivals = rivals[rivals < len(counts)]
+        rivals = rivals[columns.of_rows("track", rivals) == columns.of_rows("track", np.array([row]))]
+        standing = self._standing(rivals)
+        if standing is not None:
+            now = self.corpus.documents.read([standing])[0]
+            if now is None or columns["value"][standing] == columns["value"][row]:
+                return None, False
+            if set(messages) & set(_messages(now.assertion.details.evidence)):
+                return None, False
+            if not counts[row]:
+                return None, self._taken_back(row)
+            return (standing, False) if standing != result and self.wanted.keeps(now) else (None, False)
+        if not counts[row]:
+            return None, self._taken_back(row)
+        removed = counts[rivals] & ((columns["flags"][rivals] & REMOVED) != 0)
+        return None, bool(removed.any())
+
+    def _taken_back(self, row: int) -> bool:
+        """Whether a fact that does not count did so once, and has not expired."""
+        columns, moment = self.corpus.columns, self.corpus.moment
+        first, trusted = columns["first_state"][row], columns["flags"][row] & TRUSTED
+        counted = first == _ACTIVE or (first in _WAITING and trusted)
+        present = microseconds(moment.as_of or moment.known_at or moment.now)
+        return bool(counted and columns["expires_at"][row] > present)
+
+    def _standing(self, rows: NDArray[np.intp]) -> int | None:
+        """Return the row among some of one record that stands, if one does."""
+        for part in self.corpus.parts:
+            if len(at := part.locate(rows)):
+                return int(part.segment.rows[at[0]])
+        return None
+
+    def _read(self, rows: Sequence[int], *, filtered: bool = True) -> dict[int, Recorded]:
+        """Read what the viewer may see of some rows, through the view; only what passes the filter, if asked for."""
+        read = zip(rows, self.corpus.documents.read(rows), strict=True)
+        return {row: item for row, item in read if item is not None and self._sees(item, filtered)}
+
+    def _sees(self, item: Recorded, filtered: bool) -> bool:
+        said = item.assertion
+        if said.details.owner not in (None, self.viewer):
+            return False
+        return (self.wanted if filtered else self._places).keeps(item)
+
+    @functools.cached_property
+    def _places(self) -> RecallFilter:
+        """What the filter says of places: at others, nothing is known of what was taken back."""
+        wanted = self.wanted
+        return RecallFilter(
+            scope=wanted.scope,
+            exact=wanted.exact,
+            subject=wanted.subject,
+            subjects=wanted.subjects,
+            places=wanted.places,
+            within=wanted.within,
+        )
+
+
+def _terms_of(
+    columns: Columns, results: Sequence[_Result]
+) -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.float64]]:
+    """Return the terms that an update of each result may hold, of which result each is, and how many each result has.
+
+    The first term of a statement says who speaks; it and everyday words are left out.
+    """
+    related, everyday = _numbered()
+    numbers: list[int] = []
+    owners: list[int] = []
+    sizes = np.ones(len(results))
+    for at, item in enumerate(results):
+        start, count = int(columns["terms_start"][item.row]), int(columns["terms_count"][item.row])
+        own = dict.fromkeys(columns.terms[start + 1 : start + count].tolist())
+        told = dict.fromkeys(number for number in own if number not in everyday or number in related)
+        sizes[at] = max(len(told), 1)
+        told |= dict.fromkeys(other for number in own for other in related.get(number, ()))
+        numbers += told
+        owners += [at] * len(told)
+    return np.array(numbers, np.uint64), np.array(owners, np.intp), sizes
+
+
+@functools.cache
+def _numbered() -> tuple[Mapping[int, Sequence[int]], frozenset[int]]:
+    """Return the related stems of `matters` and the everyday ones, by their numbers."""
+    known = matters()
+    related = dict(zip(term_numbers(known), map(term_numbers, known.values()), strict=True))
+    return related, frozenset(term_numbers(EVERYDAY))
+
+
+def _found(item: Recorded) -> bool:
+    """Whether an assertion is a fact that was found in words, and not the words themselves."""
+    said = item.assertion
+    return said.keyword != STATEMENT.keyword or all(quote.quote != said.data for quote in said.details.evidence)
+
+
+def _messages(evidence: Sequence[Evidence]) -> list[_Message]:
+    """Return the conversations and messages that evidence cites, as far as it names both."""
+    return [
+        (item.conversation_id, item.message_id)
+        for item in evidence
+        if item.conversation_id is not None and item.message_id is not None
+    ]
+
+
+def _speaker(evidence: Sequence[Evidence]) -> tuple[str | None, str | None]:
+    return (evidence[0].speaker, evidence[0].role) if evidence else (None, None)

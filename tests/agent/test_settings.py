@@ -1,0 +1,245 @@
+"""Settings that cannot work fail when they are made, and say what to do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from factmem import DetectionRequest, InMemoryProvider, MemoryScope, NoMemory, ScopeKind, Trigger
+from factmem.agent import (
+    USER,
+    AgentMemory,
+    AgentMemoryConfig,
+    FailurePolicy,
+    Loading,
+    NoStoreWarning,
+    Saving,
+    UserPolicy,
+    load_all_facts_from_memory,
+    load_from_memory,
+    save_to_memory,
+    save_to_memory_auto_detect_facts,
+)
+from factmem.errors import (
+    CapabilityError,
+    FactMemError,
+    InvalidDataError,
+    MissingUserError,
+    UnknownProviderError,
+)
+from factmem.testing import HashEmbedder, ScriptedModel
+from tests.agent.installed import memory_over, plugin, user
+from tests.memory.shelves import Shelf
+from tests.memory.telling import CITY, SEATS, said, well
+
+WRONG: Any = "no such thing"
+NUMBER: Any = int
+
+LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "match"),
+    [
+        ({"store": "no-such-store:x"}, UnknownProviderError, "sqlite-vec"),
+        ({"store": "memory:?wat=1"}, UnknownProviderError, "wat"),
+        ({"store": 5}, InvalidDataError, "address"),
+        ({"store": InMemoryProvider}, InvalidDataError, "instance"),
+        ({"concepts": [int]}, InvalidDataError, "concepts"),
+        ({"concepts": CITY}, InvalidDataError, "concepts"),
+        ({"subjects": ["team"]}, InvalidDataError, "subjects"),
+        ({"user": "user"}, InvalidDataError, "user"),
+        ({"users": "everybody"}, InvalidDataError, "'required' or 'shared'"),
+        ({"observers": [1]}, InvalidDataError, "observers"),
+        ({"embedder": "wordllama"}, InvalidDataError, "embedder"),
+        ({"model": 5}, InvalidDataError, "model"),
+        ({"loading": {"budget": 5}}, InvalidDataError, "loading"),
+        ({"saving": "after_run"}, InvalidDataError, "saving"),
+        ({"saving": Saving(scope="/product/other")}, InvalidDataError, "/product/other"),
+        ({"saving": Saving(scope=MemoryScope.agent("clerk").within("acme"))}, InvalidDataError, "/agent/clerk"),
+        ({"saving": Saving(scope=ScopeKind.FEATURE)}, InvalidDataError, "feature"),
+    ],
+    ids=lambda item: next(iter(item)) if isinstance(item, dict) else "",
+)
+def test_a_setting_that_cannot_work_is_refused(settings: dict[str, Any], error: type[FactMemError], match: str) -> None:
+    given: dict[str, Any] = {"store": "none:", "agent_name": "clerk"}
+    with pytest.raises(error, match=match):
+        AgentMemoryConfig(**given | settings)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Saving(scope=NUMBER),
+        lambda: Saving(scope="/product/.."),
+        lambda: Loading(concepts=[NUMBER]),
+        lambda: DetectionRequest(concepts=[NUMBER]),
+        lambda: DetectionRequest(subjects=[WRONG]),
+        lambda: DetectionRequest(topics=[WRONG]),
+    ],
+)
+def test_parts_of_settings_are_refused_alike(make: Callable[[], object]) -> None:
+    with pytest.raises(InvalidDataError):
+        make()
+
+
+def test_a_scope_to_save_in_is_a_path_as_well() -> None:
+    config = AgentMemoryConfig(
+        store="none:", agent_name="clerk", organization_name="acme", saving=Saving(scope="/agent/clerk/notes")
+    )
+    assert config.home == MemoryScope.agent("clerk") / "notes"
+    assert config.scope_of(config.home.within("acme")) == config.home
+
+
+def test_a_function_that_makes_no_memory_is_refused() -> None:
+    def store() -> Any:
+        return InMemoryProvider()
+
+    with pytest.raises(InvalidDataError, match="InMemoryProvider, not a Memory"):
+        AgentMemoryConfig(store=store).make_memory()
+
+
+def test_a_memory_without_a_store_warns_once_and_where_it_is_made() -> None:
+    with pytest.warns(NoStoreWarning, match='store="none:"') as told:
+        AgentMemory()
+    assert [item.filename for item in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for store in ("none:", NoMemory(), "memory:"):
+            assert AgentMemory(AgentMemoryConfig(store=store)).config.store == store
+
+
+def test_four_verbs_are_not_asked_to_keep_what_they_cannot() -> None:
+    for saving in (Saving(private=True), Saving(trigger=Trigger(count=5))):
+        with pytest.raises(CapabilityError, match="Shelf has the four verbs only"):
+            AgentMemoryConfig(store=Shelf(), saving=saving)
+    AgentMemoryConfig(store=Shelf())
+    AgentMemoryConfig(store=InMemoryProvider(), saving=Saving(private=True))
+
+
+async def test_a_run_without_a_user_is_refused_on_every_way() -> None:
+    """Whatever the failure policies say, for it would be so in each run."""
+    quiet = {"loading": Loading(on_failure=FailurePolicy.LOG), "saving": Saving(on_failure=FailurePolicy.LOG)}
+    async with memory_over() as memory:
+        agent = plugin(memory, users=UserPolicy.REQUIRED, **quiet)
+        run = agent.for_run()
+        for way in (
+            lambda: agent.load_all_facts_to_agent([ASKED]),
+            lambda: agent.load_facts_to_agent([ASKED], [CITY]),
+            lambda: agent.save_facts_from_history([LIVES]),
+            lambda: run.tools.recall_memory("Oslo"),
+            lambda: run.tools.save_memory("Oslo"),
+            lambda: run.tools.forget_memory(["1"]),
+            lambda: load_all_facts_from_memory(agent)({"messages": [ASKED]}),
+            lambda: save_to_memory(agent, [CITY])({"messages": [LIVES]}),
+        ):
+            with pytest.raises(MissingUserError, match='users="shared"'):
+                await way()
+        assert await memory.list_records() == []
+        with agent.run(load=False, save=False):
+            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
+            assert await agent.save_facts_from_history([LIVES]) is None
+        with agent.run("alice"):
+            assert await agent.save_facts_from_history([LIVES]) is not None
+
+
+async def test_users_may_share_one_memory_if_that_is_said() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory, users="shared")
+        await agent.save_facts_from_history([LIVES])
+        assert "Oslo" in (await agent.load_all_facts_to_agent([ASKED]))[0]["content"]
+        with agent.run("alice"):
+            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED], "who is named has a memory of their own"
+        private = plugin(memory, users="shared", saving=Saving(private=True))
+        with pytest.raises(MissingUserError, match="privately"):
+            await private.save_facts_from_history([LIVES])
+        assert "Oslo" in (await private.load_all_facts_to_agent([ASKED]))[0]["content"]
+
+
+async def test_one_user_may_be_named_for_all_runs() -> None:
+    async with memory_over() as memory:
+        agent = plugin(memory, users="required", user=USER.individual("ada"))
+        await agent.save_facts_from_history([LIVES])
+        assert [str(record.subject) for record in await memory.list_records()] == ["user:ada"]
+
+
+async def test_a_save_goes_nowhere_but_to_the_agents_scopes() -> None:
+    """It is refused when it is asked for, and not logged."""
+    async with memory_over() as memory:
+        agent = plugin(memory)
+        for scope in ("/product/other", ScopeKind.FEATURE, "/customer/acme"):
+            with pytest.raises(InvalidDataError, match="takes no part"):
+                await agent.save_facts_from_history([LIVES], scope=scope)
+        await agent.save_facts_from_history([LIVES], scope=ScopeKind.PRODUCT)
+        assert [str(record.scope) for record in await memory.list_records()] == ["/product/fair"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda agent: save_to_memory(agent, [NUMBER]),
+        lambda agent: save_to_memory(agent, [CITY], subjects=[WRONG]),
+        lambda agent: save_to_memory(agent, [CITY], scope="/product/other"),
+        lambda agent: save_to_memory(agent, [CITY], scope=ScopeKind.FEATURE),
+        lambda agent: save_to_memory(agent, [CITY], scope=[]),
+        lambda agent: save_to_memory(agent, [CITY], scope=["/agent/clerk", NUMBER]),
+        lambda agent: save_to_memory_auto_detect_facts(agent, scope=[ScopeKind.AGENT, "/product/other"]),
+        lambda agent: load_from_memory(agent, [NUMBER]),
+        lambda agent: load_from_memory(agent, WRONG),
+        lambda agent: load_from_memory(agent, [CITY], subjects=[USER, WRONG]),
+        lambda agent: load_from_memory(agent, [CITY], scopes="/agent/clerk"),
+        lambda agent: load_all_facts_from_memory(agent, scopes=["/product/other"]),
+        lambda agent: load_all_facts_from_memory(agent, subjects=[WRONG]),
+    ],
+)
+def test_a_node_that_cannot_work_is_refused_when_it_is_made(make: Callable[[AgentMemory], object]) -> None:
+    with pytest.raises(InvalidDataError):
+        make(plugin("none:"))
+
+
+async def test_an_agent_over_four_verbs_learns_and_is_told() -> None:
+    """In this process and in the next, each user their own; what cannot be kept is counted."""
+    shelf = Shelf()
+
+    def agent() -> AgentMemory:
+        return AgentMemory(AgentMemoryConfig(store=shelf, agent_name="clerk", organization_name="acme"))
+
+    async with agent() as first:
+        for name, city in (("alice", "Oslo"), ("bob", "Bern")):
+            with first.run(name, "monday") as run:
+                handle = await first.save_facts_from_history(
+                    [user(f"I live in {city}."), {"role": "assistant", "content": "Noted."}]
+                )
+                assert handle is not None
+                (outcome,) = await handle.wait()
+                assert said(outcome.records) == [f"I live in {city}."]
+                assert {lack.name for lack in outcome.unrepresented} == {"EVIDENCE", "ORIGIN"}
+                assert "Nothing was saved" in await run.tools.save_memory("The user likes tea.")
+    async with agent() as second:
+        for name, mine, other in (("alice", "Oslo", "Bern"), ("bob", "Bern", "Oslo")):
+            with second.run(name, "tuesday"):
+                shown = (await second.load_all_facts_to_agent([ASKED]))[0]["content"]
+            assert (mine in shown, other in shown) == (True, False)
+
+
+async def test_found_facts_of_an_agent_over_four_verbs_are_typed() -> None:
+    shelf, alice = Shelf(), USER.individual("alice")
+    config = AgentMemoryConfig(
+        store=shelf,
+        agent_name="clerk",
+        concepts=(CITY, SEATS),
+        model=ScriptedModel(well),
+        embedder=HashEmbedder(),
+        saving=Saving(scope="/agent/clerk/bookings"),
+    )
+    async with AgentMemory(config) as agent:
+        node = save_to_memory(agent, [SEATS], wait=True)
+        await node({"messages": [user("We booked 12 seats.")]}, {"configurable": {"user_id": "alice"}})
+        found = await shelf.load(SEATS, alice, MemoryScope.agent("clerk") / "bookings")
+        assert found is not None
+        assert found.value == 12
+        with agent.run("alice"):
+            assert "12" in (await agent.load_facts_to_agent([ASKED], [SEATS]))[0]["content"]

@@ -1,0 +1,132 @@
+"""What has expired is removed for good without anybody asking for it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Operation, OperationCompleted, SingleFact, TtlPolicy
+from factmem.abc import EraseReceipt
+from factmem.errors import StoreUnavailableError
+from factmem.memory import facade
+from factmem.records import FactDetails
+from factmem.testing import FakeClock, HashEmbedder
+from tests.memory.telling import CITY, SEATS, USER, log_of, until
+
+DAY = dt.timedelta(days=1)
+
+
+def over(provider: AgentMemoryProvider, clock: FakeClock, **options: Any) -> Memory:
+    return Memory(provider, embedder=HashEmbedder(), clock=clock, **options)
+
+
+async def kept(provider: AgentMemoryProvider, organization: str | None = None) -> list[str]:
+    return sorted(entry.assertion.keyword for entry in (await log_of(provider, organization))[0])
+
+
+async def planted(memory: Memory) -> None:
+    """A fact that lasts a day and one that lasts, of all and of alice; a record that was updated for a day."""
+    for whose in (memory, memory.as_viewer("alice")):
+        private = whose is not memory
+        await whose.save(SingleFact(CITY, "Oslo"), ttl=DAY, private=private)
+        await whose.save(SingleFact(SEATS, 12), private=private)
+
+
+async def test_it_goes_when_the_memory_is_opened(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    """Whoever owns it; closing waits for what was begun."""
+    memory = over(provider, clock)
+    await planted(memory)
+    async with memory:
+        assert await kept(provider) == ["city", "city", "seats", "seats"]
+    clock.advance(2 * DAY)
+    async with over(provider, clock) as memory:
+        assert await memory.load(CITY) is None
+    assert await kept(provider) == ["seats", "seats"]
+
+
+async def test_it_goes_while_the_memory_is_open(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facade, "_BETWEEN_EXPIRIES", dt.timedelta(milliseconds=1))
+    events: list[Any] = []
+    async with over(InMemoryProvider(clock=clock), clock, observers=[events.append]) as memory:
+        await planted(memory)
+        clock.advance(2 * DAY)
+        await until(lambda: any(isinstance(event, OperationCompleted) for event in expiries(events)))
+    (completed,) = [event for event in expiries(events) if isinstance(event, OperationCompleted)]
+    assert completed.records_out == 2
+
+
+def expiries(events: list[Any]) -> list[Any]:
+    return [event for event in events if event.operation is Operation.EXPIRE]
+
+
+async def test_nothing_is_told_where_nothing_has_expired(clock: FakeClock) -> None:
+    events: list[Any] = []
+    async with over(InMemoryProvider(clock=clock), clock, observers=[events.append]) as memory:
+        await planted(memory)
+    assert expiries(events) == []
+
+
+async def test_a_memory_that_is_read_only_erases_nothing(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    await planted(over(provider, clock))
+    clock.advance(2 * DAY)
+    async with over(provider, clock, read_only=True) as memory:
+        assert await memory.load(CITY) is None
+    async with over(provider, clock).scope("/product/alpha") as view:
+        assert await view.list_records() == []
+    assert await kept(provider) == ["city", "city", "seats", "seats"]
+
+
+async def test_other_organisations_are_left_alone(clock: FakeClock) -> None:
+    provider = InMemoryProvider(clock=clock)
+    await planted(over(provider, clock, organization="acme"))
+    clock.advance(2 * DAY)
+    async with over(provider, clock, organization="umbrella"):
+        pass
+    assert len(await kept(provider, "acme")) == 4
+
+
+async def test_superseded_revisions_go_where_the_policy_says_so(clock: FakeClock) -> None:
+    provider = InMemoryProvider(clock=clock)
+    memory = over(provider, clock, ttl=TtlPolicy(revisions=7 * DAY))
+    (record,) = await memory.save(SingleFact(CITY, "Oslo"), subject=USER)
+    await memory.update(record.id, value="Rome")
+    clock.advance(8 * DAY)
+    async with over(provider, clock):
+        pass
+    assert len(await kept(provider)) == 2
+    async with over(provider, clock, ttl=TtlPolicy(revisions=7 * DAY)) as memory:
+        pass
+    assert [revision.value for revision in await memory.history(CITY)] == ["Rome"]
+
+
+async def test_a_store_that_fails_is_logged_and_asked_again(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(facade, "_BETWEEN_EXPIRIES", dt.timedelta(milliseconds=1))
+    provider = InMemoryProvider(clock=clock)
+    memory = over(provider, clock)
+    await memory.save(SingleFact(CITY, "Oslo"), details=FactDetails(expires_at=clock() + DAY))
+    clock.advance(2 * DAY)
+    erase, failures = provider.erase, [StoreUnavailableError("it is away"), StoreUnavailableError("still")]
+
+    done = anyio.Event()
+
+    async def failing(*args: Any, **kwargs: Any) -> EraseReceipt:
+        if failures:
+            raise failures.pop()
+        receipt = await erase(*args, **kwargs)
+        done.set()
+        return receipt
+
+    monkeypatch.setattr(provider, "erase", failing)
+    with caplog.at_level(logging.INFO, "factmem"):
+        async with memory:
+            await done.wait()
+        assert await kept(provider) == []
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
+    assert "StoreUnavailableError" in caplog.messages[0]
+    assert "Oslo" not in caplog.text

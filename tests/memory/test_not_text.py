@@ -1,0 +1,77 @@
+"""Images, audio and files in messages: not kept, and counted wherever a message comes in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from factmem import Background, Conversation, DropReason, HandoverFinished, InMemoryProvider, Memory, Message, Trigger
+from factmem.abc import AgentMemoryProvider
+from factmem.errors import InvalidDataError
+from factmem.testing import HashEmbedder, ScriptedModel
+from tests.memory.shelves import Shelf
+from tests.memory.telling import opened, said, well
+
+PHOTO = Message(content="I live in Oslo.", id="m1", not_text=2)
+VOICE = Message(content="", id="m2", not_text=1)
+SYSTEM = Message(content="Be kind.", role="system", id="m3", not_text=4)
+TALK = Conversation(messages=(PHOTO, VOICE, SYSTEM), id="talk")
+COUNTED = {DropReason.NOT_TEXT: 3}
+
+
+@pytest.fixture(params=["words", "model", "four verbs", "four verbs and a model"])
+def memory(request: pytest.FixtureRequest) -> Memory:
+    provider: AgentMemoryProvider = Shelf() if "verbs" in request.param else InMemoryProvider()
+    model = ScriptedModel(well) if "model" in request.param else None
+    if "verbs" in request.param:
+        return Memory(provider, model=model, embedder=HashEmbedder(), background=Background(attempts=1))
+    return opened(provider, model)
+
+
+async def test_what_is_remembered_tells_of_what_it_leaves_out(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    """In one warning without a word of the messages; instructions are not read, so nothing of them is left out."""
+    outcome = await memory.remember(TALK)
+    assert outcome.dropped == COUNTED
+    (warning,) = caplog.messages
+    assert "images" in warning
+    assert "Oslo" not in warning
+    assert (await memory.remember(VOICE)).dropped == {DropReason.NOT_TEXT: 1}
+    assert len(await memory.list_records()) == 1
+
+
+async def test_what_is_handed_over_tells_of_it_too(memory: Memory) -> None:
+    async with memory:
+        handover = await memory.remember_many([TALK, "We booked 12 seats."])
+        outcomes = await handover.wait()
+        assert [outcome.dropped for outcome in outcomes] == [COUNTED, {}]
+        assert handover.dropped == COUNTED
+        assert (await memory.generate([Message(content="It rains.", not_text=1)])).dropped == {DropReason.NOT_TEXT: 1}
+
+
+async def test_events_are_counted_once(memory: Memory) -> None:
+    """Also those without any words, of which nothing is in the store."""
+    async with memory:
+        handover = await memory.ingest_events("chat", TALK.messages)
+        await handover.wait()
+        assert handover.dropped == COUNTED
+        again = await memory.ingest_events("chat", [*TALK.messages, Message(content="", id="m4", not_text=1)])
+        assert again.dropped == {DropReason.NOT_TEXT: 1}
+        assert (await memory.ingest_events("chat", TALK.messages)).dropped == {}
+
+
+async def test_events_that_wait_are_counted_at_once_and_in_their_outcome() -> None:
+    heard: list[Any] = []
+    async with opened(InMemoryProvider(), ScriptedModel(well), on_event=heard.append) as memory:
+        handover = await memory.ingest_events("chat", TALK.messages, trigger=Trigger(count=5))
+        assert (handover.dropped, handover.outcomes) == (COUNTED, ())
+        await memory.flush()
+        (outcome,) = await handover.wait()
+        assert (outcome.dropped, handover.dropped, said(outcome.records)) == (COUNTED, COUNTED, ["Oslo"])
+    assert [event.outcome.dropped for event in heard if isinstance(event, HandoverFinished)] == [COUNTED]
+
+
+@pytest.mark.parametrize("number", [-1, True, 1.5, "1"])
+def test_a_number_of_parts_is_a_number(number: Any) -> None:
+    with pytest.raises(InvalidDataError, match="not_text"):
+        Message(content="", not_text=number)

@@ -1,0 +1,256 @@
+"""Statements that were overtaken, and those whose fact was taken back, are marked as such when they are recalled."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from factmem import (
+    AgentMemoryProvider,
+    Concept,
+    Conversation,
+    Evidence,
+    FactDetails,
+    Memory,
+    MemorySubject,
+    Message,
+    MultipleFacts,
+    Origin,
+    RecallMatch,
+    SingleFact,
+)
+from factmem.memory import MemoryReader
+from factmem.testing import FakeClock, HashEmbedder
+from tests.recall.update_pairs import CHAT, UNSEEN
+
+CITY = Concept.single("city", "Where somebody lives")
+PETS = Concept.multiple("pets", "Animals that somebody keeps")
+OLD, NEW = "I live in Oslo.", "I moved to Lisbon."
+
+
+@pytest.fixture
+def memory(provider: AgentMemoryProvider, clock: FakeClock) -> Memory:
+    """A memory that alice looks into, with typed concepts."""
+    return Memory(provider, viewer="alice", embedder=HashEmbedder(), clock=clock, concepts=[CITY, PETS])
+
+
+def talk(*texts: str, id: str, at: dt.datetime, name: str | None = None) -> Conversation:
+    return Conversation(
+        messages=tuple(
+            Message(role="user", name=name, content=text, id=f"m{number}", timestamp=at + dt.timedelta(minutes=number))
+            for number, text in enumerate(texts)
+        ),
+        id=id,
+    )
+
+
+async def found(memory: MemoryReader, text: str = OLD, **options: Any) -> RecallMatch:
+    """The match of a statement, whatever its rank."""
+    matches = await memory.recall(text, limit=50, **options)
+    return next(match for match in matches if match.record.value == text)
+
+
+async def newer(memory: MemoryReader, text: str = OLD, **options: Any) -> Any:
+    """The value of the record that overtakes a statement; None if none does."""
+    match = await found(memory, text, **options)
+    return None if match.newer is None else match.newer.value
+
+
+async def drawn(memory: Memory, fact: Any, message: str, quote: str, *, private: bool = False) -> Any:
+    """Save a fact as one that was found in a message of the conversation ``talk``."""
+    evidence = Evidence(quote=quote, message_id=message, conversation_id="talk", role="user", position=int(message[1:]))
+    return await memory.save(fact, details=FactDetails(evidence=(evidence,)), private=private)
+
+
+async def test_an_older_statement_is_marked_with_the_newer_one_and_keeps_its_rank(memory: Memory) -> None:
+    await memory.remember(OLD)
+    before = await memory.recall("Where do I live in Oslo?")
+    (record,) = (await memory.remember(NEW)).records
+    match = await found(memory)
+    assert match.newer == record
+    assert (match.retracted, (await found(memory, NEW)).newer) == (False, None)
+    assert (await memory.recall("Where do I live in Oslo?"))[0].record == before[0].record
+
+
+async def test_the_newest_of_several_is_told(memory: Memory) -> None:
+    for text in (OLD, NEW, "I moved to Rome."):
+        await memory.remember(text)
+    assert [await newer(memory, text) for text in (OLD, NEW)] == ["I moved to Rome."] * 2
+
+
+async def test_a_newer_statement_is_found_beyond_the_results(memory: Memory) -> None:
+    await memory.remember(OLD)
+    for text in CHAT:
+        await memory.remember(text)
+    await memory.remember(NEW)
+    (match,) = await memory.recall(OLD, limit=1)
+    assert match.newer is not None
+    assert match.newer.value == NEW
+
+
+async def test_of_pairs_in_a_chat_the_older_ones_are_marked(clock: FakeClock) -> None:
+    """Among small talk, and each with its pair alone."""
+    marked = 0
+    for older, later in UNSEEN:
+        memory = Memory("memory:", embedder=HashEmbedder(), clock=clock)
+        texts = (*CHAT[:10], older, *CHAT[10:], later)
+        await memory.remember(talk(*texts, id="talk", at=clock() - dt.timedelta(days=1)))
+        matches = {match.record.value: match.newer for match in await memory.recall(older, limit=50)}
+        assert {text for text, by in matches.items() if by is not None} <= {older}
+        by = matches[older]
+        marked += by is not None and by.value == later
+    assert marked / len(UNSEEN) >= 0.7
+
+
+async def test_another_speaker_another_origin_and_another_place_overtake_nothing(
+    memory: Memory, clock: FakeClock
+) -> None:
+    await memory.remember(talk(OLD, id="one", at=clock() - dt.timedelta(hours=2), name="Ann"))
+    await memory.remember(talk(NEW, id="two", at=clock() - dt.timedelta(hours=1), name="Ben"))
+    await memory.remember(NEW, scope="/product/alpha")
+    await memory.remember(NEW, subject=MemorySubject("team"))
+    await memory.remember(Message(content=NEW, role="assistant", name="Ann"))
+    await memory.remember(NEW, private=True)
+    assert await newer(memory) is None
+
+
+async def test_a_private_statement_is_shown_to_its_owner_alone(memory: Memory) -> None:
+    await memory.remember(OLD, private=True)
+    await memory.remember(NEW, private=True)
+    assert await newer(memory) == NEW
+    assert await memory.as_viewer("bo").recall(OLD) == []
+    bo = memory.as_viewer("bo")
+    await bo.remember(OLD)
+    assert await newer(bo) is None
+
+
+async def test_the_newer_record_lies_in_the_view_and_passes_the_filters(memory: Memory, clock: FakeClock) -> None:
+    await memory.remember(OLD, scope="/product/alpha", categories=["home"])
+    await memory.remember(NEW, scope="/product/alpha")
+    between = (await found(memory, NEW)).record.timestamp
+    assert await newer(memory.scope("/product/alpha")) == NEW
+    assert await newer(memory, scope="/product/alpha") == NEW
+    assert await newer(memory, categories=["home"]) is None
+    assert await newer(memory, until=between) is None
+
+
+async def test_only_what_was_known_then_is_told(memory: Memory, clock: FakeClock) -> None:
+    (old,) = (await memory.remember(OLD)).records
+    (new,) = (await memory.remember(NEW)).records
+    for then in (memory.as_of, memory.known_at):
+        assert await newer(then(old.recorded_at)) is None
+        assert await newer(then(new.recorded_at + dt.timedelta(milliseconds=1))) == NEW
+
+
+async def test_a_newer_statement_that_was_retracted_overtakes_nothing_until_it_is_restored(memory: Memory) -> None:
+    await memory.remember(OLD)
+    (record,) = (await memory.remember(NEW)).records
+    await memory.retract(record.id)
+    assert await newer(memory) is None
+    await memory.restore(record.id)
+    assert await newer(memory) == NEW
+
+
+async def test_another_organisation_overtakes_nothing(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    acme, other = (
+        Memory(provider, organization=name, embedder=HashEmbedder(), clock=clock) for name in ("acme", "other")
+    )
+    await acme.remember(OLD)
+    await other.remember(NEW)
+    assert await newer(acme) is None
+
+
+async def test_the_words_of_a_fact_are_marked_with_its_new_value(memory: Memory, clock: FakeClock) -> None:
+    await memory.remember(talk("Oslo it is, for me.", id="talk", at=clock()))
+    await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
+    text = "Oslo it is, for me."
+    assert await newer(memory, text) is None
+    await memory.save(SingleFact(CITY, "Rome"))
+    assert await newer(memory, text) == "Rome"
+    assert await newer(memory, text, concepts=["statement"]) == "Rome", "a filter by concept is no wall"
+    await memory.save(SingleFact(CITY, "Oslo"))
+    assert await newer(memory, text) is None
+
+
+async def test_words_of_which_another_fact_still_holds_are_not_overtaken(memory: Memory, clock: FakeClock) -> None:
+    text = "Oslo for me and the cat."
+    await memory.remember(talk(text, id="talk", at=clock()))
+    await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo for me")
+    await drawn(memory, MultipleFacts(PETS, ("cat",)), "m0", "the cat")
+    await memory.save(SingleFact(CITY, "Rome"))
+    assert await newer(memory, text) is None
+
+
+async def test_the_words_of_a_retracted_fact_are_marked_until_it_is_restored(memory: Memory, clock: FakeClock) -> None:
+    text = "Oslo it is, for me."
+    await memory.remember(talk(text, "Nice weather.", id="talk", at=clock()))
+    (fact,) = await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
+    before = clock()
+    await memory.retract(fact.id, reason="it was a joke")
+    assert [(await found(memory, said)).retracted for said in (text, "Nice weather.")] == [True, False]
+    assert not (await found(memory.known_at(before), text)).retracted
+    changes = await memory.restore(fact.id)
+    assert not (await found(memory, text)).retracted
+    undone = await memory.undo(changes)
+    assert (await found(memory, text)).retracted
+    await memory.undo(undone)
+    assert not (await found(memory, text)).retracted
+
+
+async def test_the_words_of_a_removed_value_are_marked(memory: Memory, clock: FakeClock) -> None:
+    text = "The cat and the dog say hello."
+    await memory.remember(talk(text, id="talk", at=clock()))
+    (cat, _) = await drawn(memory, MultipleFacts(PETS, ("cat", "dog")), "m0", "The cat and the dog")
+    assert not (await found(memory, text)).retracted
+    await memory.retract(cat.id)
+    assert (await found(memory, text)).retracted
+
+
+async def test_a_rollback_marks_the_words_of_the_value_that_it_took_back(memory: Memory, clock: FakeClock) -> None:
+    await memory.remember(talk("Oslo it is.", "No, Rome it is.", id="talk", at=clock()))
+    (oslo,) = await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
+    await drawn(memory, SingleFact(CITY, "Rome"), "m1", "Rome it is")
+    assert await newer(memory, "Oslo it is.") == "Rome"
+    await memory.rollback(oslo)
+    first, second = [await found(memory, text) for text in ("Oslo it is.", "No, Rome it is.")]
+    assert [(match.newer, match.retracted) for match in (first, second)] == [(None, False), (None, True)]
+
+
+async def test_a_statement_whose_fact_was_retracted_overtakes_nothing(memory: Memory, clock: FakeClock) -> None:
+    await memory.remember(talk(OLD, NEW, id="talk", at=clock()))
+    (fact,) = await drawn(memory, SingleFact(CITY, "Lisbon"), "m1", NEW)
+    assert await newer(memory) == NEW
+    await memory.retract(fact.id)
+    assert await newer(memory) is None
+
+
+async def test_a_private_fact_marks_public_words_for_its_owner_alone(memory: Memory, clock: FakeClock) -> None:
+    text = "Oslo it is, for me."
+    await memory.remember(talk(text, id="talk", at=clock()))
+    (fact,) = await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is", private=True)
+    await memory.retract(fact.id)
+    assert [(await found(seen, text)).retracted for seen in (memory, memory.as_viewer("bo"))] == [True, False]
+
+
+async def test_a_fact_outside_of_the_view_marks_nothing(memory: Memory, clock: FakeClock) -> None:
+    text = "Oslo it is, for me."
+    await memory.remember(talk(text, id="talk", at=clock()), scope="/product/alpha")
+    (fact,) = await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
+    await memory.save(SingleFact(CITY, "Rome"))
+    assert await newer(memory, text) == "Rome"
+    for options in ({}, {"scope": "/product/alpha"}):
+        seen = memory if options else memory.scope("/product/alpha")
+        assert await newer(seen, text, **options) is None
+    await memory.retract(fact.id)
+    assert (await found(memory, text)).retracted
+    assert not (await found(memory.scope("/product/alpha"), text)).retracted
+    assert not (await found(memory, text, scope="/product/alpha")).retracted
+
+
+async def test_words_in_quarantine_overtake_nothing(memory: Memory) -> None:
+    await memory.remember(OLD)
+    await memory.remember(Message(content=NEW, role="tool"))
+    assert await newer(memory) is None
+    assert (await found(memory)).record.details.origin is Origin.USER

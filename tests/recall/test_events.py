@@ -1,0 +1,113 @@
+"""Events that a question dates things by are read in natural forms, and dated by the record that tells of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factmem import InMemoryProvider, Memory, MultipleFacts
+from factmem.facts import STATEMENT
+from factmem.recall.events import EventTime, Turn, events_in
+from factmem.testing import FakeClock
+
+NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
+SAID = {
+    "2025-01-10": "The café that I like best is the Labath.",
+    "2025-02-10": "We are going to move to Porto in three months.",
+    "2025-04-28": "I ordered twenty boxes.",
+    "2025-05-10": "We moved to Porto today.",
+    "2025-06-12": "I ordered a lamp.",
+    "2025-09-01": "The café that I like best is the Combi.",
+    "2026-01-12": "My first day at Lumen was fun.",
+    "2026-03-01": "The café that I like best is the Moustache.",
+    "2026-05-20": "A year in Porto, and we never regretted moving.",
+    "2026-06-20": "The exam was a torment.",
+    "2026-09-01": "The café that I like best is the Época.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "turn", "phrase"),
+    [
+        ("Where did I live before we moved?", Turn.BEFORE, "we moved"),
+        ("Until Bo left, who cooked?", Turn.BEFORE, "Bo left"),
+        ("since I started at Acme what have I learned", Turn.AFTER, "I started at Acme"),
+        ("What did we eat after the wedding?", Turn.AFTER, "the wedding"),
+        ("What did I drink after moving to Lisbon?", Turn.AFTER, "moving to Lisbon"),
+        ("Who called during the storm?", Turn.AROUND, "the storm"),
+    ],
+)
+def test_an_event_is_read_with_its_turn(query: str, turn: Turn, phrase: str) -> None:
+    assert events_in(query, NOW) == (EventTime(turn, phrase),)
+
+
+@pytest.mark.parametrize(
+    ("query", "least", "most"),
+    [
+        ("a month after the wedding", 15.22, 45.66),
+        ("two weeks before our exam", 10.5, 17.5),
+        ("the week before we moved", 0, 7),
+        ("the day after the wedding", 0, 1),
+        ("shortly before the exam", 0, 14),
+    ],
+)
+def test_an_offset_says_how_far_from_the_event(query: str, least: float, most: float) -> None:
+    (event,) = events_in(query, NOW)
+    assert event.offset is not None
+    assert event.offset.least == dt.timedelta(days=least)
+    assert event.offset.most == dt.timedelta(days=most)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "before Christmas",
+        "after 5 pm",
+        "What do I do before going to bed?",
+        "When did we move?",
+        "what came after?",
+        "",
+    ],
+)
+def test_what_names_no_event_is_not_read_as_one(query: str) -> None:
+    assert events_in(query, NOW) == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "dated"),
+    [
+        ("Which café did I like best before we moved?", ["2025-01-10", "2025-02-10", "2025-04-28"]),
+        ("Which café did I like best before the move to Porto?", ["2025-01-10", "2025-02-10", "2025-04-28"]),
+        ("What did I order the month before we moved?", ["2025-04-28"]),
+        ("What did I order a month after moving to Porto?", ["2025-06-12"]),
+        ("Which café have I liked since I started at Lumen?", ["2026-03-01", "2026-05-20", "2026-06-20", "2026-09-01"]),
+        ("Which café have I liked since the test?", ["2026-09-01"]),
+        ("Which café have I liked since the wedding?", []),
+    ],
+)
+async def test_an_event_is_dated_by_the_record_that_says_that_it_happened(query: str, dated: list[str]) -> None:
+    """A plan or a later mention does not date it. "Exam" stands for "test". An unknown event has no date."""
+    async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
+        for day, text in SAID.items():
+            at = dt.datetime.fromisoformat(day).replace(tzinfo=dt.UTC)
+            await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=at))
+        found = await memory.recall(query, limit=len(SAID))
+        days = {str(match.record.timestamp.date()) for match in found if match.parts.dated == 1}
+        told = {"2025-05-10", "2026-01-12", "2026-06-20"}
+        assert sorted(days - told) == [day for day in dated if day not in told]
+
+
+_WORDS = (
+    "before since after until during the we I Bo moved moving wedding week two weeks a day shortly what , ? 's month"
+)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.sampled_from(_WORDS.split()) | st.text(max_size=3), max_size=14), st.datetimes())
+def test_nothing_that_is_asked_raises(words: list[str], moment: dt.datetime) -> None:
+    for event in events_in(" ".join(words), NOW):
+        span = event.span(moment.replace(tzinfo=dt.UTC), NOW)
+        assert span is None or span.end.tzinfo is dt.UTC

@@ -1,0 +1,98 @@
+"""Signs by which records fit queries."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from functools import reduce
+
+import pytest
+
+from factmem import Conversation, FactType, Memory, Message
+from factmem.facts import STATEMENT
+from factmem.recall.naming import ConceptNames
+from factmem.recall.outlines import term_numbers
+from factmem.recall.signs import Kind, kinds_asked, kinds_held, words_outside_questions
+from factmem.records import Assertion, Place
+from factmem.scopes import MemoryScope
+from factmem.shapes import shape_of
+from factmem.subjects import MemorySubject
+
+EVERYWHERE = Place(MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT)
+
+
+def fact(keyword: str, description: str, value_type: type, data: object) -> Assertion:
+    return Assertion(
+        place=EVERYWHERE,
+        keyword=keyword,
+        description=description,
+        fact_type=FactType.SINGLE,
+        shape=shape_of(value_type),
+        data=data,
+        timestamp=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "kinds"),
+    [
+        ("Who is Ann's boss?", [Kind.PERSON]),
+        ("Where does Ann live?", [Kind.PLACE]),
+        ("In which nice town is it?", [Kind.PLACE]),
+        ("When do we ship?", [Kind.TIME]),
+        ("How many people fit in?", [Kind.NUMBER]),
+        ("How old is Bo?", [Kind.NUMBER, Kind.TIME]),
+        ("Does Bo smoke?", [Kind.TRUTH]),
+        ("What does Bo like?", []),
+    ],
+)
+def test_a_question_word_asks_for_a_kind_of_value(query: str, kinds: list[Kind]) -> None:
+    assert kinds_asked(query) == reduce(operator.or_, kinds, Kind.NONE)
+
+
+@pytest.mark.parametrize(
+    ("said", "kinds"),
+    [
+        (fact("seats", "How many people fit in", int, 120), Kind.NUMBER),
+        (fact("birthday", "The date of birth", dt.date, "1988-03-14"), Kind.TIME),
+        (fact("smoker", "Whether the person smokes", bool, True), Kind.TRUTH),
+        (fact("manager", "The person the user reports to", str, "Priya"), Kind.PERSON),
+        (fact("home", "The city the user lives in", str, "Oslo"), Kind.PLACE),
+        (fact("role", "The role of the person in the city", str, "clerk"), Kind.NONE),
+        (fact(STATEMENT.keyword, STATEMENT.description, str, "The manager was here twice."), Kind.NUMBER),
+    ],
+)
+def test_a_fact_holds_the_kind_of_its_type_and_concept(said: Assertion, kinds: Kind) -> None:
+    assert kinds_held(said) == kinds
+
+
+def test_a_concept_is_not_named_by_the_one_word_that_is_left_of_several() -> None:
+    keywords = ["on_call", "home_city", "seats"]
+    named = ConceptNames().named(keywords, term_numbers(["call", "home", "citi", "seat"]))
+    assert sorted(named) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Ready.", 1),
+        ("Awww!", 1),
+        ("I'm vegan.", 3),
+        ("I am allergic to hazelnuts.", 5),
+        ("Is it ready?", 0),
+        ("Is it ready? I hope so.", 3),
+        ("我对榛子过敏。", 6),
+        ("", 0),
+    ],
+)
+def test_words_outside_questions_are_counted(text: str, words: int) -> None:
+    assert words_outside_questions(text) == words
+
+
+async def test_a_short_statement_is_not_taken_for_small_talk() -> None:
+    talk = ("The venue is the old tram depot.", "It has room for 120 people.", "I am allergic to hazelnuts.")
+    messages = [Message(name="Maya", content=content) for content in talk]
+    memory = Memory("memory:")
+    await memory.remember(Conversation(messages=messages, id="monday"))
+    (best, *_) = await memory.recall("What is Maya allergic to?")
+    assert best.record.value == talk[-1]
