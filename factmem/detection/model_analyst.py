@@ -15,9 +15,9 @@ from factmem.detection.asking import ask_all
 from factmem.detection.candidates import says_nothing
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
-from factmem.errors import InvalidDataError
 from factmem.hidden import escaped_words
 from factmem.llm import ask
+from factmem.validators import positive
 
 __all__ = ["InstructorAnalyst"]
 
@@ -59,11 +59,6 @@ _CHARS_PER_STATEMENT: Final = 20
 """No text states more than one thing in so many characters; small models state things without end."""
 
 
-def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
-
-
 @attrs.frozen(kw_only=True)
 class InstructorAnalyst:
     """An `Analyst` that asks a language model. Secrets are redacted before it sees anything.
@@ -81,7 +76,7 @@ class InstructorAnalyst:
     """
 
     model: LanguageModel = attrs.field(kw_only=False)
-    concurrency: int = attrs.field(default=4, validator=_positive)
+    concurrency: int = attrs.field(default=4, validator=positive)
 
     async def analyse(self, text: str, request: AnalysisRequest) -> Analysis:
         """See `Analyst.analyse`. An importance out of range is asked again; scopes are given as paths."""

@@ -30,8 +30,8 @@ from factmem.detection.question import Question, question_of
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import statement_candidates
 from factmem.detection.windows import Window, windows_of
-from factmem.errors import InvalidDataError
 from factmem.records import Origin
+from factmem.validators import positive, whole
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -44,16 +44,6 @@ _STATEMENT_CHARS: Final = 10_000
 _FEWEST_ITEMS: Final = 8
 _CHARS_PER_ITEM: Final = 60
 """No text says more than a fact in so many characters."""
-
-
-def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
-
-
-def _window(instance: object, attribute: attrs.Attribute[int | None], value: object) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < SMALLEST_WINDOW):
-        raise InvalidDataError(f"max_chars must be a whole number from {SMALLEST_WINDOW}", path="$.max_chars")
 
 
 @attrs.frozen
@@ -98,8 +88,8 @@ class InstructorDetector:
 
     model: LanguageModel = attrs.field(kw_only=False)
     clock: Clock = attrs.field(default=system_clock, repr=False)
-    concurrency: int = attrs.field(default=4, validator=_positive)
-    max_chars: int | None = attrs.field(default=None, validator=_window)
+    concurrency: int = attrs.field(default=4, validator=positive)
+    max_chars: int | None = attrs.field(default=None, validator=attrs.validators.optional(whole(SMALLEST_WINDOW)))
     origins: OriginPolicy = attrs.field(factory=OriginPolicy)
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:

@@ -15,6 +15,7 @@ from factmem.llm.exchange import Exchange, Limits, current_exchange, reader_of
 from factmem.llm.messages import messages_of
 from factmem.llm.quiet import hush
 from factmem.llm.verdicts import failure_of
+from factmem.validators import check_number, check_seconds, check_whole
 
 if TYPE_CHECKING:
     import instructor
@@ -77,8 +78,12 @@ class InstructorModel:
         pause: float = 0.5,
         longest_wait: float = 30.0,
     ) -> None:
-        if max_chars < 1 or tries < 1 or retries < 0 or timeout <= 0 or pause < 0 or longest_wait < 0:
-            raise InvalidDataError("max_chars, tries and timeout are above 0; retries, pause, longest_wait at least 0")
+        check_whole(max_chars, "max_chars", least=1)
+        check_whole(tries, "tries", least=1)
+        check_whole(retries, "retries")
+        check_seconds(timeout, "timeout")
+        check_number(pause, "pause")
+        check_number(longest_wait, "longest_wait")
         self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
         self._limits = Limits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
         self._max_chars = max_chars
