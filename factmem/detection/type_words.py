@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
+from factmem.scalars import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.shapes import Shape
 from factmem.values import Json
 
 __all__ = ["sample_of", "words_for"]
 
-_WORDS: Final = {
-    "str": "text",
-    "int": "whole number",
-    "float": "number",
-    "bool": "true or false",
-    "bytes": "base64 text",
-    "null": "null",
-    "datetime": "date and time, like 2024-05-31T18:30:00+00:00",
-    "date": "date, like 2024-05-31",
-    "time": "time, like 18:30:00",
-    "timedelta": "number of seconds",
-    "decimal": "decimal number, as text",
-    "uuid": "UUID",
-    "json": "any JSON",
-}
-_SAMPLES: Final[dict[str, Json]] = {
-    "str": "blue",
-    "int": 7,
-    "float": 2.5,
-    "bool": True,
-    "bytes": "Ymx1ZQ==",
-    "null": None,
-    "datetime": "2024-05-31T18:30:00+00:00",
-    "date": "2024-05-31",
-    "time": "18:30:00",
-    "timedelta": 3600,
-    "decimal": "12.50",
-    "uuid": "6fa459ea-ee8a-3ca4-894e-db77e160355e",
-    "json": "blue",
-}
+
+def _scalar(shape: Shape) -> Scalar:
+    scalar = scalar_of_shape(shape) or scalar_of_shape(JSON_SHAPE)
+    assert scalar is not None
+    return scalar
 
 
 def words_for(shape: Shape) -> str:
     """Return what values of a shape are, in a few words."""
     match shape:
         case str():
-            return _WORDS.get(shape, "any JSON")
+            return _scalar(shape).words
         case {"enum": members}:
             return "one of " + ", ".join(json.dumps(member, ensure_ascii=False) for member in members)
         case {"list": item}:
@@ -72,7 +48,8 @@ def sample_of(shape: Shape) -> Json:
     """Return the JSON of a value of a shape."""
     match shape:
         case str():
-            return _SAMPLES.get(shape, "blue")
+            sample: Json = _scalar(shape).sample
+            return sample
         case {"enum": [first, *_]}:
             return _as_json(first)
         case {"list": item}:

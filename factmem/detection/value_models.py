@@ -7,15 +7,12 @@ own strict codec. They are lenient where nothing is lost: ``"120"`` is an int, `
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
-import decimal
 import enum
 import json
 import types
 import typing
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import attrs
 from pydantic import (
@@ -31,6 +28,7 @@ from pydantic import (
 )
 
 from factmem.errors import InvalidDataError
+from factmem.scalars import Scalar, is_number, scalar_of
 from factmem.values import Json, check_json, decode_value
 
 __all__ = ["AnswerPart", "answer_type", "read_value", "strict_schema"]
@@ -79,30 +77,23 @@ def _no_bool(data: object) -> object:
 
 
 def _text_of_number(data: object) -> object:
-    return str(data) if isinstance(data, int | float) and not isinstance(data, bool) else data
+    return str(data) if is_number(data) else data
 
 
-def _text(schema_format: str, description: str) -> _Dynamic:
-    schema = {"type": "string", "format": schema_format, "description": description}
-    return Annotated[str, WithJsonSchema(schema)]
-
-
-_SCALARS: Final[Mapping[object, _Dynamic]] = {
-    str: str,
-    int: Annotated[int, BeforeValidator(_no_bool)],
-    float: Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False)],
-    bool: bool,
-    bytes: Annotated[str, Field(description="base64")],
-    type(None): None,
-    dt.datetime: _text("date-time", "for example 2024-05-31T18:30:00+02:00"),
-    dt.date: _text("date", "for example 2024-05-31"),
-    dt.time: _text("time", "for example 18:30:00"),
-    dt.timedelta: Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False, description="seconds")],
-    decimal.Decimal: Annotated[str, BeforeValidator(_text_of_number), Field(description="a decimal number, as text")],
-    uuid.UUID: _text("uuid", "a UUID"),
-    object: Any,
-    Any: Any,
-}
+def _scalar_answer(scalar: Scalar) -> _Dynamic:
+    """Return the pydantic type of the JSON that a scalar is written as."""
+    described: dict[str, Any] = {} if scalar.is_native else {"description": scalar.words}
+    if scalar.json_type is object:
+        return Any
+    if scalar.json_type is float:
+        return Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False, **described)]
+    if scalar.json_type is int:
+        return Annotated[int, BeforeValidator(_no_bool)]
+    if scalar.is_native:
+        return None if scalar.type is type(None) else scalar.type
+    schema_format = {} if scalar.schema_format is None else {"format": scalar.schema_format}
+    text: _Dynamic = Annotated[str, WithJsonSchema({"type": "string", **schema_format, **described})]
+    return Annotated[text, BeforeValidator(_text_of_number)] if scalar.reads_numbers else text
 
 
 def answer_type(value_type: _Dynamic) -> _Dynamic:
@@ -111,8 +102,8 @@ def answer_type(value_type: _Dynamic) -> _Dynamic:
     Raises:
         InvalidDataError: factmem cannot store such values.
     """
-    if (scalar := _SCALARS.get(value_type, ...) if isinstance(value_type, typing.Hashable) else ...) is not ...:
-        return scalar
+    if (scalar := scalar_of(value_type)) is not None:
+        return _scalar_answer(scalar)
     origin: _Dynamic = typing.get_origin(value_type)
     args: tuple[_Dynamic, ...] = typing.get_args(value_type)
     if origin is Annotated:
@@ -222,4 +213,4 @@ def _read_from_text(data: Json, adapter: TypeAdapter[Any]) -> Any:
 
 def _as_text(data: Json) -> Json:
     """Write a number as it stands; a list or an object is no text."""
-    return json.dumps(data) if isinstance(data, int | float) and not isinstance(data, bool) else data
+    return json.dumps(data) if is_number(data) else data
