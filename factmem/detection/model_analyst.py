@@ -11,12 +11,11 @@ import anyio.to_thread
 import attrs
 
 from factmem.abc import Analysis, AnalysisRequest, LanguageModel, Message, Prompt, WorkedExample
-from factmem.detection.asking import ask_all
 from factmem.detection.candidates import says_nothing
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
 from factmem.hidden import escaped_words
-from factmem.llm import ask
+from factmem.llm import ask, ask_all
 from factmem.validators import positive
 
 __all__ = ["InstructorAnalyst"]

@@ -22,7 +22,6 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.details import Treatment
-from factmem.detection.asking import ask_all
 from factmem.detection.candidates import checked, merged
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.prompts import header_of, prompts_for
@@ -30,6 +29,7 @@ from factmem.detection.tasks import DetectionTask, task_of
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import statement_candidates
 from factmem.detection.windows import Window, windows_of
+from factmem.llm import ask_all
 from factmem.records import Origin
 from factmem.validators import positive, whole
 
