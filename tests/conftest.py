@@ -11,7 +11,14 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("untimed")  # a machine may be busy
+
+QUICK = ("agent", "consolidation", "detection", "llm", "memory", "models", "observing", "recall", "vocabulary")
+"""The folders that `--quick` looks into."""
+
+OTHER_VARIANTS = {"trio", "sqlite-vec", "file", "encrypted", "encrypted-sqlite"}
+"""Event loops and stores that it leaves out."""
 
 Promise: TypeAlias = Callable[[str, str], None]
 """Called with a promise, as `benchmarks/trust.py` lists it, and the figure by which it was kept."""
@@ -19,17 +26,44 @@ Promise: TypeAlias = Callable[[str, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--big", action="store_true", help="run the heavy checks with their big numbers")
+    parser.addoption("--quick", action="store_true", help="run what takes no time: one loop, one store, few examples")
     parser.addoption("--promises", type=Path, help="append the figures by which promises were kept to this file")
     parser.addoption("--local-model", action="store_true", help="ask a real small model that runs on this machine")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what `--quick` leaves out."""
+    here = Path(__file__).parent
+    if not config.getoption("--quick") or not collection_path.is_relative_to(here) or collection_path == here:
+        return None
+    folder = collection_path.relative_to(here).parts[0]
+    return True if (here / folder).is_dir() and folder not in QUICK else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what asks a real model, unless it is asked for: its packages are big, its answers no gate."""
+    if config.getoption("--quick"):
+        left_out = [item for item in items if not _is_quick(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _is_quick(item)]
     if not config.getoption("--local-model"):
         left_out = pytest.mark.skip(reason="run with --local-model")
         for item in items:
             if item.get_closest_marker("local_model"):
                 item.add_marker(left_out)
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    """Return whether a test runs on asyncio, over no store but the one in memory, and is not marked otherwise."""
+    if item.get_closest_marker("slow") or item.get_closest_marker("processes"):
+        return False
+    called = getattr(item, "callspec", None)
+    return called is None or not any(value in OTHER_VARIANTS for value in called.params.values() if type(value) is str)
 
 
 @pytest.fixture
