@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from factmem.errors import CodecError, FactMemError, NewerVersionError
@@ -44,12 +44,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT_VERSION",
+    "HEAD_FIELDS",
     "MAX_SEQ",
     "decode_assertion",
     "decode_entry",
     "dump_entry",
-    "encode_assertion",
     "encode_entry",
+    "encode_head",
+    "encode_rest",
     "load_entry",
 ]
 
@@ -58,6 +60,9 @@ FORMAT_VERSION: Final = 2
 
 MAX_SEQ: Final = 2**63 - 1
 """Largest sequence number of a store."""
+
+HEAD_FIELDS: Final = ("place", "keyword", "description", "fact_type", "shape", "state")
+"""Fields of an assertion that many assertions of a store share."""
 
 _KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChange, "tombstone": Tombstone}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
@@ -70,10 +75,19 @@ def encode_entry(entry: LogEntry) -> dict[str, Any]:
     return {"v": FORMAT_VERSION, "kind": _KIND_OF[type(entry)], **_converter(detailed=False).unstructure(entry)}
 
 
-def encode_assertion(assertion: Assertion) -> dict[str, Any]:
-    """Return an assertion as a JSON object without a version, for stores that keep the version elsewhere."""
-    document: dict[str, Any] = _converter(detailed=False).unstructure(assertion)
-    return document
+def encode_head(assertion: Assertion) -> dict[str, Any]:
+    """Return the part of an assertion's document that many assertions share, with the version of the format."""
+    convert = _converter(detailed=False).unstructure
+    return {
+        "v": FORMAT_VERSION,
+        **{name: convert(getattr(assertion, name)) for name in HEAD_FIELDS if name != "shape"},
+        "shape": assertion.shape,
+    }
+
+
+def encode_rest(assertion: Assertion) -> dict[str, Any]:
+    """Return the part of an assertion's document that `encode_head` leaves out, without the timestamp."""
+    return _rest_writer()(assertion)
 
 
 def decode_entry(document: Mapping[str, Any]) -> LogEntry:
@@ -103,7 +117,7 @@ def decode_assertion(document: Mapping[str, Any], *, version: int = FORMAT_VERSI
     """Read an assertion from a JSON object.
 
     Args:
-        document: what `encode_assertion` returned.
+        document: what `encode_head` and `encode_rest` returned, and the timestamp.
         version: the version of the format that it was written in.
 
     Raises:
@@ -253,22 +267,37 @@ def _converter(*, detailed: bool) -> Converter:
     # A stored state must not depend on a default that may move.
     always = override(omit_if_default=False)
     written = make_dict_unstructure_fn(Assertion, conv, _cattrs_omit_if_default=True, state=always, details=always)
-
-    def stated(said: Assertion) -> dict[str, Any]:
-        document: dict[str, Any] = written(said)
-        if not document["details"]:  # to compare them with a default would make one each time
-            del document["details"]
-        elif type(said.data) is str:
-            for item in document["details"].get("evidence", ()):
-                if item.get("quote") == said.data:
-                    item.pop("quote")
-                    item["verbatim"] = True
-        return document
-
-    conv.register_unstructure_hook(Assertion, stated)
+    conv.register_unstructure_hook(Assertion, lambda said: _without_repeats(written(said), said))
     for cls in _KIND_OF:
         _register(conv, cls)
     return conv
+
+
+@functools.cache
+def _rest_writer() -> Callable[[Assertion], dict[str, Any]]:
+    from cattrs.gen import make_dict_unstructure_fn, override
+
+    elsewhere = {name: override(omit=True) for name in (*HEAD_FIELDS, "timestamp")}
+    written = make_dict_unstructure_fn(
+        Assertion,
+        _converter(detailed=False),
+        _cattrs_omit_if_default=True,
+        details=override(omit_if_default=False),
+        **elsewhere,
+    )
+    return lambda said: _without_repeats(written(said), said)
+
+
+def _without_repeats(document: dict[str, Any], said: Assertion) -> dict[str, Any]:
+    """Leave out empty details, and quotes that are the value."""
+    if not document["details"]:  # comparing them with a default would make one each time
+        del document["details"]
+    elif type(said.data) is str:
+        for item in document["details"].get("evidence", ()):
+            if item.get("quote") == said.data:
+                item.pop("quote")
+                item["verbatim"] = True
+    return document
 
 
 def _with_quotes(document: Any) -> Any:

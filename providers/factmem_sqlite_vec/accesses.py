@@ -10,7 +10,7 @@ from typing import Final
 import apsw
 
 from factmem.abc import Access
-from factmem_sqlite_vec.rows import microseconds, pack_id, select
+from factmem_sqlite_vec.rows import OF_RECORD, microseconds, record_key, select
 
 __all__ = ["accesses", "add_accesses", "drop_accesses"]
 
@@ -30,10 +30,10 @@ def add_accesses(connection: apsw.Connection, tenant: str | None, counted: Mappi
     """Add counts of records; in a transaction."""
     connection.execute(_TABLE)
     connection.executemany(
-        "INSERT INTO accesses SELECT ?, tenant, ?, ? FROM assertions WHERE record_id = ? AND +tenant = ? LIMIT 1"
+        f"INSERT INTO accesses SELECT ?, tenant, ?, ? FROM assertions WHERE {OF_RECORD} AND +tenant = ? LIMIT 1"
         " ON CONFLICT(record_id) DO UPDATE SET count = count + excluded.count, last = max(last, excluded.last)",
         [
-            (id, access.count, microseconds(access.last), pack_id(id), tenant or "")
+            (id, access.count, microseconds(access.last), *record_key(id), tenant or "")
             for id, access in counted.items()
             if access.last is not None
         ],
@@ -57,8 +57,8 @@ def drop_accesses(connection: apsw.Connection, record_ids: Iterable[str]) -> Non
     """Delete the counts of those of some records that have no assertion any more; in a transaction."""
     if _is_there(connection):
         connection.executemany(
-            "DELETE FROM accesses WHERE record_id = ? AND NOT EXISTS (SELECT 1 FROM assertions WHERE record_id = ?)",
-            [(id, pack_id(id)) for id in record_ids],
+            f"DELETE FROM accesses WHERE record_id = ? AND NOT EXISTS (SELECT 1 FROM assertions WHERE {OF_RECORD})",
+            [(id, *record_key(id)) for id in record_ids],
         )
 
 

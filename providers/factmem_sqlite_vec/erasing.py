@@ -20,7 +20,7 @@ import apsw
 from factmem_sqlite_vec.accesses import drop_accesses
 from factmem_sqlite_vec.faults import is_failed_flush
 from factmem_sqlite_vec.outlines import delete_outlines
-from factmem_sqlite_vec.rows import Row, pack_id, select, seq_of, unpack_id
+from factmem_sqlite_vec.rows import OF_RECORD, Row, pack_id, record_key, select, seq_of, unpack_id, unpack_record_id
 from factmem_sqlite_vec.sums import row_sum
 from factmem_sqlite_vec.tracks import settle_tracks, sums_of_track
 from factmem_sqlite_vec.writing import Batch
@@ -78,8 +78,7 @@ def _take_from_sums(connection: apsw.Connection, batch: Batch, seq: int, track: 
 
 def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None) -> list[Row]:
     # The plus keeps SQLite from using the index of tenants instead.
-    where = "record_id = ? AND +tenant = ?"
-    return _named(connection, where, (pack_id(record_id), tenant or ""))
+    return _named(connection, f"{OF_RECORD} AND +tenant = ?", (*record_key(record_id), tenant or ""))
 
 
 def _by_id(connection: apsw.Connection, id: str, tenant: str | None) -> list[Row]:
@@ -90,7 +89,8 @@ def _by_id(connection: apsw.Connection, id: str, tenant: str | None) -> list[Row
 def _named(connection: apsw.Connection, where: str, arguments: Row) -> list[Row]:
     """Return number, id, record id and track of some assertions."""
     rows = select(connection, f"SELECT seq, id, record_id, track FROM assertions WHERE {where}", arguments)
-    return [(seq, unpack_id(id, seq), unpack_id(record_id, 0), track) for seq, id, record_id, track in rows]
+    ids = [unpack_id(row[1], row[0]) for row in rows]
+    return [(row[0], id, unpack_record_id(row[2], id), row[3]) for row, id in zip(rows, ids, strict=True)]
 
 
 def scrub_is_due(connection: apsw.Connection) -> bool:

@@ -25,6 +25,7 @@ from factmem_sqlite_vec.rows import (
     select,
     unpack_id,
     unpack_moment,
+    unpack_record_id,
 )
 from factmem_sqlite_vec.sums import check_tenant, last_seq
 
@@ -149,7 +150,7 @@ def put_outlines(connection: apsw.Connection, outlines: Mapping[int, Outline]) -
             Kept(
                 seq=seq,
                 id=unpack_id(id, seq),
-                record_id=unpack_id(record_id, 0),
+                record_id=unpack_record_id(record_id, unpack_id(id, seq)),
                 recorded_at=dt.datetime.fromisoformat(unpack_moment(at)),
                 checksum=checksum,
                 tenant=tenant,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Final
 
@@ -12,7 +13,7 @@ from factmem.records import LogEntry, Place, Tombstone
 from factmem_sqlite_vec.rows import assertion_columns, place_digest, read_assertion, read_state, select
 from factmem_sqlite_vec.sums import check_place, check_tenant, last_seq
 
-__all__ = ["bound_embedder", "changes", "entries", "newest_seq"]
+__all__ = ["bound_embedder", "changes", "entries", "newest_seq", "read_embedder"]
 
 _LARGEST: Final = 2**63 - 1
 
@@ -25,7 +26,13 @@ def newest_seq(connection: apsw.Connection) -> int:
 def bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
     """Return the embedder that the store is bound to."""
     found = select(connection, "SELECT value FROM meta WHERE key = 'embedder'")
-    return EmbedderIdentity(**json.loads(found[0][0])) if found else None
+    return read_embedder(found[0][0]) if found else None
+
+
+@functools.lru_cache(maxsize=16)
+def read_embedder(text: str | None) -> EmbedderIdentity | None:
+    """Read the identity of an embedder as it is stored; None for None."""
+    return None if text is None else EmbedderIdentity(**json.loads(text))
 
 
 def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> list[LogEntry]:

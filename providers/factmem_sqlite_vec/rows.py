@@ -19,7 +19,7 @@ import apsw
 import attrs
 
 from factmem.abc import Append, Outline, Statement, StateRequest
-from factmem.codec import FORMAT_VERSION, decode_assertion, decode_entry, encode_assertion
+from factmem.codec import decode_assertion, decode_entry, encode_head, encode_rest
 from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, NewerVersionError
 from factmem.records import Assertion, AssertionState, Place, Recorded, StateChange
 from factmem.vectors import unit_vectors
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSERTION_COLUMNS",
+    "OF_RECORD",
     "NewRow",
     "PlaceKey",
     "Row",
@@ -38,17 +39,21 @@ __all__ = [
     "format_version",
     "microseconds",
     "numbered_id",
+    "own_record_id",
     "pack_id",
     "pack_moment",
+    "pack_record_id",
     "partial_checksum",
     "place_digest",
     "prepared",
     "read_assertion",
     "read_state",
+    "record_key",
     "select",
     "seq_of",
     "unpack_id",
     "unpack_moment",
+    "unpack_record_id",
 ]
 
 ASSERTION_COLUMNS: Final = (
@@ -56,10 +61,14 @@ ASSERTION_COLUMNS: Final = (
 )
 """Columns that `read_assertion` takes, of a table called ``a``."""
 
+OF_RECORD: Final = "(record_id = ? OR (seq = ? AND id = ? AND record_id IS NULL))"
+"""Condition on the assertions of a record; see `record_key`."""
+
 _COLUMNS_BEFORE_HEADS: Final = "a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at, NULL"
 _HEADS_SINCE: Final = 5
 
-_HEAD_FIELDS: Final = ("place", "keyword", "description", "fact_type", "shape", "state")
+_MOST_HEADS: Final = 1024
+_HEADS: Final[dict[tuple[object, ...], str]] = {}
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -140,10 +149,8 @@ def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
 
 def _new_row(item: Append, vector: NDArray[np.float32] | None) -> NewRow:
     said = item.assertion
-    document = encode_assertion(said)
-    head = _ENCODER.encode({"v": FORMAT_VERSION, **{name: document.pop(name) for name in _HEAD_FIELDS}})
-    del document["timestamp"]
-    doc = _ENCODER.encode(document)
+    head = _head(said)
+    doc = _ENCODER.encode(encode_rest(said))
     said_at = microseconds(said.timestamp)
     return NewRow(
         assertion=said,
@@ -158,6 +165,18 @@ def _new_row(item: Append, vector: NDArray[np.float32] | None) -> NewRow:
         outline=item.outline,
         follows=item.follows,
     )
+
+
+def _head(said: Assertion) -> str:
+    if type(said.shape) is not str:
+        return _ENCODER.encode(encode_head(said))
+    key = (said.place, said.keyword, said.description, said.fact_type, said.shape, said.state)
+    head = _HEADS.get(key)
+    if head is None:
+        if len(_HEADS) >= _MOST_HEADS:
+            _HEADS.clear()
+        head = _HEADS[key] = _ENCODER.encode(encode_head(said))
+    return head
 
 
 def _checked_request(request: StateRequest) -> StateRequest:
@@ -217,6 +236,30 @@ def unpack_id(stored: bytes | str, seq: int) -> str:
     return stored.hex() if len(stored) == _ID_BYTES else f"{seq:0{_ID_DIGITS}x}{stored.hex()}"
 
 
+def own_record_id(id: str) -> str:
+    """Return the id of the record that an assertion begins. It follows from the assertion's id, and is not stored."""
+    return id[:_ID_DIGITS] + bytes(byte ^ 0xFF for byte in bytes.fromhex(id[_ID_DIGITS:])).hex()
+
+
+def pack_record_id(record_id: str, id: str) -> bytes | str | None:
+    """Return a record's id as it is stored with an assertion; None for the record that the assertion begins."""
+    return None if record_id == own_record_id(id) else pack_id(record_id)
+
+
+def unpack_record_id(stored: bytes | str | None, id: str) -> str:
+    """Return a record's id from what `pack_record_id` returned."""
+    return own_record_id(id) if stored is None else unpack_id(stored, 0)
+
+
+def record_key(record_id: str) -> tuple[bytes | str, int, bytes | str]:
+    """Return the arguments of `OF_RECORD`."""
+    seq = seq_of(record_id)
+    try:
+        return pack_id(record_id), seq, pack_id(own_record_id(record_id), seq)
+    except ValueError:
+        return record_id, 0, record_id
+
+
 def microseconds(moment: dt.datetime) -> int:
     """Return a time as microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
@@ -257,11 +300,8 @@ def read_assertion(row: Row) -> Recorded:
     """
     seq, packed_id, packed_record_id, packed_moment, expected, doc, said_at, head = row
     try:
-        id, record_id, recorded_at = (
-            unpack_id(packed_id, seq),
-            unpack_id(packed_record_id, 0),
-            unpack_moment(packed_moment),
-        )
+        id, recorded_at = unpack_id(packed_id, seq), unpack_moment(packed_moment)
+        record_id = unpack_record_id(packed_record_id, id)
         found = checksum(seq, id, record_id, recorded_at, partial_checksum(doc, said_at, head))
     except (ValueError, TypeError, AttributeError, OverflowError):
         found = None

@@ -124,7 +124,7 @@ ALTER TABLE assertions RENAME TO wide_assertions;
 CREATE TABLE assertions(
   seq INTEGER PRIMARY KEY,
   id ANY NOT NULL,
-  record_id ANY NOT NULL,
+  record_id ANY,
   track INTEGER NOT NULL,
   tenant TEXT NOT NULL,
   slot BLOB NOT NULL,
@@ -143,7 +143,7 @@ INSERT INTO assertions
 DROP TABLE wide_assertions;
 CREATE UNIQUE INDEX assertions_fingerprint ON assertions(track, said_at, fingerprint);
 CREATE INDEX assertions_slot ON assertions(track, slot);
-CREATE INDEX assertions_record ON assertions(record_id);
+CREATE INDEX assertions_record ON assertions(record_id) WHERE record_id IS NOT NULL;
 CREATE INDEX assertions_tenant ON assertions(tenant);
 INSERT OR REPLACE INTO meta SELECT 'scrub', value FROM meta WHERE key = 'seq' AND value > 0;
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -14,22 +14,27 @@ from factmem.facts import utc
 from factmem.providers import check_expected, erased_meanwhile, new_id, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlines import Kept, insert_outlines, outlines_version, use_outlines
-from factmem_sqlite_vec.reading import bound_embedder
+from factmem_sqlite_vec.outlines import Kept, insert_outlines, use_outlines
+from factmem_sqlite_vec.reading import read_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
+    OF_RECORD,
     NewRow,
     checksum,
     microseconds,
     numbered_id,
+    own_record_id,
     pack_id,
+    pack_record_id,
     read_assertion,
     read_state,
+    record_key,
     select,
     seq_of,
     unpack_id,
+    unpack_record_id,
 )
-from factmem_sqlite_vec.sums import NewSums, last_seq, row_sum
+from factmem_sqlite_vec.sums import NewSums, agreed_seq, row_sum
 from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
 
 if TYPE_CHECKING:
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Batch", "mismatch", "write_batch"]
+
+_META: Final = "SELECT key, value FROM meta WHERE key IN ('seq', 'seq again', 'embedder', 'outlines')"
 
 
 @contextmanager
@@ -77,11 +84,12 @@ class Batch:
         self._connection = connection
         self._clock = clock
         self._bound = bound
-        self._seq = self._first = last_seq(connection)
+        meta = dict(select(connection, _META))
+        self._seq = self._first = agreed_seq([meta[key] for key in ("seq", "seq again") if key in meta])
         self.sums = NewSums()
-        self.embedder: EmbedderIdentity | None = bound_embedder(connection)
+        self.embedder: EmbedderIdentity | None = read_embedder(meta.get("embedder"))
         self._vectors: dict[int, tuple[str, bytes]] = {}
-        self._outlined = outlines_version(connection)
+        self._outlined = meta.get("outlines")
         if outlines is not None and self._outlined is None:
             use_outlines(connection, outlines)
             self._outlined = outlines
@@ -223,24 +231,28 @@ class Batch:
 
     def _record_id(self, track: Track, slot: bytes) -> str | None:
         """Return the record that holds a slot: its last one, unless that has moved to another value since."""
-        found = select(
+        # Asked first because SQLite takes long to find nothing in descending order.
+        if not select(
+            self._connection, "SELECT 1 FROM assertions WHERE track = ? AND slot = ? LIMIT 1", (track.id, slot)
+        ):
+            return None
+        ((seq, id, packed),) = select(
             self._connection,
-            "SELECT record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY seq DESC LIMIT 1",
+            "SELECT seq, id, record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY seq DESC LIMIT 1",
             (track.id, slot),
         )
-        if not found:
-            return None
-        ((now_in, now_at),) = select(
+        record_id = unpack_record_id(packed, unpack_id(id, seq))
+        last = select(
             self._connection,
-            "SELECT track, slot FROM assertions WHERE record_id = ? ORDER BY seq DESC LIMIT 1",
-            found[0],
+            f"SELECT track, slot FROM assertions WHERE {OF_RECORD} ORDER BY seq DESC LIMIT 1",
+            record_key(record_id),
         )
-        return unpack_id(found[0][0], 0) if (now_in, now_at) == (track.id, slot) else None
+        return record_id if last == [(track.id, slot)] else None
 
     def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
         seq, now = self.next_seq(), utc(self._clock())
         id = numbered_id(seq, new_id())
-        record_id = row.assertion.revises or self._record_id(track, row.slot) or numbered_id(seq, new_id())
+        record_id = row.assertion.revises or self._record_id(track, row.slot) or own_record_id(id)
         recorded_at = now.isoformat()
         check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
         tenant = row.assertion.place.scope.tenant or ""
@@ -250,7 +262,7 @@ class Batch:
             (
                 seq,
                 pack_id(id, seq),
-                pack_id(record_id),
+                pack_record_id(record_id, id),
                 track.id,
                 tenant,
                 row.slot,
