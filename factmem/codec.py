@@ -3,8 +3,8 @@
 A document is an object with ``"v"`` (the version of the format) and ``"kind"`` (``assertion``, ``state``,
 ``tombstone``). Fields that hold their default are left out. No document names a class or a module.
 
-Version 2 writes evidence whose quote is the value itself as ``"verbatim": true`` instead of repeating the text.
-Documents of version 1 are read as they are.
+Version 2 writes evidence whose quote is the value itself as ``"verbatim": true`` instead of repeating the text, and
+without an ``"end"`` that follows from ``"start"``. Documents of version 1 are read as they are.
 """
 
 from __future__ import annotations
@@ -294,9 +294,11 @@ def _without_repeats(document: dict[str, Any], said: Assertion) -> dict[str, Any
         del document["details"]
     elif type(said.data) is str:
         for item in document["details"].get("evidence", ()):
-            if item.get("quote") == said.data:
-                item.pop("quote")
+            if item.get("quote") == said.data and ("start" in item) == ("end" in item):
+                del item["quote"]
                 item["verbatim"] = True
+                if item.get("end") == item.get("start", 0) + len(said.data):
+                    del item["end"]
     return document
 
 
@@ -314,6 +316,8 @@ def _with_quotes(document: Any) -> Any:
 
 def _with_quote(item: Any, data: str) -> Any:
     match item:
+        case {"verbatim": True, "start": int() as start, **others} if "quote" not in others and "end" not in others:
+            return {"quote": data, "start": start, "end": start + len(data), **others}
         case {"verbatim": True, **others} if "quote" not in others:
             return {"quote": data, **others}
         case _:
