@@ -44,6 +44,7 @@ from factmem.abc import (
 from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.providers.ledger import LedgerProvider
 from factmem.records import LogEntry, Place
+from factmem.validators import check_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -379,6 +380,4 @@ def seconds_option(value: float | str, name: str) -> float:
         seconds = float(value)
     except (TypeError, ValueError):
         raise InvalidDataError(f"{name} must be a number of seconds", path=f"$.{name}") from None
-    if not 0 <= seconds <= _LONGEST:
-        raise InvalidDataError(f"{name} must be a number of seconds from 0 to {_LONGEST:.0f}", path=f"$.{name}")
-    return seconds
+    return check_number(seconds, name, most=_LONGEST)
