@@ -68,7 +68,6 @@ class InMemoryProvider(LedgerProvider, FeedsChanges, KeepsVectors, KeepsAccesses
                     self._log.append(self._index.change(statement, self._seq, self._clock))
         return receipts
 
-    @override
     def _checked(self, statements: Sequence[Statement]) -> dict[int, NDArray[np.float32]]:
         """Refuse the whole of a transaction before any of it is written; return its vectors, normalised."""
         vectors = {}
@@ -167,7 +166,6 @@ class InMemoryProvider(LedgerProvider, FeedsChanges, KeepsVectors, KeepsAccesses
         self._check_open()
         return {id: access for id in record_ids if (access := self._accesses.get((tenant, id))) is not None}
 
-    @override
     def _record_ids(self, tenant: str | None) -> set[str]:
         recorded = (entry for entry in self._log if isinstance(entry, Recorded))
         return {entry.record_id for entry in recorded if entry.assertion.place.scope.tenant == tenant}

@@ -178,6 +178,13 @@ From 4 to 5, the full-text index and its column go, ids and times are packed, an
 their heads. Documents that are there stay as they are. The note ``scrub`` has the file compacted when it is closed.
 """
 
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "row_sum": row_sum,
+    "pack_id": pack_id,
+    "pack_moment": pack_moment,
+}
+"""Functions that the steps call."""
+
 MAGIC: Final = b"SQLite format 3\x00"
 """What every database in clear begins with."""
 
@@ -254,8 +261,8 @@ def migrate(connection: apsw.Connection, name: str) -> None:
     """
     if found_version(connection, name) == len(MIGRATIONS):
         return
-    for function in (row_sum, pack_id, pack_moment):
-        connection.create_scalar_function(function.__name__, function, deterministic=True)
+    for name, function in _FUNCTIONS.items():
+        connection.create_scalar_function(name, function, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for step in MIGRATIONS[found_version(connection, name) :]:
