@@ -238,7 +238,7 @@ def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
         if numbers
         else []
     )
-    parts: dict[int, bytes] = {number: part for number, part in rows}
+    parts: dict[int, bytes] = dict(rows)
     return [parts[number] for number in numbers]
 
 
