@@ -23,7 +23,7 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.errors import EmbedderMismatchError, ProviderClosedError
-from factmem.providers.ledger import LedgerProvider
+from factmem.providers.history import HistoryProvider
 from factmem.providers.tracks import TrackIndex
 from factmem.records import Assertion, LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["InMemoryProvider"]
 
 
-class InMemoryProvider(LedgerProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases):
+class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:

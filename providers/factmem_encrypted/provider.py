@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Literal, TypeVar
 
 from factmem_file import LocalFileMemoryProvider, LocalStorage
-from factmem_file.ledger import Ledger
+from factmem_file.engine import FileEngine
 
 from factmem.abc import Clock, LogName, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
@@ -113,7 +113,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
     def _rotating(self) -> Sequence[LogName]:
         return self._locked(self._sealed.rotating) if self._sealed.exists() else ()
 
-    def _rotate_log(self, log: LogName, _: Ledger) -> None:
+    def _rotate_log(self, log: LogName, _: FileEngine) -> None:
         self._locked(lambda: self._sealed.rotate(log))
 
     def _verified(self) -> int:

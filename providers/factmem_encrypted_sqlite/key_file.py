@@ -10,8 +10,8 @@ from typing import Final
 
 from factmem_file import durable
 from factmem_file.durable import make_folders, replace_file
+from factmem_sqlite_vec.codecs import key_file_of
 from factmem_sqlite_vec.faults import FlushError
-from factmem_sqlite_vec.forms import key_file_of
 from filelock import FileLock, Timeout
 
 from factmem.crypto import Keyring, Roots, locked_roots, unlocked_roots

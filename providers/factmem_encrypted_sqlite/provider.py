@@ -8,15 +8,15 @@ from functools import partial
 
 import apsw
 from factmem_sqlite_vec import SqliteVecMemoryProvider
+from factmem_sqlite_vec.codecs import PageCodec
 from factmem_sqlite_vec.faults import own_errors
-from factmem_sqlite_vec.forms import Form
 from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.store import Store
 
 from factmem.abc import Clock, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import CorruptStoreError
-from factmem_encrypted_sqlite.form import SealedForm, rekey
+from factmem_encrypted_sqlite.codec import SealedCodec, rekey
 from factmem_encrypted_sqlite.key_file import KeyFile
 
 __all__ = ["EncryptedSqliteMemoryProvider"]
@@ -103,9 +103,9 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         """
         return await self._read(lambda engine: engine.store.read(_verified))
 
-    def _form(self) -> Form:
+    def _codec(self) -> PageCodec:
         self._keys = KeyFile(self._path, self._keyring, self._busy_timeout)
-        return SealedForm(self._keys)
+        return SealedCodec(self._keys)
 
     def _begin_rotation(self, store: Store, keyring: Keyring) -> None:
         # Whoever makes the database while its keys change could make it under one that goes.

@@ -18,7 +18,7 @@ import apsw
 from factmem.errors import CorruptStoreError
 from factmem_sqlite_vec.faults import ReadError
 
-__all__ = ["telling_failed_reads"]
+__all__ = ["detecting_failed_reads"]
 
 _ERRORS_OF_DISKS: Final = frozenset({errno.EIO, errno.ENXIO, errno.ERANGE})
 """Those that SQLite takes for damage, on POSIX alone."""
@@ -40,7 +40,7 @@ class _File(ctypes.Structure):
 
 
 @contextmanager
-def telling_failed_reads(connection: apsw.Connection) -> Iterator[None]:
+def detecting_failed_reads(connection: apsw.Connection) -> Iterator[None]:
     """Tell damage that is found inside from a failure to read.
 
     Raises:

@@ -84,7 +84,7 @@ class Batch:
         self._connection = connection
         self._clock = clock
         self._bound = bound
-        meta = dict(select(connection, _META))
+        meta: dict[str, Any] = dict(select(connection, _META))
         self._seq = self._first = agreed_seq([meta[key] for key in ("seq", "seq again") if key in meta])
         self.sums = NewSums()
         self.embedder: EmbedderIdentity | None = read_embedder(meta.get("embedder"))

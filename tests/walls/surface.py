@@ -57,7 +57,7 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "AgentMemoryProvider": CAPABILITIES,
     "InMemoryProvider": CAPABILITIES,
     "NoMemory": CAPABILITIES,
-    "LedgerProvider": CAPABILITIES,
+    "HistoryProvider": CAPABILITIES,
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
     **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),

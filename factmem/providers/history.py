@@ -19,10 +19,10 @@ from factmem.records import LogEntry, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["LedgerProvider", "fact_of"]
+__all__ = ["HistoryProvider", "fact_of"]
 
 
-class LedgerProvider(AgentMemoryProvider, KeepsHistory):
+class HistoryProvider(AgentMemoryProvider, KeepsHistory):
     """A provider whose four verbs are built on `append` and `entries` of `KeepsHistory`, which a subclass implements.
 
     Args:

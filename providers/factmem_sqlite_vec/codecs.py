@@ -11,13 +11,13 @@ import apsw
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
 from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 
-__all__ = ["BESIDE", "ClearForm", "Form", "connected", "key_file_of", "starts_in_clear"]
+__all__ = ["BESIDE", "ClearCodec", "PageCodec", "connected", "key_file_of", "starts_in_clear"]
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """What SQLite itself puts beside a database."""
 
 
-class Form(Protocol):
+class PageCodec(Protocol):
     """How a database lies on the disk.
 
     Attributes:
@@ -64,14 +64,14 @@ class Form(Protocol):
         ...
 
 
-class ClearForm:
+class ClearCodec:
     """A database that everybody reads who can read its file."""
 
     is_keyed: bool = False
     beside: Sequence[str] = BESIDE
 
     def is_there(self, path: Path) -> bool:
-        """See `Form.is_there`."""
+        """See `PageCodec.is_there`."""
         if key_file_of(path).exists() and not starts_in_clear(path):
             raise StoreUnavailableError(
                 f"{path.name} is encrypted, and nothing was written to it: open it with its key, as in "
@@ -80,19 +80,19 @@ class ClearForm:
         return check_header(path)
 
     def is_only_begun(self, path: Path) -> bool:
-        """See `Form.is_only_begun`."""
+        """See `PageCodec.is_only_begun`."""
         return is_only_begun(path)
 
     def begin(self, path: Path) -> None:
-        """See `Form.begin`."""
+        """See `PageCodec.begin`."""
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
-        """See `Form.blamed`."""
+        """See `PageCodec.blamed`."""
         return error
 
     def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
-        """See `Form.connect`."""
+        """See `PageCodec.connect`."""
         connection = connected(str(path), flags, busy_timeout)
         # VACUUM writes everything anew: a build of SQLite may want to do that in memory.
         connection.execute("PRAGMA temp_store=FILE")

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Ledger"]
+__all__ = ["FileEngine"]
 
 T = TypeVar("T")
 
 
-class Ledger:
+class FileEngine:
     """Reads and writes a store of logs.
 
     Who holds the storage's lock may take the guard of the copies in memory, never the other way round.
