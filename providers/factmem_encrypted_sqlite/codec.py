@@ -1,4 +1,4 @@
-"""A database of which no byte can be read without its key."""
+"""The codec of encrypted databases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["SealedCodec", "rekey"]
 
 _PAGE_BYTES: Final = 4096
 _TRIES: Final = 2
-"""How often keys that stay as they are must not fit, before they are said not to."""
+"""Number of times that unchanged keys must fail before they are reported not to fit."""
 
 _PRAGMAS: Final = (
     # SQLCipher's format 4, whole: every byte of a page counts towards its HMAC, and other tools can read it.

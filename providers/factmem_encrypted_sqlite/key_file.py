@@ -40,11 +40,11 @@ class KeyFile:
 
     @property
     def keyring(self) -> Keyring:
-        """What opens them now."""
+        """The keyring that opens the keys."""
         return self._keyring
 
     def exists(self) -> bool:
-        """Return whether there is one, whoever can open it."""
+        """Return whether the file exists, without opening it."""
         return self._path.exists()
 
     def roots(self) -> Roots:

@@ -1,4 +1,4 @@
-"""How a database lies on the disk, and how it is opened in that form."""
+"""Codecs of database files: in clear or encrypted, and how to open them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 __all__ = ["BESIDE", "ClearCodec", "PageCodec", "connected", "key_file_of", "starts_in_clear"]
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
-"""What SQLite itself puts beside a database."""
+"""Endings of the files that SQLite puts beside a database."""
 
 
 class PageCodec(Protocol):
-    """How a database lies on the disk.
+    """The encoding of the pages of a database on the disk.
 
     Attributes:
-        is_keyed: whether the key of a database may be changed while it is open.
-        beside: how the names of the files end that may lie beside a database, after its own name.
+        is_keyed: whether the key of a database may change while it is open.
+        beside: endings of the names of the files that may lie beside a database.
     """
 
     is_keyed: bool
     beside: Sequence[str]
 
     def is_there(self, path: Path) -> bool:
-        """Return whether there is a database of this form at a path: a missing or empty file is a new one.
+        """Return whether there is a database of this codec at a path: a missing or empty file is a new one.
 
         Raises:
             ProviderError: there is something else.
@@ -58,14 +58,14 @@ class PageCodec(Protocol):
         """Open a database that is there, or make an empty one.
 
         Raises:
-            ProviderError: it cannot be opened in this form.
+            ProviderError: it cannot be opened with this codec.
             apsw.Error: it cannot be opened.
         """
         ...
 
 
 class ClearCodec:
-    """A database that everybody reads who can read its file."""
+    """The codec of databases in clear."""
 
     is_keyed: bool = False
     beside: Sequence[str] = BESIDE
@@ -100,7 +100,7 @@ class ClearCodec:
 
 
 def key_file_of(path: Path) -> Path:
-    """Return where the keys of an encrypted database lie."""
+    """Return the path of the keys of an encrypted database."""
     return path.with_name(f"{path.name}.keys")
 
 

@@ -1,7 +1,7 @@
-"""Pages that the disk did not give, told apart from pages that hold something else than was written.
+"""Failed reads of the disk, distinguished from damaged pages.
 
-Where the operating system says EIO, SQLite says that the database is malformed: it takes the file system for
-damaged. Nobody should restore a backup because of a cable, so its files are asked for the error that they met last.
+SQLite reports EIO of the operating system as a malformed database. Nobody should restore a backup because of a
+cable, so the files are queried for their last error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _File(ctypes.Structure):
 
 @contextmanager
 def detecting_failed_reads(connection: apsw.Connection) -> Iterator[None]:
-    """Tell damage that is found inside from a failure to read.
+    """Distinguish damage that is found inside from a failure to read.
 
     Raises:
         ReadError: the disk did not give what was asked for. The connection is to be closed: it forgets no error.

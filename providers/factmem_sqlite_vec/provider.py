@@ -100,5 +100,5 @@ class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsOutlines, Sca
         return SqliteEngine(store, self._clock)
 
     def _codec(self) -> PageCodec:
-        """Return how the file lies on the disk."""
+        """Return the codec of the file."""
         return ClearCodec()

@@ -1,4 +1,4 @@
-"""The open file: one connection that writes, a few that read. Synchronous: for worker threads only."""
+"""The open file: one connection that writes and a few that read. It blocks: for worker threads only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WRITER_PRAGMAS: Final = (
 
 
 _MOST_CHANGES_OF_KEY: Final = 10
-"""How often the key of a database may change while one transaction is to begin."""
+"""Largest number of changes of the key of a database while one transaction begins."""
 
 
 class Store:
@@ -48,12 +48,12 @@ class Store:
 
     Args:
         path: the file.
-        codec: how it lies on the disk.
-        read_only: never write, nor make the file.
-        busy_timeout: how long to wait for another process's lock, in seconds.
+        codec: the codec of the file.
+        read_only: never write, nor create the file.
+        busy_timeout: the longest wait for another process's lock, in seconds.
 
     Attributes:
-        codec: how it lies on the disk.
+        codec: the codec of the file.
         read_only: whether it may not be written to.
     """
 
@@ -191,7 +191,7 @@ class Store:
             raise
 
     def _take_back(self) -> None:
-        """Write nothing new over what was refused: it lies in the WAL, and whoever opens that next would believe it."""
+        """Overwrite a refused transaction in the WAL, which the next process to open it would take for committed."""
         if self._writer is not None:
             with contextlib.suppress(apsw.Error):
                 self._writer.execute("PRAGMA synchronous=OFF")
@@ -288,7 +288,7 @@ class Store:
     def _new_writer(self) -> apsw.Connection:
         there = self.codec.is_there(self._path)
         if there:
-            # Whoever opens for writing may already change the file: first look whose it is.
+            # Opening for writing may change the file, so check first that it is a store.
             probe = self._new_reader()
             if probe is not None:
                 probe.close()
@@ -302,7 +302,7 @@ class Store:
                     connection.execute(f"PRAGMA {pragma}")
                 self._use_wal(connection)
                 migrate(connection, self.name)
-            # Whoever made the file may have died before it could.
+            # The process that made the file may have died before it could.
             _sync_folder(self._path.parent)
         except BaseException as error:
             self._distrusted = self._distrusted or is_failed_flush(error)
