@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -208,3 +208,5 @@ def merged_metadata(
             return brought
         case MetadataMerge.REQUIRE_EXACT_MATCH:
             return brought if canonical_bytes(before) == canonical_bytes(brought) else None
+        case _:
+            assert_never(how)

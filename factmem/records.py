@@ -13,7 +13,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
 
@@ -148,8 +148,10 @@ class Assertion:
                 return True
             case AssertionState.PENDING | AssertionState.FAILED:
                 return self.details.believed and not self.only_shown
-            case _:
+            case AssertionState.QUARANTINED | AssertionState.RETRACTED | AssertionState.SUPERSEDED:
                 return False
+            case _:
+                assert_never(state)
 
     @property
     def only_shown(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 import attrs
 
@@ -96,6 +96,8 @@ def rank_of(details: FactDetails) -> int:
             return 1
         case Origin.TOOL | Origin.DOCUMENT | Origin.UNKNOWN:
             return 0
+        case _:
+            assert_never(details.origin)
 
 
 def _plain(data: Any) -> str:

@@ -239,7 +239,7 @@ def _lawful(verdict: Verdict, longest: int) -> Verdict:
             return attrs.evolve(short, action=Action.KEEP)
         case Action.DELETE:
             return short
-        case _:
+        case _:  # another's code may answer anything
             return attrs.evolve(short, action=Action.KEEP)
 
 

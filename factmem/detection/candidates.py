@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
@@ -281,6 +281,8 @@ def _texts(said: Said) -> Sequence[Json]:
             return (text,)
         case Forgotten(text=text):
             return (text,)
+        case _:
+            assert_never(said)
 
 
 def _supports(said: str, text: str) -> bool:
@@ -294,8 +296,12 @@ def _is_instruction(finding: Extraction) -> bool:
     match finding.said:
         case Sentence(instruction=instruction):
             return instruction
-        case said:
-            return isinstance(said, Forgotten)
+        case Forgotten():
+            return True
+        case Targeted() | Described():
+            return False
+        case _:
+            assert_never(finding.said)
 
 
 def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> list[Any]:

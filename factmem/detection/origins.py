@@ -63,6 +63,8 @@ class OriginPolicy:
                 return self.document
             case Origin.UNKNOWN:
                 return self.unknown
+            case _:
+                assert_never(origin)
 
     def treatment(self, message: Message) -> Treatment:
         """Return the treatment of a message: its own, or that of its origin."""

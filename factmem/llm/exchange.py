@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, assert_never, cast
 
 import anyio
 import attrs
@@ -243,6 +243,8 @@ def _ended(ending: Ending) -> ModelError:
                 "the answer was cut off at the model's length limit: ask about less at once (max_chars=) "
                 "or allow longer answers (max_tokens=)"
             )
+        case _:
+            assert_never(ending)
 
 
 def _refused_request(exchange: Exchange[Any], status: int) -> ModelError:
