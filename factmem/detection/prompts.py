@@ -186,10 +186,10 @@ def texts_of_examples(task: DetectionTask) -> frozenset[str]:
     """Return the sentences and values in the answers of the examples, in lower case."""
     lines = (*_OPEN_LINES, *_INSTRUCTION_LINES)
     items = [item for line in lines for _, item in line.found]
-    told = {str(item[key]) for item in items for key in ("memory", "what", "value") if item.get(key)}
-    told |= {memory for _, memory in _MEMORIES.values()} | {str(sample_of("str"))}
-    told |= {memory for example in task.examples for memory, _ in example.memories}
-    return frozenset(text.casefold() for text in told)
+    texts = {str(item[key]) for item in items for key in ("memory", "what", "value") if item.get(key)}
+    texts |= {memory for _, memory in _MEMORIES.values()} | {str(sample_of("str"))}
+    texts |= {memory for example in task.examples for memory, _ in example.memories}
+    return frozenset(text.casefold() for text in texts)
 
 
 def _lines(task: DetectionTask) -> list[_Line]:
@@ -360,10 +360,10 @@ def _open_to(task: DetectionTask) -> tuple[Concept[Any, Any], ...]:
 
 
 def _concept(tag: str, key: str, name: str, concept: Concept[Any, Any]) -> str:
-    told = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
+    written = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
     if name != concept.keyword:
-        told["keyword"] = concept.keyword
-    attributes = " ".join(f'{attribute}="{escaped(value)}"' for attribute, value in told.items())
+        written["keyword"] = concept.keyword
+    attributes = " ".join(f'{attribute}="{escaped(value)}"' for attribute, value in written.items())
     return f"<{tag} {attributes}>{escaped_words(concept.description)}</{tag}>"
 
 

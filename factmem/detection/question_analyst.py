@@ -58,8 +58,8 @@ def _now(now: dt.datetime) -> str:
     return f"<now>{now:%A, %Y-%m-%d}</now>"
 
 
-def _line(tag: str, text: str, told: str = "") -> str:
-    return f"<{tag}{told}>{escaped_words(text)}</{tag}>"
+def _line(tag: str, text: str, attributes: str = "") -> str:
+    return f"<{tag}{attributes}>{escaped_words(text)}</{tag}>"
 
 
 def _known(known: Known) -> str:
@@ -140,15 +140,15 @@ class InstructorQuestionAnalyst:
         await to_thread.run_sync(import_module, _ANSWERS)
         from factmem.detection.response_models import GapsAnswer, gaps_from
 
-        told = _line("question", clean[: self.model.max_chars // 3])
+        asking = _line("question", clean[: self.model.max_chars // 3])
         lines = [_line("asked", text) for text in others[: len(asked)]]
         shown = [_known(attrs.evolve(item, text=text)) for item, text in zip(known, others[len(asked) :], strict=True)]
-        room = self.model.max_chars - len(_document(told))
+        room = self.model.max_chars - len(_document(asking))
         lines = _fitting(lines, room // 3)
         shown = _fitting(shown, room - sum(len(line) + 1 for line in lines))
         instructions = _GAPS.format(most=self.most_gaps)
         prompt = Prompt(
-            instructions=instructions, content=_document(*shown, *lines, told), examples=(_ANSWERED, _MISSING)
+            instructions=instructions, content=_document(*shown, *lines, asking), examples=(_ANSWERED, _MISSING)
         )
         return gaps_from(await ask(self.model, prompt, GapsAnswer))[: self.most_gaps]
 

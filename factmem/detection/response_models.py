@@ -205,15 +205,15 @@ def _record(cls: type[Any], fields: Sequence[tuple[str, bool]]) -> type[_Record]
 
 def _one_of(members: Sequence[Any], names: Mapping[str, Any]) -> _Dynamic:
     """Return the type of an enumeration: its values in any case, or the names of its members."""
-    told = {_spelled(name): member for name, member in names.items()}
-    told |= {_spelled(member): member for member in members}
+    spelled = {_spelled(name): member for name, member in names.items()}
+    spelled |= {_spelled(member): member for member in members}
 
     def member_of(data: object) -> object:
         for member in members:
             if type(member) is type(data) and member == data:
                 return member
-        if isinstance(data, str | int | float) and _spelled(data) in told:
-            return told[_spelled(data)]
+        if isinstance(data, str | int | float) and _spelled(data) in spelled:
+            return spelled[_spelled(data)]
         raise ValueError("it is none of the values that are allowed")
 
     schema: dict[str, Any] = {"enum": list(members)}
@@ -263,7 +263,7 @@ def _as_text(data: Json) -> Json:
 _FEWEST_OF_ONE: Final = 2
 _FACTS_PER_CHANGE: Final = 8
 """A SINGLE concept changes at most once in this number of facts."""
-_LONGEST_TOLD: Final = 500
+_LONGEST_LIMIT: Final = 500
 """Maximum limit that the schema states: engines that enforce limits refuse large ones."""
 
 
@@ -360,11 +360,11 @@ def answer_model(task: DetectionTask, *, most: int = 100, longest: int = 10_000)
             models repeat themselves endlessly where it is not enforced. A longer answer is read all the same.
         longest: maximum length of a quote and of a text value, in characters, likewise.
     """
-    told: dict[str, JsonValue] = {"maxLength": longest} if longest <= _LONGEST_TOLD else {}
-    cited = _cited(task, told)
+    limits: dict[str, JsonValue] = {"maxLength": longest} if longest <= _LONGEST_LIMIT else {}
+    cited = _cited(task, limits)
     fields: dict[str, _Dynamic] = {}
     for number, (name, concept) in enumerate(task.fields.items()):
-        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept, told))
+        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept, limits))
         items = most if concept.fact_type is FactType.MULTIPLE else _FEWEST_OF_ONE + most // _FACTS_PER_CHANGE
         fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword, items)
     if task.open:
@@ -384,8 +384,8 @@ def _item(name: str, cited: type[_Cited], what: type[AnswerPart]) -> type[BaseMo
     return create_model(name, __base__=(what, cited))  # the fields of the last base come first
 
 
-def _cited(task: DetectionTask, told: dict[str, JsonValue]) -> type[_Cited]:
-    described = Field(default="", description=_Cited.model_fields["quote"].description, json_schema_extra=told)
+def _cited(task: DetectionTask, limits: dict[str, JsonValue]) -> type[_Cited]:
+    described = Field(default="", description=_Cited.model_fields["quote"].description, json_schema_extra=limits)
     quote: _Dynamic = (_Text, described)
     if not task.several_subjects:
         return create_model("Cited", __base__=_Cited, quote=quote)
@@ -394,10 +394,10 @@ def _cited(task: DetectionTask, told: dict[str, JsonValue]) -> type[_Cited]:
     return create_model("CitedAbout", __base__=_Cited, quote=quote, about=about)
 
 
-def _value_fields(concept: Concept[Any, Any], told: dict[str, JsonValue]) -> dict[str, _Dynamic]:
+def _value_fields(concept: Concept[Any, Any], limits: dict[str, JsonValue]) -> dict[str, _Dynamic]:
     value: _Dynamic = answer_type(concept.value_type)
     if value is str:
-        value = Annotated[str, Field(json_schema_extra=told)]
+        value = Annotated[str, Field(json_schema_extra=limits)]
     if concept.fact_type is FactType.SINGLE:
         return {"value": (value, Field(description=concept.description or concept.keyword))}
     return {"values": (each(value, needs_one=True), Field(description="the values that are said there"))}
@@ -410,8 +410,8 @@ def _labels(task: DetectionTask) -> _Dynamic:
 
 
 def _list_of(item: _Dynamic, name: str, description: str, most: int) -> _Dynamic:
-    told: dict[str, JsonValue] = {"maxItems": most}
-    return (each(item), Field(default_factory=list, alias=name, description=description, json_schema_extra=told))
+    limits: dict[str, JsonValue] = {"maxItems": most}
+    return (each(item), Field(default_factory=list, alias=name, description=description, json_schema_extra=limits))
 
 
 def extractions_in(answer: BaseModel, task: DetectionTask) -> Iterator[Extraction]:
@@ -479,8 +479,8 @@ class Statements(AnswerPart, ModelAnswer):
 
 def statements_model(most: int) -> type[Statements]:
     """Return the response model of the statements of a text, with their maximum number in its schema."""
-    told: dict[str, JsonValue] = {"maxItems": most}
-    described = Field(description="the atomic statements of the text, in order", json_schema_extra=told)
+    limits: dict[str, JsonValue] = {"maxItems": most}
+    described = Field(description="the atomic statements of the text, in order", json_schema_extra=limits)
     return create_model("Statements", __base__=Statements, statements=(_Labels, described))
 
 

@@ -72,9 +72,9 @@ class Vocabulary:
         if not made or len(made) > LONGEST_KEYWORD:
             return None
         kind = Concept.multiple if multiple else Concept.single
-        told = " ".join(description.split())[:_LONGEST_DESCRIPTION] or made.replace("_", " ")
+        described = " ".join(description.split())[:_LONGEST_DESCRIPTION] or made.replace("_", " ")
         try:
-            concept = kind(made, told)
+            concept = kind(made, described)
         except InvalidDataError:
             return None
         self._add(concept)
