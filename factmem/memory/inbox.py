@@ -1,31 +1,44 @@
-"""Remembering: what is said is kept at once, and read by a model where there is one."""
+"""The inbox: words are kept at once as they were said, and read by models, at once or in the background."""
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import datetime as dt
 import itertools
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict
 
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, DropReason, Message, Receipt
+from factmem.abc import (
+    MANAGED_TOPICS,
+    Candidate,
+    Conversation,
+    Detection,
+    DetectionRequest,
+    DropReason,
+    Message,
+    Receipt,
+)
 from factmem.consolidation import Newcomer, duplicates_in
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy, VerbatimDetector
-from factmem.errors import CapabilityError, InvalidDataError, StateConflictError
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
+from factmem.memory.backend import Backend
+from factmem.memory.background import Handover
+from factmem.memory.context import Context
 from factmem.memory.errands import Errand, ErrandKind
-from factmem.memory.handover import Handover
-from factmem.memory.journal import Unit, errand_id, handed_over
-from factmem.memory.observed import observed
+from factmem.memory.four_verbs import FourVerbs, submitted
+from factmem.memory.journal import Unit, errand_id, handed_over, in_order, to_pending
 from factmem.memory.outcomes import Remembered
-from factmem.memory.waist import MemoryWaist, waist_words
-from factmem.memory.waiting import to_pending
+from factmem.memory.pipeline import Pipeline
+from factmem.memory.reader import Reader
+from factmem.memory.writer import Writer
+from factmem.recall import LogPart
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -42,7 +55,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["About", "Handed", "MemoryRemembering", "Order", "settled", "warn_of_not_text"]
+__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "settled", "warn_of_not_text"]
 
 _log = logging.getLogger("factmem")
 
@@ -105,112 +118,105 @@ class Handed:
     twin: tuple[Receipt, ...] = ()
 
 
-@observed()
-class MemoryRemembering(MemoryWaist, abc.ABC):
-    """Takes in what is said."""
+@attrs.frozen(kw_only=True)
+class StoredSession:
+    """A conversation that is in the store already, or a part of it.
 
-    async def remember(
-        self,
-        what: str | Message | Conversation,
-        **about: Unpack[About],
-    ) -> Remembered:
-        """Keep what was said, secrets redacted.
+    Attributes:
+        id: the conversation's id.
+        since: only what was said at this time or later.
+        until: only what was said before this time.
+    """
 
-        A text is a memory itself. Without a model it is kept word for word; with one, what the caller
-        leaves out of scope, categories and importance is found out, and similar memories are updated or
-        retracted. A message or a conversation is searched for facts by the detector; without a model it
-        is kept word for word. Words of a tool, a document or an unknown origin are quarantined.
+    id: str
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
 
-        Words without a letter, a digit or an emoji are nothing to remember, and words that are nothing but secrets
-        are not kept: nothing comes of either, and of the secrets `Remembered.dropped` tells. Images, audio and files
-        in messages are not kept either; they are counted there too, and a log line warns of them.
 
-        What is handed in twice is there once. When this returns it is on disk; if the model failed, then
-        as it was said, and `Remembered.failure` says so. If this is cancelled meanwhile, the words may be kept
-        already; they are read when they are handed in again, or by whoever opens the store next.
+class Inbox:
+    """Takes in texts, messages, conversations and facts that are to be consolidated.
 
-        Args:
-            what: a text (said by the user, now), a message or a whole conversation.
-            about: whom it is about, where it holds and so on; see `About`.
+    Args:
+        context: The owner of the words, and the policies.
+        backend: The store and the models.
+    """
 
-        A provider with the four verbs only keeps typed facts and statements by `AgentMemoryProvider.save`. What it
-        cannot keep is counted in `Remembered.unrepresented`.
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+        self._writer = Writer(context, backend)
+        self._pipeline = Pipeline(context, backend)
+        self._four_verbs = FourVerbs(context, backend)
 
-        Raises:
-            CapabilityError: the provider has the four verbs only, and an owner, a source, metadata or another detail
-                is given, which it cannot keep.
-            InvalidDataError: there is nothing to remember, or it was said in the future.
-            ReadOnlyError: this memory is read-only.
-            TypeError: something is said that `About` does not know.
-        """
-        order = self._ordered(about)
-        if self._has_waist_only:
-            (outcome,) = await self._through_the_waist([what], order)
+    async def remember(self, what: str | Message | Conversation, about: About) -> Remembered:
+        """See `Memory.remember`."""
+        order = self.ordered(about)
+        if self._backend.four_verbs_only:
+            (outcome,) = await self._in_four_verbs([what], order)
             return outcome
         (handed,) = await self._hand_over([what], order)
-        outcome = await (self._outcome(handed) if handed.unit is None else self._read_now(handed.unit))
+        outcome = await (self._outcome(handed) if handed.unit is None else self._pipeline.read_now(handed.unit))
         return outcome.without(DropReason.NOT_TEXT, handed.not_text)
 
-    async def remember_many(
-        self,
-        what: Iterable[str | Message | Conversation],
-        **about: Unpack[About],
-    ) -> Handover:
-        """Hand over many texts, messages or conversations; see `remember` for what becomes of each.
-
-        When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said;
-        it is read in the background. Whatever is not read when the process ends, the next one reads that
-        opens the store with a model. A provider with the four verbs only has nowhere to keep words that wait: there
-        everything is read before this returns.
-
-        Texts of one call that say the same are kept once: those of which the embeddings are at least as close as
-        `ConsolidationPolicy.duplicate`. `Remembered.dropped` counts the others. Messages and conversations are evidence
-        of who said what and when, and all of them stay; so do all texts with ``consolidate=False``, or while the
-        embedder is away.
-
-        Args:
-            what: texts, messages or conversations.
-            about: whom they are about, where they hold and so on; see `About`.
-
-        Raises:
-            CapabilityError: the memory was not opened with ``async with``, or a detail is given that the provider
-                cannot keep; see `remember`.
-            InvalidDataError: it is no list, or one of them says nothing or was said in the future; nothing was kept.
-            ReadOnlyError: this memory is read-only.
-            TypeError: something is said that `About` does not know.
-        """
-        self._worker.check_running()
-        order = self._ordered(about)
+    async def remember_many(self, what: Iterable[str | Message | Conversation], about: About) -> Handover:
+        """See `Memory.remember_many`."""
+        self._backend.worker.check_running()
+        order = self.ordered(about)
         if isinstance(what, str) or not isinstance(what, Iterable):
             raise InvalidDataError("remember_many takes a list: give [what], or use remember")
         return await self._handed_over(list(what), order)
 
+    async def generate(
+        self,
+        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        about: About,
+        *,
+        merge: MetadataMerge,
+        labels: Mapping[str, str] | None,
+    ) -> Handover:
+        """See `Memory.generate`."""
+        self._backend.worker.check_running()
+        if about.get("looking_for") is None:
+            subjects = (about.get("subject", _EVERYTHING),)
+            about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
+        order = self.ordered(about)
+        order = attrs.evolve(order, given=attrs.evolve(order.given, labels=labels or {}), merge=merge)
+        match source:
+            case StoredSession():
+                return await self.submit([await self._session(source, order)])
+            case Conversation():
+                return await self._handed_over([source], order)
+            case [Message(), *_]:
+                return await self._handed_over([_conversation_of(source)], order)
+            case [SingleFact() | MultipleFacts(), *_] if self._backend.four_verbs_only:
+                return await self._ready_in_four_verbs(source, order)
+            case [SingleFact() | MultipleFacts(), *_]:
+                return await self.submit([await self._ready(source, order)])
+            case _:
+                raise InvalidDataError(
+                    "there is nothing to generate from: give a Conversation, messages, facts or a StoredSession"
+                )
+
     async def extract(self, text: str) -> tuple[str, ...]:
-        """Return the atomic statements that a text makes, each understandable by itself. Nothing is stored.
-
-        A text that says nothing costs no call of a model.
-
-        Raises:
-            CapabilityError: this memory has no analyst to ask.
-            ModelError: the model failed.
-        """
+        """See `Memory.extract`."""
         if not text.strip():
             return ()
-        if self._writing.analyst is None:
+        if self._backend.analyst is None:
             raise CapabilityError("to take a text apart needs a model: open the memory with model= or analyst=")
-        return tuple(await self._writing.analyst.extract(text))
+        return tuple(await self._backend.analyst.extract(text))
 
-    @property
-    def _reads_words(self) -> bool:
-        """Whether there is anyone to read what an earlier process left, and leave to write what is found."""
-        writing = self._writing
-        anyone = writing.analyst or writing.consolidator or not isinstance(writing.detector, VerbatimDetector)
-        return bool(anyone) and not writing.read_only
+    def ordered(self, about: About) -> Order:
+        """Return checked details of a submission.
 
-    def _ordered(self, about: About) -> Order:
-        self._check_writable()
+        Raises:
+            TypeError: A keyword argument is not one of `About`.
+            InvalidDataError: A detail is out of range or of another type.
+        """
+        self._context.check_writable()
         if unknown := about.keys() - About.__annotations__.keys():
-            raise TypeError(f"nothing is known as {', '.join(sorted(unknown))}: say {', '.join(About.__annotations__)}")
+            names = ", ".join(map(repr, sorted(unknown)))
+            raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(About.__annotations__)}")
         importance, scope, subject = about.get("importance"), about.get("scope"), about.get("subject", _EVERYTHING)
         given = FactDetails(
             importance=0.5 if importance is None else importance,
@@ -220,8 +226,8 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
             expires_at=about.get("expires_at"),
         )
         return Order(
-            place=Place(subject, self._scope(scope)),
-            given=self._owned_details(given, private=about.get("private", False)),
+            place=Place(subject, self._context.target(scope)),
+            given=self._context.owned(given, private=about.get("private", False)),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
@@ -230,7 +236,7 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
 
     def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
         if request is None:
-            return DetectionRequest(subjects=(subject,), concepts=self._reading.concepts.values(), open=True)
+            return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
         if not isinstance(request, DetectionRequest):
             raise InvalidDataError(
                 f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
@@ -241,39 +247,39 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
 
     async def _handed_over(self, what: Sequence[str | Message | Conversation], order: Order) -> Handover:
         """Hand words over to be read in the background; where nothing can wait, read them now."""
-        if self._has_waist_only:
-            return settled(await self._through_the_waist(what, order))
-        return await self._submitted(await self._hand_over(what, order))
+        if self._backend.four_verbs_only:
+            return settled(await self._in_four_verbs(what, order))
+        return await self.submit(await self._hand_over(what, order))
 
-    async def _through_the_waist(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Remembered]:
-        self._check_representable(self._lasting(order.given))
-        now = self._reading.clock()
+    async def _in_four_verbs(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Remembered]:
+        self._four_verbs.check_representable(self._writer.lasting(order.given))
+        now = self._context.clock()
         words, not_text = [], []
         for item in what:
             conversation = _conversation(item, now)
             not_text.append(conversation.not_text)
-            found = await self._words(conversation)
-            self._in_time(found.candidates)
-            words.append(waist_words(conversation, found, order.place, self._errand(item, order)))
+            found = await self.words(conversation)
+            self.in_time(found.candidates)
+            words.append(submitted(conversation, found, order.place, self.errand(item, order)))
         warn_of_not_text(sum(not_text))
-        outcomes = await self._kept_through_the_waist(words)
+        outcomes = await self._four_verbs.remember(words)
         return [
             outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
         ]
 
     async def _hand_over(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Handed]:
         """Put words into the store, in one transaction."""
-        now = self._reading.clock()
-        errands = [self._errand(item, order) for item in what]
+        now = self._context.clock()
+        errands = [self.errand(item, order) for item in what]
         said = [_conversation(item, now) for item in what]
         words = [
-            self._as_kept(item, conversation, errand, order)
+            self.as_kept(item, conversation, errand, order)
             for item, conversation, errand in zip(what, said, errands, strict=True)
         ]
-        found = [await self._words(conversation) for conversation, _ in words]
+        found = [await self.words(conversation) for conversation, _ in words]
         texts = [number for number, item in enumerate(what) if isinstance(item, str) and errands[number] is None]
-        handed = await self._journalled(
-            [self._in_time(each.candidates) for each in found],
+        handed = await self.journalled(
+            [self.in_time(each.candidates) for each in found],
             errands,
             order,
             [treatments for _, treatments in words],
@@ -285,7 +291,7 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
             for item, each, conversation in zip(handed, found, said, strict=True)
         ]
 
-    async def _journalled(
+    async def journalled(
         self,
         found: Sequence[Sequence[Candidate]],
         errands: Sequence[Errand | None],
@@ -303,13 +309,13 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
             treatments: The treatment of each message of each.
             texts: Positions of the plain texts that no model reads: those that say the same are kept once.
         """
-        given = [order.given if errand else self._lasting(order.given, None) for errand in errands]
+        given = [order.given if errand else self._writer.lasting(order.given, None) for errand in errands]
         assertions = [
             handed_over(each, order.place, details, errand, treated)
             for each, details, errand, treated in zip(found, given, errands, treatments, strict=True)
         ]
         assertions, twins, vectors = await self._distinct(assertions, texts)
-        receipts = await self._receipts([said for each in assertions for said in each], vectors=vectors)
+        receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
@@ -341,27 +347,27 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
         alone = [number for number in texts if len(kept[number]) == 1]
         if len(alone) < 2:
             return kept, {}, None
-        vectors = await self._vectors([said for each in kept for said in each])
+        vectors = await self._writer.vectors([said for each in kept for said in each])
         starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
         newcomers = [Newcomer(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
         if any(newcomer.vector is None for newcomer in newcomers):
             return kept, {}, list(vectors)
-        found = await to_thread.run_sync(duplicates_in, newcomers, self._writing.consolidation)
+        found = await to_thread.run_sync(duplicates_in, newcomers, self._context.policies.consolidation)
         twins = {alone[again]: alone[first] for again, first in found.items()}
         for number in twins:
             kept[number] = []
         left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
         return kept, twins, left
 
-    def _errand(self, what: object, order: Order) -> Errand | None:
+    def errand(self, what: object, order: Order) -> Errand | None:
         """What is to be done with words; nothing, where no model has anything to say to them."""
-        writing = self._writing
-        infer = order.infer if writing.analyst is not None else ()
-        consolidate = order.consolidate and writing.consolidator is not None
+        backend = self._backend
+        infer = order.infer if backend.analyst is not None else ()
+        consolidate = order.consolidate and backend.consolidator is not None
         kind = ErrandKind.KEEP if isinstance(what, str) else ErrandKind.DETECT
         if kind is ErrandKind.KEEP and not infer and not consolidate:
             return None
-        if kind is ErrandKind.DETECT and isinstance(writing.detector, VerbatimDetector):
+        if kind is ErrandKind.DETECT and isinstance(backend.detector, VerbatimDetector):
             return None
         request = order.looking_for if kind is ErrandKind.DETECT else DetectionRequest()
         return Errand(
@@ -373,7 +379,7 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
             merge=order.merge,
         )
 
-    def _as_kept(
+    def as_kept(
         self, what: object, conversation: Conversation, errand: Errand | None, order: Order
     ) -> tuple[Conversation, list[Treatment | None]]:
         """Return a conversation as it is kept for now, and the treatment of each message that is kept with it.
@@ -383,7 +389,7 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
         """
         if isinstance(what, str):
             return conversation, []
-        origins, reads = order.origins or self._writing.origins, errand is not None
+        origins, reads = order.origins or self._context.policies.origins, errand is not None
         dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
         messages, treatments = [], []
         for message in conversation.messages:
@@ -394,29 +400,31 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
             treatments.append(treatment if said else message.treatment)
         return attrs.evolve(conversation, messages=messages), treatments
 
-    async def _words(self, conversation: Conversation) -> Detection:
-        detector = self._writing.detector
-        verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._reading.clock)
+    async def words(self, conversation: Conversation) -> Detection:
+        """Return the words of a conversation as statements, secrets redacted."""
+        detector = self._backend.detector
+        verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
         return await verbatim.detect(conversation, DetectionRequest())
 
-    def _in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
-        return [attrs.evolve(candidate, fact=self._dated(candidate.fact)) for candidate in found]
+    def in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Return candidates with legal timestamps; see `Writer.dated`."""
+        return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return which words nobody has read since they were handed over before, and nobody is reading now."""
-        busy = self._worker.busy  # looked at before and after: what ends meanwhile is not left
-        failed = [entry for entry in await self._entries_in((AssertionState.FAILED,)) if entry.id in ids]
+        busy = self._backend.worker.busy  # looked at before and after: what ends meanwhile is not left
+        failed = [entry for entry in await self._reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
             with contextlib.suppress(StateConflictError):  # somebody else lets them be read again
-                await self._commit([to_pending(recorded) for recorded in failed])
-        waiting = await self._entries_in((AssertionState.PENDING,))
-        busy |= self._worker.busy
+                await self._writer.commit([to_pending(recorded) for recorded in failed])
+        waiting = await self._reader.recorded_in((AssertionState.PENDING,))
+        busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
     async def _outcome(self, handed: Handed) -> Remembered:
         """What became of words that need no reading: kept as they are, or read before."""
         if any(receipt.recorded.assertion.errand is not None for receipt in handed.receipts):
-            return await self._standing([receipt.recorded for receipt in handed.receipts])
+            return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
         records: dict[str, FactRecord[Any]] = {
             receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
             for receipt in (*handed.receipts, *handed.twin)
@@ -429,15 +437,56 @@ class MemoryRemembering(MemoryWaist, abc.ABC):
         dropped = handed.dropped if handed.twin or not records else {}
         return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
 
-    async def _submitted(self, handed: Sequence[Handed]) -> Handover:
+    async def submit(self, handed: Sequence[Handed]) -> Handover:
+        """Submit journalled words to the worker."""
         ids = [item.unit.errand.id if item.unit else uuid.uuid4().hex for item in handed]
         handover = Handover(ids)
         for id, item in zip(ids, handed, strict=True):
             handover.drop(DropReason.NOT_TEXT, item.not_text, id)
             if item.unit is None:
                 handover.settle(id, await self._outcome(item))
-        self._worker.submit(self._unit_reader, [item.unit for item in handed if item.unit is not None], handover)
+        self._backend.worker.submit(
+            self._pipeline.unit_reader, [item.unit for item in handed if item.unit is not None], handover
+        )
         return handover
+
+    async def _ready(self, facts: Sequence[Any], order: Order) -> Handed:
+        candidates = self._candidates(facts)
+        errand = Errand(
+            id=uuid.uuid4().hex, kind=ErrandKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge
+        )
+        (handed,) = await self.journalled([candidates], [errand], order, [[]])
+        return handed
+
+    async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Handover:
+        self._four_verbs.check_representable(self._writer.lasting(order.given))
+        found = Detection(candidates=self._candidates(facts))
+        words = submitted(Conversation(messages=()), found, order.place, None)
+        return settled(await self._four_verbs.remember([words]))
+
+    def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
+        for fact in facts:
+            if not isinstance(fact, SingleFact | MultipleFacts):
+                raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
+        return [Candidate(fact=self._writer.dated(fact), details=FactDetails()) for fact in facts]
+
+    async def _session(self, session: StoredSession, order: Order) -> Handed:
+        """Words that are in the store already, to be read again whatever became of them."""
+        self._backend.history()
+        words = await self.words_of(session, order)
+        if not words:
+            raise RecordNotFoundError("the store holds no such session that the viewer may see at this place")
+        errand = self.errand(Conversation(messages=()), order)
+        return Handed(
+            receipts=(),
+            unit=Unit(errand=errand, words=in_order(words), waiting=False) if errand else None,
+        )
+
+    async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
+        """Return the visible words of a conversation at the place of an order."""
+        return await self._reader.recorded(
+            LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
+        )
 
 
 def warn_of_not_text(number: int) -> None:
@@ -480,3 +529,26 @@ def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conve
             return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
         case _:
             raise InvalidDataError(f"cannot remember a {type(what).__name__}: give a text, a Message or a Conversation")
+
+
+def _conversation_of(messages: Sequence[Any]) -> Conversation:
+    for message in messages:
+        if not isinstance(message, Message):
+            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
+    return Conversation(messages=messages)
+
+
+def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
+    said = entry.assertion
+    evidence = said.details.evidence
+    # What tells most entries apart comes first: every one that was ever recorded is looked at.
+    return (
+        bool(evidence)
+        and evidence[0].conversation_id == session.id
+        and said.keyword == STATEMENT.keyword
+        and evidence[0].quote == said.data
+        and said.details.owner == order.given.owner
+        and said.place.key == order.place.key
+        and (session.since is None or said.timestamp >= session.since)
+        and (session.until is None or said.timestamp < session.until)
+    )

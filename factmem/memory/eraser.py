@@ -1,27 +1,28 @@
-"""Erasing: what is forgotten for good."""
+"""Erasing: records leave the store with their history, vectors and index entries, for good."""
 
 from __future__ import annotations
 
-import abc
 import datetime as dt
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from anyio import to_thread
 
-from factmem.abc import EraseReceipt, Erases, KeepsVectors, Operation
-from factmem.errors import CapabilityError, InvalidDataError
+from factmem.abc import EraseReceipt, KeepsVectors, Operation
+from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
-from factmem.memory.expiry import ExpiryReceipt, Outlived, outlived
-from factmem.memory.filtering import Filters, keywords_of
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.filters import Filters, keywords_of
 from factmem.memory.journal import words_behind
-from factmem.memory.observed import observed, operation
+from factmem.memory.observed import operation
+from factmem.memory.reader import Reader
 from factmem.memory.traces import Traces, traces_of
-from factmem.memory.writing import MemoryWriter
+from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MemoryErasing", "PurgeResult"]
+__all__ = ["Eraser", "PurgeResult"]
 
 _log = logging.getLogger("factmem")
 
@@ -57,9 +58,18 @@ class PurgeResult:
         return len(self.records)
 
 
-@observed()
-class MemoryErasing(MemoryWriter, abc.ABC):
-    """What takes memories out of the store. Each raises `ReadOnlyError` on a read-only memory."""
+class Eraser:
+    """Erases records, and revisions that have outlived their time.
+
+    Args:
+        context: Whose view.
+        backend: The store.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
 
     async def forget(
         self,
@@ -99,7 +109,7 @@ class MemoryErasing(MemoryWriter, abc.ABC):
             InvalidDataError: nothing is given; that would erase everything.
             CapabilityError: the provider cannot erase.
         """
-        self._check_writable()
+        self._context.check_writable()
         doomed = await self.would_forget(
             *record_ids,
             scope=scope,
@@ -143,7 +153,7 @@ class MemoryErasing(MemoryWriter, abc.ABC):
         """
         wanted = RecallFilter(
             record_ids=record_ids or None,
-            scope=self._reading.anchored(scope),
+            scope=self._context.anchored(scope),
             exact=exact,
             subject=subject,
             keywords=keywords_of(concepts) or None,
@@ -164,8 +174,8 @@ class MemoryErasing(MemoryWriter, abc.ABC):
         Raises:
             CapabilityError: the provider cannot erase.
         """
-        self._check_writable()
-        return await self._eraser().erase((), tenant=self._reading.tenant)
+        self._context.check_writable()
+        return await self._backend.eraser().erase((), tenant=self._context.tenant)
 
     async def traces(self, *record_ids: str, texts: Collection[str] = ()) -> Traces:
         """Gather what `forget` will leave no trace of, so that `factmem.memory.verify_erased` can look for it after.
@@ -176,21 +186,21 @@ class MemoryErasing(MemoryWriter, abc.ABC):
             record_ids: the records that are to be forgotten.
             texts: words to look for besides, wherever they were said.
         """
-        log = await self._seen_log()
+        log = await self._reader.log()
         words = await to_thread.run_sync(words_behind, log, set(record_ids))
         ids = {recorded.id for recorded in words}
         gone = [
             entry for entry in log if isinstance(entry, Recorded) and (entry.record_id in record_ids or entry.id in ids)
         ]
         vectors = await self._stored_vectors({recorded.seq for recorded in gone})
-        gather = partial(traces_of, gone, log, vectors, texts=texts, tenant=self._reading.tenant)
+        gather = partial(traces_of, gone, log, vectors, texts=texts, tenant=self._context.tenant)
         return await to_thread.run_sync(gather)
 
     async def _stored_vectors(self, seqs: Collection[int]) -> list[NDArray[np.float32]]:
-        store = self._writing.provider
+        store = self._backend.provider
         if not seqs or not isinstance(store, KeepsVectors):
             return []
-        found, rows = await store.vectors(self._reading.tenant, min(seqs) - 1)
+        found, rows = await store.vectors(self._context.tenant, min(seqs) - 1)
         return [row for seq, row in zip(found, rows, strict=True) if seq in seqs]
 
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
@@ -208,16 +218,16 @@ class MemoryErasing(MemoryWriter, abc.ABC):
             CapabilityError: the provider cannot erase.
         """
         if not dry_run:
-            self._check_writable()
-        limit = self._writing.ttl.revisions if revisions is None else revisions
-        found = await to_thread.run_sync(outlived, await self._seen_log(), self._reading.clock(), limit)
+            self._context.check_writable()
+        limit = self._context.policies.ttl.revisions if revisions is None else revisions
+        found = await to_thread.run_sync(outlived, await self._reader.log(), self._context.clock(), limit)
         if dry_run:
             return ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
         return await self._erase_outlived(found)
 
-    async def _expire_by_itself(self) -> None:
+    async def expire_by_itself(self) -> None:
         """Erase what has outlived its time, whoever owns it, in the scopes of this memory."""
-        now, limit = self._reading.clock(), self._writing.ttl.revisions
+        now, limit = self._context.clock(), self._context.policies.ttl.revisions
         expired = outlived(await self._owned_by_anybody(LogPart(expired=now, related=True)), now, None).expired
         superseded: tuple[Recorded, ...] = ()
         if limit is not None:
@@ -227,10 +237,10 @@ class MemoryErasing(MemoryWriter, abc.ABC):
             await self._expire_what_is_due(Outlived(expired=expired, superseded=superseded))
 
     async def _owned_by_anybody(self, part: LogPart) -> list[LogEntry]:
-        reaches = self._reading.reaches
+        reaches = self._context.reaches
         return [
             entry
-            for entry in await self._mirror.log(part)
+            for entry in await self._backend.mirror.log(part)
             if not isinstance(entry, Recorded) or reaches(entry.assertion.place.scope)
         ]
 
@@ -245,11 +255,11 @@ class MemoryErasing(MemoryWriter, abc.ABC):
         ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
         if not ids:
             return receipt
-        erased = await self._eraser().erase((), tenant=self._reading.tenant, assertion_ids=ids)
-        await self._mirror.let_go()
+        erased = await self._backend.eraser().erase((), tenant=self._context.tenant, assertion_ids=ids)
+        await self._backend.mirror.let_go()
         return attrs.evolve(receipt, pending=erased.pending)
 
-    async def purge(self, *, dry_run: bool = True, **filters: Unpack[Filters]) -> PurgeResult:
+    async def purge(self, *, dry_run: bool = True, filters: Filters) -> PurgeResult:
         """Erase the records that pass all filters, with all their history; by default, only tell which.
 
         A record is meant as it is now. One that is not current any more (retracted, expired,
@@ -265,8 +275,8 @@ class MemoryErasing(MemoryWriter, abc.ABC):
             CapabilityError: the provider cannot erase.
         """
         if not dry_run:
-            self._check_writable()
-        wanted = self._wanted(filters)
+            self._context.check_writable()
+        wanted = self._reader.wanted(filters)
         if any(isinstance(item, Collection) and not item for item in filters.values()) or wanted.empty:
             raise InvalidDataError("say what to purge: an empty filter would erase more than is meant")
         records = await self._meant(wanted)
@@ -277,7 +287,7 @@ class MemoryErasing(MemoryWriter, abc.ABC):
 
     async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
         """Return the records that an erasure means: each as it is now, or else as it was last."""
-        log, moment = await self._seen_log(LogPart(kept=wanted, related=True)), self._moment()
+        log, moment = await self._reader.log(LogPart(kept=wanted, related=True)), self._context.moment
 
         def select() -> list[FactRecord[Any]]:
             shown = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, moment)}
@@ -293,22 +303,16 @@ class MemoryErasing(MemoryWriter, abc.ABC):
     async def _erase(self, records: Sequence[FactRecord[Any]]) -> EraseReceipt:
         """Erase records, and the words they were found in that are left of them in the journal."""
         ids = {record.id for record in records}
-        named = await self._seen_log(LogPart(record_ids=ids))
-        errands = await self._seen_log(LogPart(errands=True))
+        named = await self._reader.log(LogPart(record_ids=ids))
+        errands = await self._reader.log(LogPart(errands=True))
         words = await to_thread.run_sync(words_behind, [*named, *errands], ids)
-        receipt = await self._eraser().erase(
+        receipt = await self._backend.eraser().erase(
             [record.id for record in records],
-            tenant=self._reading.tenant,
+            tenant=self._context.tenant,
             assertion_ids=[recorded.id for recorded in words],
         )
-        await self._mirror.let_go()
+        await self._backend.mirror.let_go()
         return receipt
-
-    def _eraser(self) -> Erases:
-        provider = self._writing.provider
-        if not isinstance(provider, Erases):
-            raise CapabilityError(f"{type(provider).__name__} cannot erase; it has the four verbs only")
-        return provider
 
 
 def _undeclared(said: Assertion) -> Concept[Any, Any] | None:

@@ -120,6 +120,11 @@ class ExpiryReceipt:
     superseded: int
     pending: bool = False
 
+    @property
+    def erased(self) -> int:
+        """Number of revisions erased, or to be erased."""
+        return self.expired + self.superseded
+
 
 @attrs.frozen(kw_only=True)
 class Outlived:

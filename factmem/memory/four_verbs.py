@@ -1,8 +1,7 @@
-"""Remembering in a provider of four verbs: what is found goes through `save`, and what that cannot carry is counted."""
+"""Remembering in a provider of four verbs: findings go through `save`; parts that it cannot carry are counted."""
 
 from __future__ import annotations
 
-import abc
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,30 +11,33 @@ import anyio
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Candidate, Conversation, Detection, KeepsHistory, Message, Operation
+from factmem.abc import Candidate, Conversation, Detection, Message, Operation
 from factmem.consolidation import changes
 from factmem.detection import redact_conversation
 from factmem.errors import CapabilityError, FactMemError, ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.outcomes import Remembered, Unrepresented
+from factmem.memory.pipeline import Pipeline, cited_message
+from factmem.memory.reader import Reader
 from factmem.memory.screening import Screening
-from factmem.memory.settling import cited_message
-from factmem.memory.waiting import MemoryWaiting
+from factmem.memory.writer import Writer
 from factmem.observing import nested
 from factmem.providers import NoMemory
 from factmem.recall import RecallFilter, hydrate
 from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place, assertions_of
 from factmem.values import canonical_bytes, encode_value
 
-__all__ = ["MemoryWaist", "WaistWords", "waist_words"]
+__all__ = ["FourVerbs", "Submitted", "submitted"]
 
 _log = logging.getLogger("factmem")
 
 
 @attrs.frozen(kw_only=True)
-class WaistWords:
+class Submitted:
     """Words for a provider of four verbs, before anything is found in them.
 
     Attributes:
@@ -66,57 +68,61 @@ class _Found:
     failure: str | None = None
 
 
-class MemoryWaist(MemoryWaiting, abc.ABC):
-    """Keeps what is remembered in a provider that has the four verbs only."""
+class FourVerbs:
+    """Remembers in a provider that has the four verbs only: nothing can wait there, everything is read at once.
 
-    @property
-    def _has_waist_only(self) -> bool:
-        return not isinstance(self._writing.provider, KeepsHistory)
+    Args:
+        context: The owner of the words, and the policies.
+        backend: The store and the models.
+    """
 
-    def _check_representable(self, given: FactDetails) -> None:
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+        self._writer = Writer(context, backend)
+        self._pipeline = Pipeline(context, backend)
+
+    def check_representable(self, given: FactDetails) -> None:
         """Refuse what the caller asked for and the provider cannot keep.
 
         Raises:
             CapabilityError: there are any details, or the provider keeps nothing at all.
         """
-        if isinstance(self._writing.provider, NoMemory):
+        if isinstance(self._backend.provider, NoMemory):
             raise CapabilityError("NoMemory keeps nothing: open the memory on a store, such as sqlite-vec:facts.db")
         if given != FactDetails():
             raise CapabilityError(
-                f"{type(self._writing.provider).__name__} has the four verbs only and cannot keep owner, source, "
+                f"{type(self._backend.provider).__name__} has the four verbs only and cannot keep owner, source, "
                 "importance, expiry or other details: leave them out, or use a provider that keeps history"
             )
 
-    async def _kept_through_the_waist(self, told: Sequence[WaistWords]) -> list[Remembered]:
+    async def remember(self, items: Sequence[Submitted]) -> list[Remembered]:
         """Read words, several at a time, and save what was found, in the order given."""
-        found: list[_Found | None] = [None] * len(told)
-        limit = anyio.Semaphore(self._writing.concurrency)
+        found: list[_Found | None] = [None] * len(items)
+        limit = anyio.Semaphore(self._backend.concurrency)
 
-        async def read(number: int, item: WaistWords) -> None:
+        async def read(number: int, item: Submitted) -> None:
             async with limit:
-                found[number] = await self._read_for_the_waist(item)
+                found[number] = await self._read(item)
 
         async with anyio.create_task_group() as tasks:
-            for number, item in enumerate(told):
+            for number, item in enumerate(items):
                 tasks.start_soon(read, number, item)
-        return [
-            await self._saved_through_the_waist(item, read)
-            for item, read in zip(told, found, strict=True)
-            if read is not None
-        ]
+        return [await self._saved(item, read) for item, read in zip(items, found, strict=True) if read is not None]
 
-    async def _read_for_the_waist(self, told: WaistWords) -> _Found:
-        place, detection, failure = told.place, Detection(), None
+    async def _read(self, item: Submitted) -> _Found:
+        place, detection, failure = item.place, Detection(), None
         lost = Counter[Unrepresented]()
         try:
-            match told.errand:
+            match item.errand:
                 case Errand(kind=ErrandKind.DETECT, request=request):
-                    with nested(Operation.DETECT, records_in=len(told.conversation.messages)) as call:
-                        wanted = attrs.evolve(request, in_use=await self._concepts_at(told))
-                        detection = await self._writing.detector.detect(told.conversation, wanted)
+                    with nested(Operation.DETECT, records_in=len(item.conversation.messages)) as call:
+                        wanted = attrs.evolve(request, in_use=await self._concepts_at(item))
+                        detection = await self._backend.detector.detect(item.conversation, wanted)
                         call.gave(len(detection.candidates))
                 case Errand(kind=ErrandKind.KEEP, infer=infer):
-                    place, lost = await self._placed(told, infer)
+                    place, lost = await self._placed(item, infer)
                 case _:
                     pass
         except FactMemError as error:
@@ -124,38 +130,40 @@ class MemoryWaist(MemoryWaiting, abc.ABC):
         except Exception as error:  # a detector or analyst of somebody's own may raise anything
             _log.warning("the detector or analyst failed: %s", type(error).__name__)
             failure = ModelError.__name__
-        new = [item for item in detection.candidates if _message(item) is None or _message(item) not in told.context]
-        facts = tuple({_identity(item): item for item in (*self._words_kept(told, failure), *new)}.values())
+        new = [
+            found for found in detection.candidates if _message(found) is None or _message(found) not in item.context
+        ]
+        facts = tuple({_identity(each): each for each in (*self._words_kept(item, failure), *new)}.values())
         return _Found(place=place, facts=facts, detection=detection, lost=lost, failure=failure)
 
-    def _words_kept(self, told: WaistWords, failure: str | None) -> Sequence[Candidate]:
+    def _words_kept(self, item: Submitted, failure: str | None) -> Sequence[Candidate]:
         """Return the words to keep as they are: all that no model read, or the user's beside their facts."""
-        if failure is not None or told.errand is None or told.errand.kind is not ErrandKind.DETECT:
-            return told.words
-        return [item for item in told.words if self._writing.keep_words and item.details.origin is Origin.USER]
+        if failure is not None or item.errand is None or item.errand.kind is not ErrandKind.DETECT:
+            return item.words
+        return [word for word in item.words if self._context.policies.keep_words and word.details.origin is Origin.USER]
 
-    async def _concepts_at(self, told: WaistWords) -> tuple[Any, ...]:
-        assert told.errand is not None
-        subjects = [told.place.subject, *told.errand.request.subjects]
-        here = await self._visible(RecallFilter(scope=told.place.scope, exact=True, subjects=subjects))
-        declared = self._reading.concepts
+    async def _concepts_at(self, item: Submitted) -> tuple[Any, ...]:
+        assert item.errand is not None
+        subjects = [item.place.subject, *item.errand.request.subjects]
+        here = await self._reader.visible(RecallFilter(scope=item.place.scope, exact=True, subjects=subjects))
+        declared = self._context.concepts
         found = {row.recorded.assertion.keyword: hydrate(row, declared).concept for row in here}
         found.pop(STATEMENT.keyword, None)
         return tuple((dict(declared) | found).values())
 
-    async def _placed(self, told: WaistWords, infer: Sequence[str]) -> tuple[Place, Counter[Unrepresented]]:
+    async def _placed(self, item: Submitted, infer: Sequence[str]) -> tuple[Place, Counter[Unrepresented]]:
         """Return the place that an analyst proposes; what else it finds out cannot be kept."""
         if not infer:
-            return told.place, Counter()
-        text = "\n\n".join(message.content for message in told.conversation.messages)
-        analysis = await self._analysed_text(text, infer, await self.info())
-        place = Place(told.place.subject, self._proposed(analysis.scope, told.place.scope))
+            return item.place, Counter()
+        text = "\n\n".join(message.content for message in item.conversation.messages)
+        analysis = await self._pipeline.analysed(text, infer, await self._reader.info())
+        place = Place(item.place.subject, self._pipeline.proposed(analysis.scope, item.place.scope))
         more = (analysis.categories, analysis.topics, analysis.entities, analysis.dates, analysis.importance)
         return place, Counter({Unrepresented.DETAILS: 1} if any(more) else {})
 
-    async def _saved_through_the_waist(self, told: WaistWords, read: _Found) -> Remembered:
+    async def _saved(self, item: Submitted, read: _Found) -> Remembered:
         lost, failure = Counter(read.lost), read.failure
-        screening = Screening(self._writing.flagged)
+        screening = Screening(self._context.policies.flagged)
         kept: list[tuple[Candidate, Place, tuple[Assertion, ...]]] = []
         for candidate in read.facts:
             place = Place(candidate.subject or read.place.subject, read.place.scope)
@@ -170,18 +178,18 @@ class MemoryWaist(MemoryWaiting, abc.ABC):
         saved: list[Assertion] = []
         for candidate, place, said in kept:
             try:
-                await self._writing.provider.save(self._dated(candidate.fact), place.subject, place.scope)
+                await self._backend.provider.save(self._writer.dated(candidate.fact), place.subject, place.scope)
             except FactMemError as error:  # one fact that cannot be kept never costs the others
                 failure = type(error).__name__
             else:
                 saved.extend(said)
         after = await self._current_at(places)
-        if self._writing.consolidator is not None and told.errand is not None and told.errand.consolidate:
+        if self._backend.consolidator is not None and item.errand is not None and item.errand.consolidate:
             lost[Unrepresented.COMPARISON] += sum(said.keyword == STATEMENT.keyword for said in saved)
         slots = {(said.track, said.slot) for said in saved}
         mine = [row for row in after if (row.recorded.assertion.track, row.recorded.assertion.slot) in slots]
-        concepts = self._reading.concepts
-        dropped = read.detection.dropped or ({} if mine else told.dropped.dropped)
+        concepts = self._context.concepts
+        dropped = read.detection.dropped or ({} if mine else item.dropped.dropped)
         return Remembered(
             records=tuple(hydrate(row, concepts) for row in mine),
             changes=tuple(await to_thread.run_sync(changes, before, after, concepts)),
@@ -193,17 +201,17 @@ class MemoryWaist(MemoryWaiting, abc.ABC):
     async def _current_at(self, places: Iterable[Place]) -> list[Current]:
         found: list[Current] = []
         for place in places:
-            found += await self._visible(RecallFilter(subject=place.subject, scope=place.scope, exact=True))
+            found += await self._reader.visible(RecallFilter(subject=place.subject, scope=place.scope, exact=True))
         return found
 
 
-def waist_words(
+def submitted(
     conversation: Conversation,
     words: Detection,
     place: Place,
     errand: Errand | None,
     context: Sequence[Message] = (),
-) -> WaistWords:
+) -> Submitted:
     """Return words for a provider of four verbs.
 
     Args:
@@ -213,7 +221,7 @@ def waist_words(
         errand: the reading they need, if any.
         context: messages that were read before, shown to the detector again.
     """
-    return WaistWords(
+    return Submitted(
         place=place,
         words=words.candidates,
         errand=errand,

@@ -12,8 +12,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
-import attrs
-
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.recall import Corpus, MetadataCondition, RecallFilter, Standing
@@ -151,17 +149,21 @@ class RecordOrder(enum.Enum):
     IMPORTANCE = "importance"
 
 
-@attrs.frozen(kw_only=True)
-class RecordPage:
-    """One page of a listing.
+class RecordPage(list[FactRecord[Any]]):
+    """The records of a listing, or one page of them.
 
     Attributes:
-        records: the records.
-        next_page: hand this in to get the page after this one; None after the last.
+        next_page: Token of the next page; None after the last one.
     """
 
-    records: tuple[FactRecord[Any], ...]
-    next_page: str | None
+    def __init__(self, records: Iterable[FactRecord[Any]] = (), *, next_page: str | None = None) -> None:
+        super().__init__(records)
+        self.next_page: str | None = next_page
+
+    @property
+    def records(self) -> tuple[FactRecord[Any], ...]:
+        """The records."""
+        return tuple(self)
 
 
 _COLUMNS: Final = {
@@ -199,35 +201,42 @@ def _read_value(shown: float | str) -> float | int:
 
 
 def page_of(
-    corpus: Corpus, found: Standing, order_by: RecordOrder, *, descending: bool, size: int, page: str | None
+    corpus: Corpus,
+    ordered: Standing,
+    order_by: RecordOrder,
+    *,
+    descending: bool,
+    limit: int | None,
+    offset: int,
+    page: str | None,
 ) -> tuple[Standing, str | None]:
-    """Return the rows of one page, and the token of the next.
+    """Return the rows of one page, and the token of the next page.
 
-    A token says after which position to go on, not how many to pass over: what is added or goes
-    away meanwhile neither repeats a record nor leaves one out.
+    A token holds the position of the last row, not a number of rows: records that are added or go away meanwhile
+    neither repeat a record nor leave one out.
 
     Args:
-        corpus: what the records are of.
-        found: everything that there is.
-        order_by: what the listing goes by.
-        descending: the greatest first.
-        size: how many rows a page has.
-        page: the token of the page; None for the first.
+        corpus: The current records.
+        ordered: All rows of the listing, in its order.
+        order_by: The key of the order.
+        descending: Whether the greatest comes first.
+        limit: Maximum number of rows of the page; all of them if None.
+        offset: Number of rows to skip.
+        page: Token of the page; None for the first.
 
     Raises:
-        InvalidDataError: the size is no positive number, or the token belongs to no such listing.
+        InvalidDataError: The token belongs to no such listing.
     """
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise InvalidDataError("the size of a page must be a whole number from 1 on")
     listing = [order_by.value, descending]
-    rest = sorted_rows(corpus, found, order_by, descending=descending)
+    rest = ordered
     if page is not None:
         last, seq = _read_token(page, listing)
         values, seqs = _keys(corpus, rest, order_by)
         passed = operator.lt if descending else operator.gt
         rest = rest.at(passed(values, last) | ((values == last) & passed(seqs, seq)))
-    taken = rest.at(slice(size))
-    if len(rest) <= size:
+    stop = None if limit is None else offset + limit
+    taken = rest.at(slice(offset, stop))
+    if stop is None or len(rest) <= stop or not len(taken):
         return taken, None
     values, seqs = _keys(corpus, taken, order_by)
     return taken, _token(listing, (_shown(values[-1], order_by), int(seqs[-1])))

@@ -1,21 +1,116 @@
-"""The audit trail: what happened to every assertion, who brought it about, when and why. Pure."""
+"""The audit trail: what happened to every assertion, who brought it about, when and why."""
 
 from __future__ import annotations
 
 import datetime as dt
 import enum
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
+from anyio import to_thread
 
-from factmem.errors import InvalidDataError
+from factmem.abc import Access, FeedsChanges
+from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept
+from factmem.memory.accesses import keeper_of
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.filters import Filters
 from factmem.memory.quarantine import as_kept_apart
-from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange, Tombstone
+from factmem.memory.reader import Reader
+from factmem.records import AssertionState, FactRecord, LogEntry, Origin, Recorded, StateChange, Tombstone
 from factmem.showing import shown_record
 
-__all__ = ["AuditAction", "AuditEntry", "AuditPage", "page_at", "trail"]
+__all__ = ["Audit", "AuditAction", "AuditEntry", "AuditPage", "page_at", "trail"]
+
+
+class Audit:
+    """Tells what happened to records, and how often they were recalled.
+
+    Args:
+        context: Whose view.
+        backend: The store.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+
+    async def page(
+        self,
+        ids: Collection[str],
+        *,
+        actions: Collection[AuditAction],
+        actors: Collection[str],
+        origins: Collection[Origin],
+        flagged: bool | None,
+        happened_since: dt.datetime | None,
+        happened_until: dt.datetime | None,
+        descending: bool,
+        size: int,
+        page: str | None,
+        filters: Filters,
+    ) -> AuditPage:
+        """See `Memory.audit`."""
+        self._context.check_present()
+        times = (happened_since, happened_until)
+        if any(moment is not None and moment.tzinfo is None for moment in times):
+            raise InvalidDataError("the time needs a time zone, for example datetime(2026, 5, 1, tzinfo=UTC)")
+        wanted = self._reader.wanted(filters)
+        visible = await self._reader.recorded()
+        if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
+            raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is visible, or it was erased")
+        kept = set(actions)
+
+        def passes(recorded: Recorded) -> bool:
+            details = recorded.assertion.details
+            return (
+                (not ids or recorded.id in ids or recorded.record_id in ids)
+                and (not origins or details.origin in origins)
+                and (flagged is None or bool(details.flags) is flagged)
+                and wanted.keeps(recorded)
+            )
+
+        def happened(entry: AuditEntry) -> bool:
+            return (
+                (not kept or entry.action in kept)
+                and (not actors or _is_one_of(entry.actor, actors))
+                and (happened_since is None or (entry.at is not None and entry.at >= happened_since))
+                and (happened_until is None or (entry.at is not None and entry.at < happened_until))
+            )
+
+        whole = not (ids or origins or flagged is not None or filters or self._context.view)
+
+        log = [*await self._backend.mirror.log(), *(await self._erasures() if whole else ())]
+
+        def entries() -> list[AuditEntry]:
+            found = trail(log, [recorded for recorded in visible if passes(recorded)], self._context.concepts)
+            return [entry for entry in found if happened(entry)]
+
+        found = await to_thread.run_sync(entries)
+        return await to_thread.run_sync(partial(page_at, found, size=size, page=page, descending=descending))
+
+    async def accesses(self, record_ids: Collection[str]) -> dict[str, Access]:
+        """See `Memory.accesses`."""
+        self._context.check_present()
+        keeper, counts = keeper_of(self._backend.provider), self._backend.accesses
+        ids = [record.id for record in await self._reader.current(record_ids)]
+        written = await keeper.accesses(self._context.tenant, ids)
+        return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
+
+    async def _erasures(self) -> list[Tombstone]:
+        """What the store tells of what was erased; the mirror lets go of it."""
+        provider = self._backend.provider
+        if not isinstance(provider, FeedsChanges):
+            return []
+        return [entry for entry in await provider.changes(self._context.tenant) if isinstance(entry, Tombstone)]
+
+
+def _is_one_of(actor: str | None, wanted: Collection[str]) -> bool:
+    return actor is not None and any(actor == name or actor.startswith(f"{name}:") for name in wanted)
 
 
 class AuditAction(enum.Enum):
