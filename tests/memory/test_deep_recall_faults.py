@@ -20,7 +20,7 @@ from factmem.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from factmem.llm.metering import meter
+from factmem.llm.asking import meter
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.asking import ALWAYS, NOW, Asked, deeply, parts, remembering, values
 

@@ -1,11 +1,11 @@
-"""Recognition of standing instructions: a user's wishes for every later conversation."""
+"""Standing instructions: a user's wishes for every later conversation."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from factmem.detection.secret_tokens import Span
+from factmem.detection.redaction import Span
 from factmem.detection.statements import sentence_spans
 
 __all__ = ["instructions_in", "overtakes"]

@@ -1,4 +1,4 @@
-"""The pydantic model of a consolidator's answer. Imported when a question is asked, for pydantic is slow to load."""
+"""Response models of a consolidator. Imported when a question is asked, since pydantic loads slowly."""
 
 from __future__ import annotations
 
