@@ -67,7 +67,7 @@ async def _vectors(provider: EncryptedMemoryProvider, tenant: str | None) -> lis
 async def _facade(provider: EncryptedMemoryProvider, tenant: str | None) -> Any:
     memory = remembering(provider, tenant).as_viewer("alice")
     matches = await memory.recall("tisane", limit=20)
-    return matches, await memory.list_records(), await memory.info(), await memory.list_categories()
+    return matches, await memory.list_records(), await memory.info(), list((await memory.info()).categories)
 
 
 LOOKS: Final = _looks()
