@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from typing_extensions import override
 
@@ -66,6 +66,8 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
                 case StateRequest():
                     self._seq += 1
                     self._log.append(self._index.change(statement, self._seq, self._clock))
+                case _:
+                    assert_never(statement)
         return receipts
 
     def _checked(self, statements: Sequence[Statement]) -> dict[int, NDArray[np.float32]]:
@@ -83,6 +85,8 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
                 case StateRequest():
                     trial.check(statement)
                     trial.change(statement, 0, self._clock)
+                case _:
+                    assert_never(statement)
         return vectors
 
     def _append(self, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 
 from factmem.abc import Append, Clock, StateRequest
 from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import Concept, FactType
-from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
+from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange, Tombstone
 from factmem.values import Shape, accepts
 
 __all__ = [
@@ -189,11 +189,14 @@ class TrackIndex:
         match entry:
             case Recorded():
                 self._add_assertion(entry)
-            case StateChange(assertion_id=id, state=state) if (life := self._life(id)) is not None:
-                self._lives[id] = attrs.evolve(life, state=state)
-                self._join(id)
-            case _:
+            case StateChange(assertion_id=id, state=state):
+                if (life := self._life(id)) is not None:
+                    self._lives[id] = attrs.evolve(life, state=state)
+                    self._join(id)
+            case Tombstone():
                 pass
+            case _:
+                assert_never(entry)
 
     def _add_assertion(self, recorded: Recorded) -> None:
         said = recorded.assertion
