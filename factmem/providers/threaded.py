@@ -74,9 +74,9 @@ class Request:
     """
 
     statements: Sequence[Statement]
-    receipts: Sequence[Receipt] = ()
-    error: BaseException | None = None
-    done: bool = False
+    receipts: Sequence[Receipt] = attrs.field(default=(), init=False)
+    error: BaseException | None = attrs.field(default=None, init=False)
+    done: bool = attrs.field(default=False, init=False)
 
     def settle(self, error: BaseException | None = None) -> None:
         """Decide the request; an earlier decision or error stands."""

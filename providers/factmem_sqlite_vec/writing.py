@@ -86,7 +86,7 @@ class Batch:
         self._bound = bound
         meta: dict[str, Any] = dict(select(connection, _META))
         self._seq = self._first = agreed_seq([meta[key] for key in ("seq", "seq again") if key in meta])
-        self.sums = NewSums()
+        self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = read_embedder(meta.get("embedder"))
         self._vectors: dict[int, tuple[str, bytes]] = {}
         self._outlined = meta.get("outlines")
