@@ -1,5 +1,8 @@
 """The fold: what is current, as a pure function of a store's log.
 
+`fold` works on assertions in full; `factmem.recall.index.column_fold` folds the columns of an index, by the same rules
+(`in_effect`, `ends`) and in the same order.
+
 - An assertion counts while it is active, not expired and, for `Moment.as_of` and `Moment.known_at`,
   already said and already recorded.
 - An update of a record that expires ends the record: it does not bring back what it revised.
@@ -12,7 +15,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import attrs
 
@@ -31,8 +35,10 @@ from factmem.values import canonical_bytes
 __all__ = [
     "Current",
     "Moment",
+    "ends",
     "fold",
     "has_expired",
+    "in_effect",
     "never_let_in",
     "record_key",
     "revisions",
@@ -41,9 +47,12 @@ __all__ = [
 ]
 
 
+_NEVER: Final = dt.datetime.max.replace(tzinfo=dt.UTC)
+
+
 @attrs.frozen(kw_only=True)
 class Moment:
-    """When to look.
+    """A moment to look at.
 
     Attributes:
         now: the present; decides what has expired.
@@ -54,6 +63,53 @@ class Moment:
     now: dt.datetime
     as_of: dt.datetime | None = None
     known_at: dt.datetime | None = None
+
+    @property
+    def present(self) -> dt.datetime:
+        """The time that decides what has expired."""
+        return self.as_of or self.known_at or self.now
+
+
+def in_effect(
+    active: Any,
+    revises: Any,
+    *,
+    said_at: Any,
+    recorded_at: Any,
+    expires_at: Any,
+    at: Callable[[dt.datetime], Any],
+    moment: Moment,
+) -> Any:
+    """Return whether assertions take part in the fold: a bool, or an array of them for arrays.
+
+    An update takes part after it has expired: it ends its record then; see `ends`.
+
+    Args:
+        active: whether the assertion's state counts.
+        revises: whether it is an update.
+        said_at: when it was said.
+        recorded_at: when it was recorded.
+        expires_at: when it expires.
+        at: converts a datetime to the type of these times.
+        moment: the moment.
+    """
+    held = active & (revises | (expires_at > at(moment.present)))
+    if moment.as_of is not None:
+        held = held & (said_at <= at(moment.as_of))
+    if moment.known_at is not None:
+        held = held & (recorded_at <= at(moment.known_at))
+    return held
+
+
+def ends(removed: Any, expires_at: Any, present: Any) -> Any:
+    """Return whether assertions end their record: a bool, or an array of them for arrays.
+
+    Args:
+        removed: whether the assertion is a removal.
+        expires_at: when it expires.
+        present: see `Moment.present`, in the type of ``expires_at``.
+    """
+    return removed | (expires_at <= present)
 
 
 @attrs.frozen
@@ -148,8 +204,11 @@ def said_order(recorded: Recorded) -> tuple[dt.datetime, int]:
 
 def has_expired(said: Assertion, moment: Moment) -> bool:
     """Whether an assertion has expired at a moment."""
-    expires_at = said.details.expires_at
-    return expires_at is not None and expires_at <= (moment.as_of or moment.known_at or moment.now)
+    return _expiry(said) <= moment.present
+
+
+def _expiry(said: Assertion) -> dt.datetime:
+    return said.details.expires_at or _NEVER
 
 
 def never_let_in(log: Iterable[LogEntry]) -> set[str]:
@@ -181,12 +240,16 @@ def _lives(log: Iterable[LogEntry]) -> Iterator[tuple[Recorded, list[AssertionSt
 def _counts(recorded: Recorded, states: Mapping[str, AssertionState], moment: Moment) -> bool:
     said = recorded.assertion
     state = states.get(recorded.id)
-    return (
-        state is not None
-        and said.counts(state)
-        and (moment.as_of is None or said.timestamp <= moment.as_of)
-        and (said.revises is not None or not has_expired(said, moment))
+    held: bool = in_effect(
+        state is not None and said.counts(state),
+        said.revises is not None,
+        said_at=said.timestamp,
+        recorded_at=recorded.recorded_at,
+        expires_at=_expiry(said),
+        at=lambda time: time,
+        moment=moment,
     )
+    return held
 
 
 def _winner(said: list[Recorded], moment: Moment) -> Current | None:
@@ -203,7 +266,8 @@ def _winner(said: list[Recorded], moment: Moment) -> Current | None:
 
 def _ends(said: Assertion, moment: Moment) -> bool:
     """Whether an assertion that counts says that the record is no more: a removal, or an update that has expired."""
-    return said.removed or has_expired(said, moment)
+    ended: bool = ends(said.removed, _expiry(said), moment.present)
+    return ended
 
 
 def _united(standing: list[Current]) -> list[Current]:

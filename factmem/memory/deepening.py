@@ -31,7 +31,7 @@ def _raised(error: EmbedderError) -> str:
 
 @attrs.define(eq=False, kw_only=True)
 class Searches:
-    """Makes the searches of one deep recall. See `factmem.recall.exploring.Searcher`.
+    """Makes the searches of one deep recall. See `factmem.recall.deep.Searcher`.
 
     What was found is kept as long as the store has nothing new; the embedder is asked once for all new texts.
 
@@ -68,7 +68,7 @@ class Searches:
     _allowed: frozenset[int] | None = attrs.field(init=False, default=None)
 
     async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
-        """See `factmem.recall.exploring.Searcher.offered`. What most records have comes first."""
+        """See `factmem.recall.deep.Searcher.offered`. What most records have comes first."""
         corpus = await self.corpus()
 
         def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -84,7 +84,7 @@ class Searches:
         return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, most_questions=most_questions)
 
     async def found(self, looks: Sequence[Look]) -> Results:
-        """See `factmem.recall.exploring.Searcher.found`."""
+        """See `factmem.recall.deep.Searcher.found`."""
         try:
             await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
             corpus = await self.corpus(embedded=self.needs_vectors)

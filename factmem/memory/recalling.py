@@ -37,7 +37,7 @@ from factmem.recall import (
 )
 from factmem.recall.deep import COMPARED
 from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
-from factmem.recall.signs import Kind, asks_for_assistant, kinds_asked
+from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from factmem.recall.analysis import analyse, indexed_text
-from factmem.recall.asking import Query
-from factmem.recall.choosing import chosen
-from factmem.recall.columns import Columns
-from factmem.recall.corpus import Corpus
-from factmem.recall.deep import DeepRecall, DeepSettings
+from factmem.recall.deep import DeepRecall, DeepSettings, explored
 from factmem.recall.embedders import (
     BoundedEmbedder,
     CallableEmbedder,
@@ -18,17 +13,19 @@ from factmem.recall.embedders import (
     embedded,
     embedder_named,
 )
-from factmem.recall.engine import RecallMatch, RecallMatches, ScoreParts, hydrate, ranked
-from factmem.recall.exploring import explored
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
-from factmem.recall.folding import Standing
-from factmem.recall.log_parts import LogPart
-from factmem.recall.mirror import Mirror
-from factmem.recall.narrowing import selected
+from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.columns import Columns
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.mirror import Mirror
+from factmem.recall.index.selection import LogPart, selected
+from factmem.recall.index.source import log_source
 from factmem.recall.overtaken import marked, still_true
-from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, decay
-from factmem.recall.sources import log_source
-from factmem.recall.time_expressions import TimeSpan, times_in
+from factmem.recall.ranking import Query, RecallMatch, RecallMatches, ScoreParts, hydrate, ranked
+from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, recency
+from factmem.recall.strength import chosen
+from factmem.recall.text.analysis import analyse, indexed_text
+from factmem.recall.text.times import TimeSpan, times_in
 
 __all__ = [
     "Additive",
@@ -57,7 +54,6 @@ __all__ = [
     "analyse",
     "chosen",
     "composite",
-    "decay",
     "default_embedder",
     "embedded",
     "embedder_named",
@@ -67,6 +63,7 @@ __all__ = [
     "log_source",
     "marked",
     "ranked",
+    "recency",
     "selected",
     "still_true",
     "times_in",

@@ -16,13 +16,11 @@ from typing import Final, assert_never
 import attrs
 
 from factmem.facts import STATEMENT
-from factmem.recall.analysis import analyse
-from factmem.recall.asking import Query
-from factmem.recall.engine import RecallMatch
-from factmem.recall.outlines import term_numbers
-from factmem.recall.related_words import term_of
-from factmem.recall.time_expressions import TimeSpan, times_in
-from factmem.recall.time_words import OFFSET, Offset, offset_in
+from factmem.recall.index.blob import term_numbers
+from factmem.recall.ranking import Query, RecallMatch
+from factmem.recall.text.analysis import analyse
+from factmem.recall.text.related_words import term_of
+from factmem.recall.text.times import OFFSET, Offset, TimeSpan, offset_in, times_in
 from factmem.records import FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value

@@ -4,7 +4,7 @@ Ranking knows nothing of this: results keep their scores and their order. Three 
 that was searched, so all of its moment, and behind the walls of whoever asks:
 
 - A later statement of the same person, at the same place and of the same owner, says what became of it; see
-  `factmem.recall.updates`. Only rows that hold a clue and share a term (or one of the same matter) are read.
+  `factmem.recall.text.updates`. Only rows that hold a clue and share a term (or one of the same matter) are read.
 - A fact that was found in the same message has another value by now.
 - A fact that was found in the same message was retracted, or removed. Nothing is written for this, so what restores
   the fact takes the mark away.
@@ -20,14 +20,14 @@ import attrs
 import numpy as np
 
 from factmem.facts import STATEMENT, Concept
-from factmem.recall.columns import Columns
-from factmem.recall.corpus import Corpus
-from factmem.recall.engine import RecallMatch, hydrate
 from factmem.recall.filters import RecallFilter
-from factmem.recall.folding import Standing
-from factmem.recall.outlines import REMOVED, STATES, TRUSTED, microseconds, term_numbers
-from factmem.recall.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
-from factmem.records import AssertionState, Evidence, FactRecord, Origin, Recorded, record_of
+from factmem.recall.index.blob import REMOVED, microseconds, term_numbers
+from factmem.recall.index.column_fold import Standing, takes_part
+from factmem.recall.index.columns import Columns
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.ranking import RecallMatch, hydrate
+from factmem.recall.text.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
+from factmem.records import Evidence, FactRecord, Origin, Recorded, record_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,8 +46,6 @@ _LONGEST: Final = 400
 _MOST_READ: Final = 2
 """Number of later statements that are read for each result."""
 
-_ACTIVE: Final = STATES.index(AssertionState.ACTIVE)
-_WAITING: Final = (STATES.index(AssertionState.PENDING), STATES.index(AssertionState.FAILED))
 
 _Message: TypeAlias = tuple[str, str]
 
@@ -72,8 +70,10 @@ def marked(
             overtaken by the new value of a fact.
         concepts: the declared concepts by keyword.
     """
-    marks = _Marks(corpus, viewer, attrs.evolve(wanted, keywords=None, without_keywords=None))
-    found = [_Result.of(corpus, match.record) for match in matches]
+    if wanted.keywords is not None or wanted.without_keywords is not None:
+        wanted = attrs.evolve(wanted, keywords=None, without_keywords=None)
+    marks = _Marks(corpus, viewer, wanted)
+    found = _results(corpus, [match.record for match in matches])
     drawn = marks.drawn([item for item in found if item is not None])
     later = marks.later([item for item in found if item is not None])
     marked: list[RecallMatch] = []
@@ -122,16 +122,21 @@ class _Result:
         """The number of its characters."""
         return len(self.record.value)
 
-    @classmethod
-    def of(cls, corpus: Corpus, record: FactRecord[Any]) -> _Result | None:
-        """Return a result that may be marked: a statement that stands in the corpus; else None."""
-        if record.concept.keyword != STATEMENT.keyword or not isinstance(record.value, str):
-            return None
-        seqs = corpus.columns["seq"]
-        row = int(np.searchsorted(seqs, record.revision))
-        if row >= len(corpus.counts) or seqs[row] != record.revision:
-            return None
-        return cls(row, record)
+
+def _results(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> list[_Result | None]:
+    """Return the results that may be marked: statements that stand in the corpus; None for the others."""
+    revisions = np.array([record.revision for record in records], np.int64)
+    seqs = corpus.columns["seq"][: len(corpus.counts)]
+    rows = seqs.searchsorted(revisions)
+    there = (rows < len(seqs)) & (seqs.take(rows, mode="clip") == revisions) if len(seqs) else rows < 0
+    return [
+        _Result(row, record) if stands and _is_statement(record) else None
+        for row, stands, record in zip(rows.tolist(), there.tolist(), records, strict=True)
+    ]
+
+
+def _is_statement(record: FactRecord[Any]) -> bool:
+    return record.concept.keyword == STATEMENT.keyword and isinstance(record.value, str)
 
 
 @attrs.frozen(eq=False)
@@ -171,6 +176,9 @@ class _Marks:
 
     def _candidates(self, results: Sequence[_Result]) -> list[list[int]]:
         """Return the few rows of later statements that share the most with each result, the newest first."""
+        candidates: list[list[int]] = [[] for _ in results]
+        if not results or not self.corpus.parts:
+            return candidates
         columns = self.corpus.columns
         terms, owners, sizes = _terms_of(columns, results)
         own = np.array([item.row for item in results], np.intp)
@@ -178,11 +186,11 @@ class _Marks:
         found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]] = []
         for part, mask in zip(self.corpus.parts, self.corpus.seen(self.viewer).masks, strict=True):
             segment = part.segment
-            which, at = segment.holding(terms, max(_MOST_ROWS, len(segment) // 100))
-            held = segment.clued[at]
+            which, at = segment.updates_holding(terms, max(_MOST_ROWS, len(segment) // 100))
             if mask is not None:
-                held &= mask[at]
-            pairs, shared = np.unique(owners[which[held]] * len(segment) + at[held], return_counts=True)
+                seen = mask[at]
+                which, at = which[seen], at[seen]
+            pairs, shared = np.unique(owners[which] * len(segment) + at, return_counts=True)
             of, at = np.divmod(pairs, len(segment))
             near = shared >= _LEAST_SHARED * sizes[of]
             of, rows, shared = of[near], segment.rows[at[near]].astype(np.intp), shared[near]
@@ -190,20 +198,12 @@ class _Marks:
             after = (said_at[rows] > said_at[mine]) | ((said_at[rows] == said_at[mine]) & (seqs[rows] > seqs[mine]))
             after &= heads[rows] == heads[mine]
             found.append((of[after], rows[after], shared[after] / sizes[of[after]]))
-        return [self._nearest(number, found) for number in range(len(results))]
-
-    def _nearest(
-        self, number: int, found: Sequence[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]]
-    ) -> list[int]:
-        columns = self.corpus.columns
-        rows = np.concatenate([np.empty(0, np.intp), *(rows[of == number] for of, rows, _ in found)])
-        if not len(rows):
-            return []
-        shares = np.concatenate([share[of == number] for of, _, share in found])
-        if len(rows) > _MOST_READ:
-            rows = rows[np.lexsort((columns["said_at"][rows], shares))[-_MOST_READ:]]
-        ordered: list[int] = rows[np.lexsort((columns["seq"][rows], columns["said_at"][rows]))[::-1]].tolist()
-        return ordered
+        of, rows, shares = map(np.concatenate, zip(*found, strict=True))
+        for number in np.unique(of).tolist():
+            mine = of == number
+            nearest = rows[mine][np.lexsort((said_at[rows[mine]], shares[mine]))[-_MOST_READ:]]
+            candidates[number] = nearest[np.lexsort((seqs[nearest], said_at[nearest]))[::-1]].tolist()
+        return candidates
 
     def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
         """Return, by the rows of results, what became of the facts that were found in the same messages.
@@ -279,10 +279,8 @@ class _Marks:
 
     def _taken_back(self, row: int) -> bool:
         """Whether a fact that does not count did so once, and has not expired."""
-        columns, moment = self.corpus.columns, self.corpus.moment
-        first, trusted = columns["first_state"][row], columns["flags"][row] & TRUSTED
-        counted = first == _ACTIVE or (first in _WAITING and trusted)
-        present = microseconds(moment.as_of or moment.known_at or moment.now)
+        columns, present = self.corpus.columns, microseconds(self.corpus.moment.present)
+        counted = takes_part(columns["first_state"][row], columns["flags"][row])
         return bool(counted and columns["expires_at"][row] > present)
 
     def _standing(self, rows: NDArray[np.intp]) -> int | None:
@@ -325,17 +323,20 @@ def _terms_of(
     The first term of a statement says who speaks; it and everyday words are left out.
     """
     related, everyday = _numbered()
+    rows, terms = [item.row for item in results], columns.terms
+    starts, counts = columns["terms_start"][rows].tolist(), columns["terms_count"][rows].tolist()
     numbers: list[int] = []
     owners: list[int] = []
     sizes = np.ones(len(results))
-    for at, item in enumerate(results):
-        start, count = int(columns["terms_start"][item.row]), int(columns["terms_count"][item.row])
-        own = dict.fromkeys(columns.terms[start + 1 : start + count].tolist())
-        told = dict.fromkeys(number for number in own if number not in everyday or number in related)
-        sizes[at] = max(len(told), 1)
-        told |= dict.fromkeys(other for number in own for other in related.get(number, ()))
-        numbers += told
-        owners += [at] * len(told)
+    for at, (start, count) in enumerate(zip(starts, counts, strict=True)):
+        own = set(terms[start + 1 : start + count].tolist())
+        known = own & related.keys()
+        sought = own - everyday | known
+        sizes[at] = max(len(sought), 1)
+        for number in known:
+            sought.update(related[number])
+        numbers += sought
+        owners += [at] * len(sought)
     return np.array(numbers, np.uint64), np.array(owners, np.intp), sizes
 
 

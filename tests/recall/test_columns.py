@@ -13,11 +13,10 @@ import pytest
 from factmem import Concept, FactDetails, MemorySubject, SingleFact
 from factmem.fold import Moment
 from factmem.recall import Corpus, RecallFilter, selected
-from factmem.recall.columns import Rows
-from factmem.recall.documents import rows_in_outline
-from factmem.recall.growing import Finder, Growing
-from factmem.recall.ledger import Ledger
-from factmem.recall.outlines import outline_of
+from factmem.recall.index.blob import outline_of
+from factmem.recall.index.columns import Finder, Growing, Rows
+from factmem.recall.index.source import rows_in_outline
+from factmem.recall.index.tenant_log import Ledger
 from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 

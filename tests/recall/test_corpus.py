@@ -8,10 +8,10 @@ import numpy as np
 
 from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts, RecallSettings
 from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
-from factmem.recall.columns import Columns, Rows
-from factmem.recall.folding import Standing
-from factmem.recall.outlines import BODY
-from factmem.recall.segments import Segment
+from factmem.recall.index.blob import BODY
+from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.segments import Segment
 from factmem.testing import FakeClock, HashEmbedder
 from tests.recall.generated import NOW
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.recall.vectors import HeldVectors
+from factmem.recall.index.vector_slots import HeldVectors
 
 
 def test_an_inner_product_is_the_same_whatever_stands_beside_it() -> None:

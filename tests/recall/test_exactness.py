@@ -30,7 +30,7 @@ TRAVELLING = {"trip", "travel"}
 @functools.cache
 def relations() -> Mapping[int, Mapping[int, float]]:
     """The table as it lies in the package."""
-    with np.load(Path(factmem.recall.__file__).with_name("related_words.npz")) as table:
+    with np.load(Path(factmem.recall.__file__).parent / "text" / "related_words.npz") as table:
         terms, ends = table["terms"].tolist(), np.cumsum(table["counts"]).tolist()
         pairs = list(zip([terms[at] for at in table["related"].tolist()], table["weights"].tolist(), strict=True))
         starts = [0, *ends]

@@ -31,15 +31,13 @@ from factmem.abc import (
 )
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
-from factmem.recall.analysis import analyse, indexed_text
-from factmem.recall.documents import Stored
 from factmem.recall.embedders import embedded
-from factmem.recall.ledger import Ledger
-from factmem.recall.log_parts import LogPart
-from factmem.recall.outlines import OUTLINE_VERSION, outline_of, term_numbers
-from factmem.recall.related_words import Term, term_of
-from factmem.recall.sources import LogSource, Pulled
-from factmem.recall.topics import topics_of
+from factmem.recall.index.blob import OUTLINE_VERSION, outline_of, term_numbers
+from factmem.recall.index.selection import LogPart
+from factmem.recall.index.source import LogSource, Pulled, Stored
+from factmem.recall.index.tenant_log import Ledger
+from factmem.recall.text.analysis import analyse, indexed_text
+from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.records import Assertion, LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -47,7 +45,7 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.corpus import Corpus
+    from factmem.recall.index.corpus import Corpus
 
 __all__ = ["Mirror"]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from factmem.recall.analysis import analyse
+from factmem.recall.text.analysis import analyse
 
 __all__ = ["EVERYDAY", "Clause", "clauses", "clues", "matters", "may_be_overtaken", "overtakes"]
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import attrs
+import numpy as np
 from anyio import to_thread
 
-from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline
+from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline, number_of_id
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
-from factmem.recall.columns import Rows
-from factmem.recall.documents import rows_in_order, rows_in_outline
-from factmem.recall.outlines import outline_of
+from factmem.recall.index.blob import microseconds, outline_of
+from factmem.recall.index.columns import Rows
 from factmem.records import LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["LogSource", "Pulled", "log_source"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Held", "Library", "LogSource", "Pulled", "Stored", "log_source", "rows_in_order", "rows_in_outline"]
 
 _BATCH = 1024
 """How many assertions are read in full, and outlined, at a time."""
@@ -252,3 +256,115 @@ def _numbered(assertion: Any, seq: int) -> Recorded:
         seq=seq,
         recorded_at=assertion.timestamp,
     )
+
+
+_KNOWN: Final = 1024
+"""How many assertions that were asked for are kept for the next time."""
+
+
+class Library(abc.ABC):
+    """The assertions in full.
+
+    Attributes:
+        seqs: the numbers of the assertions, by their rows.
+    """
+
+    def __init__(self) -> None:
+        self.seqs: NDArray[np.int64] = np.empty(0, np.int64)
+
+    @abc.abstractmethod
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `factmem.recall.index.corpus.Documents.read`."""
+
+    @abc.abstractmethod
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """Take in assertions of the next rows, where they are kept here."""
+
+    @abc.abstractmethod
+    def without(self, left: NDArray[np.intp]) -> Library:
+        """Return a library of the rows that are left, in this order."""
+
+
+class Held(Library):
+    """Assertions that are held in memory."""
+
+    def __init__(self, recorded: Sequence[Recorded] = ()) -> None:
+        super().__init__()
+        self._recorded = list(recorded)
+
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `Library.read`."""
+        return [self._recorded[row] for row in rows]
+
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """See `Library.add`."""
+        self._recorded.extend(recorded)
+
+    def without(self, left: NDArray[np.intp]) -> Held:
+        """See `Library.without`."""
+        return Held([self._recorded[row] for row in left.tolist()])
+
+
+class Stored(Library):
+    """Assertions that stay in the store, and are read when they are shown.
+
+    Args:
+        store: where they are.
+        tenant: whose they are.
+    """
+
+    def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
+        super().__init__()
+        self._store = store
+        self._tenant = tenant
+        self._known: dict[int, Recorded] = {}
+
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `Library.read`."""
+        seqs = self.seqs[np.asarray(rows, np.intp)].tolist()
+        known = self._known
+        found = {seq: known[seq] for seq in seqs if seq in known}
+        new = [seq for seq in seqs if seq not in found]
+        if not new:
+            return [found[seq] for seq in seqs]
+        read = {item.seq: item for item in self._store.recorded(self._tenant, new) if item is not None}
+        if len(read) < _KNOWN // 8:
+            self._known = (known if len(known) + len(read) <= _KNOWN else {}) | read
+        found |= read
+        return [found.get(seq) for seq in seqs]
+
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """See `Library.add`; the store has them."""
+
+    def without(self, left: NDArray[np.intp]) -> Self:
+        """See `Library.without`."""
+        return type(self)(self._store, self._tenant)
+
+
+def rows_in_outline(recorded: Sequence[Recorded], outlines: Sequence[Outline]) -> Rows:
+    """Return assertions as columns take them in.
+
+    Args:
+        recorded: the assertions.
+        outlines: their outlines.
+    """
+    return Rows(
+        seqs=[item.seq for item in recorded],
+        ids=[number_of_id(item.id) for item in recorded],
+        records=[number_of_id(item.record_id) for item in recorded],
+        recorded_at=[microseconds(item.recorded_at) for item in recorded],
+        about=[outline.about for outline in outlines],
+        metadata=[outline.metadata for outline in outlines],
+        bodies=[outline.body for outline in outlines],
+    )
+
+
+def rows_in_order(several: Sequence[Rows]) -> Rows:
+    """Return rows as one, by their numbers."""
+    if len(several) == 1:
+        return several[0]
+    joined = {
+        field.name: [item for rows in several for item in getattr(rows, field.name)] for field in attrs.fields(Rows)
+    }
+    order = sorted(range(len(joined["seqs"])), key=joined["seqs"].__getitem__)
+    return Rows(**{name: [items[at] for at in order] for name, items in joined.items()})

@@ -20,9 +20,9 @@ import attrs
 from factmem.abc import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
-from factmem.recall.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
-from factmem.recall.signs import ends_with_question, kinds_held, words_outside_questions
-from factmem.recall.topics import topics_of
+from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
+from factmem.recall.text.related_words import topics_of
+from factmem.recall.text.signs import ends_with_question, kinds_held, words_outside_questions
 from factmem.records import Assertion, AssertionState
 from factmem.values import canonical_bytes
 
@@ -65,7 +65,7 @@ ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """The signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
 KINDS_FROM: Final = 2
-"""The first bit of the kinds among the signs; see `factmem.recall.signs.Kind`."""
+"""The first bit of the kinds among the signs; see `factmem.recall.text.signs.Kind`."""
 
 STATES: Final = (
     AssertionState.ACTIVE,

@@ -10,15 +10,15 @@ import numpy as np
 
 from factmem.abc import ScansVectors, number_of_id
 from factmem.fold import Moment
-from factmem.recall.columns import Columns, Rows
-from factmem.recall.corpus import Corpus, grown
-from factmem.recall.documents import Held, Library, rows_in_outline
-from factmem.recall.folding import Changes, Standing, affected, counting, joined, standing
 from factmem.recall.giving_back import give_back
-from factmem.recall.laying_out import conversation_keys
-from factmem.recall.log_parts import LogPart, rows_of
-from factmem.recall.outlines import NEVER, STATES, drop_known_words, microseconds, outline_of
-from factmem.recall.vectors import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
+from factmem.recall.index.blob import NEVER, STATES, drop_known_words, microseconds, outline_of
+from factmem.recall.index.column_fold import Changes, Standing, affected, counting, joined, standing
+from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.corpus import Corpus, grown
+from factmem.recall.index.segments import conversation_keys
+from factmem.recall.index.selection import LogPart, rows_of
+from factmem.recall.index.source import Held, Library, rows_in_outline
+from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
 from factmem.records import LogEntry, Recorded, StateChange, Tombstone
 from factmem.scopes import MemoryScope
 

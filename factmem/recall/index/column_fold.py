@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.fold import Moment
-from factmem.recall.outlines import REMOVED, REVISES, STATES, TRUSTED, microseconds
+from factmem.fold import Moment, ends, in_effect
+from factmem.recall.index.blob import REMOVED, REVISES, STATES, TRUSTED, microseconds
 from factmem.records import AssertionState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.columns import Columns
+    from factmem.recall.index.columns import Columns
 
-__all__ = ["Changes", "Standing", "affected", "counting", "joined", "said_the_same", "standing"]
+__all__ = ["Changes", "Standing", "affected", "counting", "joined", "said_the_same", "standing", "takes_part"]
 
 _ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
 _NOTHING: Final = np.empty(0, np.intp)
@@ -29,7 +29,7 @@ class Changes:
 
     Attributes:
         rows: whose state.
-        states: which it became, as its number in `factmem.recall.outlines.STATES`.
+        states: which it became, as its number in `factmem.recall.index.blob.STATES`.
         seqs: the changes' own numbers.
         recorded_at: when, in microseconds since 1970.
     """
@@ -71,25 +71,33 @@ def joined(several: Sequence[Standing]) -> Standing:
     )
 
 
+def takes_part(states: Any, flags: Any) -> Any:
+    """Return whether assertions of some states count, as `Assertion.counts` says: a bool, or an array of them."""
+    waits = (states == _PENDING) | (states == _FAILED)
+    return (states == _ACTIVE) | (waits & ((flags & TRUSTED) != 0))
+
+
 def counting(columns: Columns, moment: Moment, changes: Changes, rows: NDArray[np.intp] | None = None) -> Any:
     """Return which assertions count at a moment, as a mask over all rows or over some.
 
     Args:
         columns: the assertions.
-        moment: when to look.
-        changes: all changes of state; asked for a `Moment.known_at` only.
-        rows: which; all if None.
+        moment: the moment.
+        changes: all changes of state; needed for a `Moment.known_at` only.
+        rows: the rows; None for all.
     """
     taken: Any = slice(None) if rows is None else rows
-    state = columns["state"][taken] if moment.known_at is None else _states_known(columns, moment, changes)[taken]
+    states = columns["state"][taken] if moment.known_at is None else _states_known(columns, moment, changes)[taken]
     flags = columns["flags"][taken]
-    waits = (state == _PENDING) | (state == _FAILED)
-    keep = (state == _ACTIVE) | (waits & ((flags & TRUSTED) != 0))
-    if moment.as_of is not None:
-        keep &= columns["said_at"][taken] <= microseconds(moment.as_of)
-    if moment.known_at is not None:
-        keep &= columns["recorded_at"][taken] <= microseconds(moment.known_at)
-    return keep & (((flags & REVISES) != 0) | (columns["expires_at"][taken] > _present(moment)))
+    return in_effect(
+        takes_part(states, flags),
+        (flags & REVISES) != 0,
+        said_at=columns["said_at"][taken],
+        recorded_at=columns["recorded_at"][taken],
+        expires_at=columns["expires_at"][taken],
+        at=microseconds,
+        moment=moment,
+    )
 
 
 def standing(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> Standing:
@@ -100,7 +108,7 @@ def standing(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> Sta
         moment: when to look; decides what has expired.
         counted: the rows that count, ascending.
     """
-    ended = ((columns["flags"] & REMOVED) != 0) | (columns["expires_at"] <= _present(moment))
+    ended = _ended(columns, moment, slice(None))
     several = _repeated(columns["fold"][counted])
     single = counted[~several]
     single = single[~ended[single]]
@@ -131,14 +139,15 @@ def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment:
     rows = columns.find("fold", columns["fold"][row : row + 1])
     rows = rows[rows < len(counts)]
     rows = rows[counts[rows] & (columns.of_rows("track", rows) == columns.of_rows("track", np.array([row])))]
-    ended = ((columns["flags"][rows] & REMOVED) != 0) | (columns["expires_at"][rows] <= _present(moment))
-    same = rows[~ended & (columns["value"][rows] == columns["value"][row])]
+    same = rows[~_ended(columns, moment, rows) & (columns["value"][rows] == columns["value"][row])]
     ordered: NDArray[np.intp] = same[np.lexsort((columns["seq"][same], columns["said_at"][same]))]
     return ordered
 
 
-def _present(moment: Moment) -> int:
-    return microseconds(moment.as_of or moment.known_at or moment.now)
+def _ended(columns: Columns, moment: Moment, rows: Any) -> NDArray[np.bool_]:
+    removed = (columns["flags"][rows] & REMOVED) != 0
+    ended: NDArray[np.bool_] = ends(removed, columns["expires_at"][rows], microseconds(moment.present))
+    return ended
 
 
 def _states_known(columns: Columns, moment: Moment, changes: Changes) -> NDArray[np.uint8]:

@@ -19,12 +19,12 @@ import attrs
 import numpy as np
 
 from factmem.fold import Current, Moment
-from factmem.recall.columns import Columns
-from factmem.recall.folding import Standing, joined, said_the_same
-from factmem.recall.outlines import ERRAND, REMOVED, microseconds
-from factmem.recall.related_words import Term
-from factmem.recall.segments import Hits, Segment
-from factmem.recall.vectors import NO_VECTORS, VectorsView
+from factmem.recall.index.blob import ERRAND, REMOVED, microseconds
+from factmem.recall.index.column_fold import Standing, joined, said_the_same
+from factmem.recall.index.columns import Columns
+from factmem.recall.index.segments import Hits, Segment
+from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
+from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
 
 if TYPE_CHECKING:

@@ -3,29 +3,30 @@
 Columns are only ever appended to, by one thread at a time, so that others may read meanwhile without a lock:
 whatever a row that they were handed refers to is there. What is asked for one by one may have grown in between;
 `Columns.all_of_heads` is of one moment. Only ``state`` and ``slot`` change in place: they are for who writes.
-Texts are numbered once each (`factmem.recall.growing.Numbered`), ids are 64-bit keys.
+Texts are numbered once each (`factmem.recall.index.columns.Numbered`), ids are 64-bit keys.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 
-from factmem.recall.growing import Finder, Growing, Numbered, spread
-from factmem.recall.naming import ConceptNames
-from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_about, read_head, read_labels
+from factmem.facts import STATEMENT
+from factmem.recall.index.blob import BODY, BODY_FIELDS, MULTIPLE, read_about, read_head, read_labels, term_numbers
+from factmem.recall.text.analysis import analyse, spaced
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.outlines import Head
+    from factmem.recall.index.blob import Head
 
-__all__ = ["Columns", "Rows", "subject_text"]
+__all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Numbered", "Rows", "spread", "subject_text"]
 
 _TYPES: Final = {
     "seq": np.int64,
@@ -323,3 +324,143 @@ def _place_text(head: Head) -> str:
 
 def _track_text(head: Head) -> str:
     return json.dumps([head.scope, head.subject, head.individual, head.keyword, head.owner])
+
+
+class Numbered:
+    """Texts and their numbers, from 0 in the order they came."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+        for text in texts:
+            self.number(text)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def number(self, text: str) -> int:
+        """Return the number of a text, a new one for a text that is new."""
+        known = self._numbers.get(text)
+        if known is None:
+            known = len(self.texts)
+            self.texts.append(text)
+            self._numbers[text] = known
+        return known
+
+    def find(self, text: str) -> int | None:
+        """Return the number of a text, or None for one that never came."""
+        return self._numbers.get(text)
+
+
+class Growing:
+    """Arrays of one length that grow together.
+
+    Args:
+        types: of each array.
+    """
+
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self._types = types
+        self._room = 0
+        self.length: int = 0
+        self._arrays: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in types.items()}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return one array; of two that are asked for one by one, the second may be longer."""
+        length = self.length
+        return self._arrays[name][:length]
+
+    def together(self, *names: str) -> list[NDArray[Any]]:
+        """Return some arrays, as they were at one moment."""
+        length = self.length
+        return [self._arrays[name][:length] for name in names]
+
+    def append(self, **items: Any) -> None:
+        """Append to every array as many items."""
+        count = len(next(iter(items.values())))
+        self._make_room(self.length + count)
+        for name, values in items.items():
+            self._arrays[name][self.length : self.length + count] = values
+        self.length += count  # last: whoever reads meanwhile sees all of an item or nothing
+
+    def _make_room(self, wanted: int) -> None:
+        if wanted <= self._room:
+            return
+        # Exactly what is needed at first: most stores are read more than they are written.
+        self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
+        for name, old in self._arrays.items():
+            new = np.empty(self._room, self._types[name])
+            new[: self.length] = old[: self.length]
+            self._arrays[name] = new
+
+
+class Finder:
+    """Finds rows by a 64-bit key: sorted, with a short tail that is not yet. Any thread may find."""
+
+    def __init__(self) -> None:
+        # One tuple, replaced as a whole: the keys and the rows of two sortings must never meet.
+        self._sorted = (np.empty(0, np.uint64), np.empty(0, np.int32))
+
+    def find(self, keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows that have one of some keys, ascending.
+
+        Args:
+            keys: those of all rows, or of fewer of the first of them than were sorted.
+            wanted: which.
+        """
+        ordered, rows = self._sorted
+        if len(keys) - len(ordered) > max(1024, len(ordered) // 16):
+            order = np.argsort(keys)
+            ordered, rows = self._sorted = keys[order], order.astype(np.int32)
+        done, wanted = len(ordered), np.unique(wanted)
+        low, high = (np.searchsorted(ordered, wanted, side) for side in ("left", "right"))
+        found = np.sort(rows[spread(low, high)]).astype(np.intp)
+        if done > len(keys):  # others sorted more, meanwhile
+            return found[found < len(keys)]
+        return np.concatenate([found, np.flatnonzero(np.isin(keys[done:], wanted)) + done])
+
+
+def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the numbers of all ranges from ``starts`` to ``ends``, one after the other."""
+    counts = (ends - starts).astype(np.intp)
+    behind = counts.cumsum()
+    numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+class ConceptNames:
+    """The words of keywords, learnt as they come; of statements, which are of no concept, none."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._terms: list[frozenset[int]] = []
+        self._holding: dict[int, list[int]] = {}
+
+    def named(self, keywords: Sequence[str], terms: Collection[int]) -> dict[int, frozenset[int]]:
+        """Return the places of the keywords all of whose words are among some terms, with these words.
+
+        Args:
+            keywords: all there are; those of the last time, and more.
+            terms: what is asked for; see `factmem.recall.index.blob.term_numbers`.
+        """
+        with self._guard:
+            for place in range(len(self._terms), len(keywords)):
+                self._learn(keywords[place], place)
+        asked = set(terms)
+        near = {place for term in asked for place in self._holding.get(term, ())}
+        return {place: self._terms[place] for place in sorted(near) if self._terms[place] <= asked}
+
+    def _learn(self, keyword: str, place: int) -> None:
+        words = frozenset(term_numbers(_words(keyword)))
+        self._terms.append(words)
+        for word in words:
+            self._holding.setdefault(word, []).append(place)
+
+
+def _words(keyword: str) -> list[str]:
+    """Return the words that name a concept: none where one word is left of several, as "call" is of "on_call"."""
+    if keyword == STATEMENT.keyword:
+        return []
+    words = analyse(spaced(keyword))
+    return words if len(words) > 1 or len(spaced(keyword).split()) == 1 else []

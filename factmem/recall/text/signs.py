@@ -13,7 +13,7 @@ import re
 from typing import Any, Final
 
 from factmem.facts import STATEMENT
-from factmem.recall.analysis import analyse, count_words, plain, spaced
+from factmem.recall.text.analysis import analyse, count_words, plain, spaced
 from factmem.records import Assertion
 
 __all__ = [
