@@ -11,6 +11,7 @@ from factmem.recall.embedders import (
     WordLlamaEmbedder,
     default_embedder,
     embedded,
+    embedder_entry_points,
     embedder_named,
 )
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
@@ -56,6 +57,7 @@ __all__ = [
     "composite",
     "default_embedder",
     "embedded",
+    "embedder_entry_points",
     "embedder_named",
     "explored",
     "hydrate",

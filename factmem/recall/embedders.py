@@ -11,6 +11,7 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
+    "ENTRY_POINT_GROUP",
     "BoundedEmbedder",
     "CallableEmbedder",
     "MiniLMEmbedder",
@@ -39,15 +41,24 @@ __all__ = [
     "default_embedder",
     "embed_checked",
     "embedded",
+    "embedder_entry_points",
     "embedder_named",
+    "openai_embedder",
 ]
 
 
+ENTRY_POINT_GROUP: Final = "factmem.embedders"
+"""The entry-point group of embedders, ours and third parties': factories of an `Embedder`, by name."""
+
 _FEW: Final = 8
+"""Number of texts whose vectors are checked on the event loop; a thread hop would take longer."""
+
 _TOGETHER: Final = 256
-"""Texts that a `BoundedEmbedder` hands over at a time."""
+"""Number of texts that a `BoundedEmbedder` passes on at a time."""
+
 _FOREIGN_THREADS: Final = 8
-"""Worker threads of one event loop that functions of a `CallableEmbedder` may occupy, hanging ones included."""
+"""Number of worker threads of one event loop that functions of a `CallableEmbedder` may occupy, hung ones included."""
+
 _threads: Final[RunVar[CapacityLimiter]] = RunVar("factmem_embedder_threads")
 
 
@@ -56,28 +67,65 @@ def default_embedder() -> Embedder:
     return WordLlamaEmbedder()
 
 
+def embedder_entry_points() -> dict[str, EntryPoint]:
+    """Return the installed embedders by name, without importing any of them."""
+    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
+
+
 def embedder_named(name: str) -> Embedder:
-    """Return the embedder that a name stands for, as the terminal takes it.
+    """Return the embedder that a name stands for.
 
     Args:
-        name: ``wordllama``, ``minilm``, or ``openai:MODEL@DIMENSION`` for an endpoint that the environment
-            variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` tell.
+        name: the name of an entry point of the group `ENTRY_POINT_GROUP`, such as ``wordllama`` or ``minilm``. What
+            follows a colon goes to the embedder's factory as its only argument: ``openai:MODEL@DIMENSION`` is an
+            endpoint, which the environment variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` set.
 
     Raises:
-        InvalidDataError: the name stands for none.
+        InvalidDataError: no installed embedder has this name, or it does not take this argument.
+        MissingPackageError: the embedder needs a package that is not installed.
+
+    Example:
+        >>> embedder_named("minilm")  # doctest: +ELLIPSIS
+        <factmem.recall.embedders.MiniLMEmbedder object at ...>
     """
     check_text(name, path="$.embedder")
-    kind, _, model = name.partition(":")
-    model, _, dimension = model.rpartition("@")
-    match kind:
-        case "wordllama" if name == kind:
-            return WordLlamaEmbedder()
-        case "minilm" if name == kind:
-            return MiniLMEmbedder()
-        case "openai" if model and re.fullmatch(r"[1-9][0-9]{0,5}", dimension):
-            return OpenAIEmbedder(model, dimension=int(dimension))
-        case _:
-            raise InvalidDataError(f"no embedder is called {name!r}: use wordllama, minilm or openai:MODEL@DIMENSION")
+    kind, colon, argument = name.partition(":")
+    known = embedder_entry_points()
+    if kind not in known:
+        raise InvalidDataError(
+            f"no embedder is called {kind!r}; installed are {', '.join(known) or 'none'}. Install the package that "
+            f"brings it (entry-point group {ENTRY_POINT_GROUP}), or pass an Embedder instead of a name",
+            path="$.embedder",
+        )
+    try:
+        factory: Any = known[kind].load()
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name or kind, extra="all") from error
+    arguments = [argument] if colon else []
+    try:
+        inspect.signature(factory).bind(*arguments)
+    except TypeError:
+        usage = f"{kind}:ARGUMENT" if not colon else kind
+        raise InvalidDataError(f"the embedder {kind!r} is written as {usage}", path="$.embedder") from None
+    return cast("Embedder", factory(*arguments))
+
+
+def openai_embedder(model: str) -> OpenAIEmbedder:
+    """Return the embedder of an endpoint that the environment sets.
+
+    Args:
+        model: ``MODEL@DIMENSION``.
+
+    Raises:
+        InvalidDataError: it is not written like that.
+    """
+    name, _, dimension = model.rpartition("@")
+    if not name or not re.fullmatch(r"[1-9][0-9]{0,5}", dimension):
+        raise InvalidDataError(
+            "an embedder of an endpoint is written as openai:MODEL@DIMENSION: openai:text-embedding-3-small@1536",
+            path="$.embedder",
+        )
+    return OpenAIEmbedder(name, dimension=int(dimension))
 
 
 class _LocalModel(abc.ABC):

@@ -16,7 +16,7 @@ from factmem.recall import Corpus, RecallFilter, selected
 from factmem.recall.index.blob import outline_of
 from factmem.recall.index.columns import Finder, Growing, Rows
 from factmem.recall.index.source import rows_in_outline
-from factmem.recall.index.tenant_log import Ledger
+from factmem.recall.index.tenant_log import TenantLog
 from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 
@@ -52,13 +52,13 @@ def new() -> list[Rows]:
 
 
 def corpus_of(count: int) -> Corpus:
-    ledger = Ledger(None)
-    ledger.take_in(map(note, range(count)))
-    ledger.use_vectors(2, None, None)
-    corpus = ledger.carried_out(ledger.plan(Moment(now=NOW), present=True), present=True)
-    _, lacking = ledger.embedded(corpus, present=True)
-    ledger.take_vectors(dict.fromkeys(lacking, np.array([1, 0], np.float32)))
-    return ledger.embedded(corpus, present=True)[0]
+    log = TenantLog(None)
+    log.take_in(map(note, range(count)))
+    log.use_vectors(2, None, None)
+    corpus = log.carried_out(log.plan(Moment(now=NOW), present=True), present=True)
+    _, lacking = log.embedded(corpus, present=True)
+    log.take_vectors(dict.fromkeys(lacking, np.array([1, 0], np.float32)))
+    return log.embedded(corpus, present=True)[0]
 
 
 def beside(write: Callable[[], None], reads: list[Callable[[], object]]) -> list[BaseException]:

@@ -37,7 +37,7 @@ async def test_embeddings_are_those_of_the_corpus_while_all_are_made_again() -> 
         expected = vectors_in(corpus)
         assert expected == [vector.tolist() for vector in await HashEmbedder(64).embed(SAID[::-1])]
 
-        memory._mirror._ledger.drop_vectors()
+        memory._mirror._log.drop_vectors()
         assert vectors_in(corpus) == expected
 
 
@@ -57,7 +57,7 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
         expected = best(1.0)
         assert expected != best(0.0)
 
-        memory._mirror._ledger.drop_vectors()
+        memory._mirror._log.drop_vectors()
         assert best(1.0) == expected
 
 

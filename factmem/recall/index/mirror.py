@@ -35,7 +35,7 @@ from factmem.recall.embedders import embedded
 from factmem.recall.index.blob import OUTLINE_VERSION, outline_of, term_numbers
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled, Stored
-from factmem.recall.index.tenant_log import Ledger
+from factmem.recall.index.tenant_log import TenantLog
 from factmem.recall.text.analysis import analyse, indexed_text
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.records import Assertion, LogEntry
@@ -54,7 +54,7 @@ _BATCH: Final = 1024
 _PROBE: Final = "A text that any embedder has a vector for."
 
 
-_log = logging.getLogger("factmem")
+_LOG: Final = logging.getLogger("factmem")
 
 
 class Mirror:
@@ -97,7 +97,7 @@ class Mirror:
         self._lock = Lock()
         self._embedding = Lock()
         self._outlines = provider if isinstance(provider, KeepsOutlines) else None
-        self._ledger = Ledger(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
+        self._log = TenantLog(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
         self._vectors_until = 0
         self._outlined = False
         """Whether the store was told of which version outlines are."""
@@ -149,7 +149,7 @@ class Mirror:
         """
         if (embedded and not self._compared) or not self._source.is_pulled():
             return None
-        corpus = self._ledger.up_to_date(Moment(now=self._clock()))
+        corpus = self._log.up_to_date(Moment(now=self._clock()))
         return corpus if corpus is None or not embedded or corpus.embedded else None
 
     async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
@@ -160,13 +160,13 @@ class Mirror:
         """
         async with self._lock:
             await self._pull()
-            return await to_thread.run_sync(self._ledger.log, part)
+            return await to_thread.run_sync(self._log.log, part)
 
     async def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
         """Return how many assertions a viewer sees in some scopes, whatever became of them."""
         async with self._lock:
             await self._pull()
-            return await to_thread.run_sync(self._ledger.count, viewer, reaches)
+            return await to_thread.run_sync(self._log.count, viewer, reaches)
 
     async def let_go(self) -> None:
         """Drop what was erased now, and not when something is read next."""
@@ -191,7 +191,7 @@ class Mirror:
 
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
         """Return the embedding of an assertion that was read already, or None."""
-        return self._ledger.vector(assertion_id)
+        return self._log.vector(assertion_id)
 
     def terms(self, text: str) -> list[Term]:
         """Return a query's distinct terms, with those related to them and their topics."""
@@ -216,7 +216,7 @@ class Mirror:
         if self._store is not None and (replace or not self._bound):
             await self._store.use_embedder(identity, replace=replace)
         if replace:
-            self._ledger.drop_vectors()
+            self._log.drop_vectors()
             self._vectors_until = 0
         self._bound = True
 
@@ -224,19 +224,19 @@ class Mirror:
         """Return what is current; with the vectors that the store has, if it is told whose they are."""
         await self._pull()
         if identity is not None:
-            use_vectors = self._ledger.use_vectors
+            use_vectors = self._log.use_vectors
             if await to_thread.run_sync(use_vectors, identity.dimension, self._scans, self._memory_limit):
                 self._vectors_until = 0
         present = Moment(now=self._clock()) if moment is None else moment
-        known = self._ledger.up_to_date(present) if moment is None else None
+        known = self._log.up_to_date(present) if moment is None else None
         if known is not None:
             if identity is not None and not known.embedded:
                 await self._fetch_vectors()
             return known
-        plan = await to_thread.run_sync(partial(self._ledger.plan, present, present=moment is None))
-        if identity is not None and self._ledger.lacks_vectors(plan.current.rows):
+        plan = await to_thread.run_sync(partial(self._log.plan, present, present=moment is None))
+        if identity is not None and self._log.lacks_vectors(plan.current.rows):
             await self._fetch_vectors()
-        return await to_thread.run_sync(partial(self._ledger.carried_out, plan, present=moment is None))
+        return await to_thread.run_sync(partial(self._log.carried_out, plan, present=moment is None))
 
     async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
         """Return what is current, once every record of it has its vector."""
@@ -259,7 +259,7 @@ class Mirror:
             corpus = await self._in_step(moment, identity)
             if corpus.embedded:
                 return corpus, []
-            return await to_thread.run_sync(partial(self._ledger.embedded, corpus, present=moment is None))
+            return await to_thread.run_sync(partial(self._log.embedded, corpus, present=moment is None))
 
     async def _pull(self) -> None:
         await self._use_outlines()
@@ -270,22 +270,22 @@ class Mirror:
 
     def _take_in(self, pulled: Pulled) -> None:
         if pulled.whole:
-            self._ledger = Ledger(self._tenant)
+            self._log = TenantLog(self._tenant)
             self._vectors_until = 0
-        self._ledger.take_in(pulled.entries, pulled.rows)
+        self._log.take_in(pulled.entries, pulled.rows)
         self._source.taken_in(pulled)
 
     async def _embed(self, ids: Sequence[int], identity: EmbedderIdentity, *, must_keep: bool) -> None:
         """Make the vectors of some assertions, and give them to the store."""
         async with self._lock:
-            read = await to_thread.run_sync(self._ledger.assertions, ids)
+            read = await to_thread.run_sync(self._log.assertions, ids)
         there = {id: item for id, item in zip(ids, read, strict=True) if item is not None}
         vectors = await embedded(self._embedder, [indexed_text(item.assertion) for item in there.values()])
         made = dict(zip(there, vectors, strict=True))
         async with self._lock:
             kept = {there[id].seq: vector for id, vector in made.items() if vector is not None}
             await self._keep(kept, identity, must_keep=must_keep)
-            await to_thread.run_sync(self._ledger.take_vectors, dict.fromkeys(ids) | made)
+            await to_thread.run_sync(self._log.take_vectors, dict.fromkeys(ids) | made)
 
     async def _keep(
         self, vectors: Mapping[int, NDArray[np.float32]], identity: EmbedderIdentity, *, must_keep: bool
@@ -300,17 +300,17 @@ class Mirror:
             if must_keep:
                 raise
             if not isinstance(error, ReadOnlyError):
-                _log.warning("the store did not keep %d vectors, which are made again: %s", len(vectors), error)
+                _LOG.warning("the store did not keep %d vectors, which are made again: %s", len(vectors), error)
 
     async def _fetch_vectors(self) -> None:
-        newest = self._ledger.newest
+        newest = self._log.newest
         if self._store is None or not self._bound or newest <= self._vectors_until:
             return
-        if self._scans is not None and self._ledger.vectors_stay:
+        if self._scans is not None and self._log.vectors_stay:
             numbers = await to_thread.run_sync(self._scans.vector_numbers, self._tenant, self._vectors_until)
             nothing = np.empty((len(numbers), 0), np.float32)
-            await to_thread.run_sync(self._ledger.take_stored_vectors, numbers, nothing)
+            await to_thread.run_sync(self._log.take_stored_vectors, numbers, nothing)
         else:
             seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
-            await to_thread.run_sync(self._ledger.take_stored_vectors, seqs, rows)
+            await to_thread.run_sync(self._log.take_stored_vectors, seqs, rows)
         self._vectors_until = newest

@@ -25,7 +25,7 @@ from factmem.scopes import MemoryScope
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Ledger", "Plan"]
+__all__ = ["Plan", "TenantLog"]
 
 _NOWHERE = -1
 """The slot of what has not been embedded yet."""
@@ -52,7 +52,7 @@ class Plan:
     current: Standing = attrs.field(kw_only=True)
 
 
-class Ledger:
+class TenantLog:
     """The log of a tenant as columns, with what is current now.
 
     Its methods take time and are for one worker thread at a time.
