@@ -1,8 +1,8 @@
-"""Outlines: what recall keeps of an assertion in place of the assertion itself.
+"""Outlines: the codec of what recall keeps of an assertion, opaque to providers.
 
-An outline says where an assertion lies, how it takes part in the fold, what filters ask for and which
-terms it holds, in a few texts and a packed body; the words themselves are not in it. Terms are 64-bit
-digests of stems. It is a pure function of the assertion and of `OUTLINE_VERSION`.
+An outline holds the place of an assertion, its part in the fold, the values that filters look at, and its terms, in a
+few texts and a packed body, without the words themselves. Terms are 64-bit digests of stems. It is a pure function of
+the assertion and of `OUTLINE_VERSION`.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ __all__ = [
 ]
 
 OUTLINE_VERSION: Final = 4
-"""Grows with every change of the analyser or of what an outline holds."""
+"""Version of outlines; it grows with each change of the analyser or of this codec."""
 
 NEVER: Final = 2**63 - 1
-"""The expiry of what does not expire."""
+"""Expiry of an assertion that does not expire."""
 
 MULTIPLE, REMOVED, REVISES, TRUSTED, ERRAND, UNREVIEWED = (1 << bit for bit in range(6))
-"""The flags of a body. TRUSTED counts also while it waits for a model; for UNREVIEWED see `FactDetails.unreviewed`."""
+"""Flags of a body. TRUSTED counts also while it waits for a model; for UNREVIEWED see `FactDetails.unreviewed`."""
 
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
-"""The signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
+"""Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
 KINDS_FROM: Final = 2
-"""The first bit of the kinds among the signs; see `factmem.recall.text.signs.Kind`."""
+"""First bit of the kinds among the signs; see `factmem.recall.text.signs.Kind`."""
 
 STATES: Final = (
     AssertionState.ACTIVE,
@@ -74,7 +74,7 @@ STATES: Final = (
     AssertionState.QUARANTINED,
     AssertionState.RETRACTED,
 )
-"""The states by their numbers."""
+"""States by number."""
 
 BODY_FIELDS: Final = (
     ("said_at", "<i8"),
@@ -88,10 +88,10 @@ BODY_FIELDS: Final = (
     ("says", "u1"),
     ("signs", "u1"),
 )
-"""What a body begins with, as numpy names it; what follows are its terms, 64-bit numbers."""
+"""Fields at the beginning of a body, as numpy types; the terms follow, as 64-bit numbers."""
 
 BODY: Final = struct.Struct("<qqdqqQBBBB4x")
-"""Padded to whole words of eight bytes."""
+"""`BODY_FIELDS` as a struct, padded to whole words of eight bytes."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
@@ -99,11 +99,11 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 @attrs.frozen(kw_only=True)
 class About:
-    """What `Outline.about` says.
+    """The content of `Outline.about`.
 
     Attributes:
-        head: what the assertions of a track have in common, and the strength of its subject, as JSON; see `Head`.
-        conversation: the conversation that it was said in; empty for none.
+        head: the `Head` as JSON.
+        conversation: id of the conversation of the first evidence; empty for none.
         labels: categories, topics, source and the conversations of further evidence, as JSON; empty for none.
     """
 
@@ -114,7 +114,7 @@ class About:
 
 @attrs.frozen(kw_only=True)
 class Head:
-    """What the assertions of a track have in common, and the strength of its subject."""
+    """The track of an assertion, with the priority of its subject."""
 
     scope: str
     subject: str
@@ -162,19 +162,19 @@ def outline_of(said: Assertion) -> Outline:
 
 
 def read_about(text: str) -> About:
-    """Read what `Outline.about` says."""
+    """Decode `Outline.about`."""
     head, conversation, labels = json.loads(text)
     return About(head=_written(head), conversation=conversation, labels=_written(labels) if labels else "")
 
 
 def read_head(text: str) -> Head:
-    """Read what `About.head` says."""
+    """Decode `About.head`."""
     scope, subject, individual, priority, keyword, owner = json.loads(text)
     return Head(scope=scope, subject=subject, individual=individual, priority=priority, keyword=keyword, owner=owner)
 
 
 def read_labels(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None, tuple[str, ...]]:
-    """Read what `About.labels` says: categories, topics, source and further conversations."""
+    """Decode `About.labels`: categories, topics, source and further conversations."""
     categories, topics, source, others = json.loads(text) if text else ((), (), None, ())
     return tuple(categories), tuple(topics), source, tuple(others)
 
@@ -190,7 +190,7 @@ def microseconds(moment: dt.datetime) -> int:
 
 
 def drop_known_words() -> None:
-    """Forget every word that was met: none may outlive its erasure in a cache."""
+    """Clear all caches of words, so that none outlives its erasure."""
     _number.cache_clear()
     forget_words()
 

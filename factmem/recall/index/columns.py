@@ -1,9 +1,9 @@
-"""A tenant's assertions as columns: one row an assertion, in the order recorded, nothing kept alive per row.
+"""A tenant's assertions as columns: one row an assertion, in the order recorded, without objects per row.
 
-Columns are only ever appended to, by one thread at a time, so that others may read meanwhile without a lock:
-whatever a row that they were handed refers to is there. What is asked for one by one may have grown in between;
-`Columns.all_of_heads` is of one moment. Only ``state`` and ``slot`` change in place: they are for who writes.
-Texts are numbered once each (`factmem.recall.index.columns.Numbered`), ids are 64-bit keys.
+Columns are append-only. One thread at a time appends; others read without a lock, because whatever a row refers to is
+there before the row. Two columns read one after the other may differ in length; `Columns.all_of_heads` is consistent.
+Only ``state`` and ``slot`` change in place, for the writing thread. Texts are stored once each (`Numbered`); ids are
+64-bit keys.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ _ONE: Final = np.uint64(1)
 
 @attrs.frozen(kw_only=True)
 class Rows:
-    """Assertions on their way into columns, one an item of each sequence.
+    """Assertions as input of columns: sequences of one length.
 
     Attributes:
-        seqs: their numbers in the store.
-        ids: the numbers of their ids; see `factmem.abc.number_of_id`.
-        records: the numbers of their records' ids.
+        seqs: sequence numbers.
+        ids: numbers of the ids; see `factmem.abc.number_of_id`.
+        records: numbers of the records' ids.
         recorded_at: when they were recorded, in microseconds since 1970.
         about: see `factmem.abc.Outline`, as the others.
-        metadata: empty for none.
+        metadata: metadata as JSON; empty for none.
         bodies: packed numbers and terms.
     """
 
@@ -92,10 +92,10 @@ class Rows:
 
 
 class Columns:
-    """Every assertion of a tenant that is not erased.
+    """All assertions of a tenant that are not erased.
 
     Args:
-        tenant: whose.
+        tenant: the tenant.
     """
 
     def __init__(self, tenant: str | None = None) -> None:
@@ -125,7 +125,7 @@ class Columns:
         return self._columns.length
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return a column, as it is now."""
+        """Return a column as it is now."""
         return self._columns[name]
 
     def of_heads(self, name: str) -> NDArray[Any]:
@@ -133,17 +133,17 @@ class Columns:
         return self._of_heads[name]
 
     def all_of_heads(self) -> Mapping[str, NDArray[Any]]:
-        """Return all that `of_heads` does, of the same heads."""
+        """Return all columns of `of_heads`, of one length."""
         return dict(zip(_HEAD_TYPES, self._of_heads.together(*_HEAD_TYPES), strict=True))
 
     def of_rows(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return what `of_heads` does, of some rows."""
+        """Return a column of `of_heads` for some rows."""
         found: NDArray[Any] = self.of_heads(name)[self["head"][rows]]
         return found
 
     @property
     def terms(self) -> NDArray[np.uint64]:
-        """All terms of all rows; ``terms_start`` and ``terms_count`` say whose."""
+        """The terms of all rows, one after the other; see ``terms_start`` and ``terms_count``."""
         return self._terms["terms"]
 
     def scope(self, number: int) -> MemoryScope:
@@ -151,7 +151,7 @@ class Columns:
         return MemoryScope.parse(self.scopes.texts[number]).within(self.tenant)
 
     def find(self, name: str, keys: Iterable[int] | NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the rows whose ``id``, ``record``, ``fold`` or ``stands`` is one of some, ascending."""
+        """Return the rows whose ``id``, ``record``, ``fold`` or ``stands`` is one of some keys, ascending."""
         wanted = keys if isinstance(keys, np.ndarray) else np.fromiter(keys, np.uint64)
         return self._finders[name].find(self[name], wanted)
 
@@ -184,7 +184,7 @@ class Columns:
         self._terms.append(terms=terms)
 
     def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
-        """Return columns that never held some rows, and which rows they still hold.
+        """Return columns without some rows, and the rows that are left.
 
         Args:
             erased: the rows to leave out.
@@ -265,11 +265,11 @@ class Columns:
         return numbers
 
     def labels_with(self, name: str, tags: Iterable[str]) -> NDArray[np.bool_]:
-        """Return which labels hold one of some ``categories``, ``topics``, ``sources`` or ``cited``."""
+        """Return a mask of the labels that hold one of some ``categories``, ``topics``, ``sources`` or ``cited``."""
         texts: Numbered = getattr(self, name)
         numbers = [number for tag in tags if (number := texts.find(tag)) is not None]
         tagged, held = self._tags[name].together("label", "tag")
-        mask = np.zeros(len(self.labels), np.bool_)  # after the pairs were taken: all of their labels are there
+        mask = np.zeros(len(self.labels), np.bool_)  # made after the pairs, so that it covers them
         mask[tagged[np.isin(held, numbers)]] = True
         return mask
 
@@ -280,17 +280,17 @@ class Columns:
         return np.flatnonzero(np.isin(said_in, numbers) | self.labels_with("cited", conversations)[labels])
 
     def counted(self, name: str, rows: NDArray[np.intp]) -> tuple[list[int], list[int]]:
-        """Return the numbers of what `of_rows` tells of some rows, each once, and how many rows have it."""
+        """Return the distinct values of `of_rows` for some rows, and how many rows have each."""
         numbers, counts = np.unique(self.of_rows(name, rows), return_counts=True)
         return numbers.tolist(), counts.tolist()
 
     def texts_of(self, name: str, rows: NDArray[np.intp]) -> list[str]:
-        """Return the texts of the ``scope``, ``subject``, ``keyword`` or ``owner`` of some rows, each once."""
+        """Return the distinct texts of the ``scope``, ``subject``, ``keyword`` or ``owner`` of some rows."""
         texts: Numbered = getattr(self, f"{name}s")
         return [texts.texts[number] for number in self.counted(name, rows)[0]]
 
     def subjects_of(self, rows: NDArray[np.intp]) -> list[tuple[str, str | None]]:
-        """Return the keys of the subjects of some rows, each once."""
+        """Return the distinct keys of the subjects of some rows."""
         pairs = (text.partition("\0") for text in self.texts_of("subject", rows))
         return [(name, individual if cut else None) for name, cut, individual in pairs]
 
@@ -307,14 +307,14 @@ class Columns:
         records: NDArray[np.uint64],
         values: NDArray[np.uint64],
     ) -> dict[str, NDArray[np.uint64]]:
-        """What folds together, and what may stand once only: of a SINGLE either is its track."""
+        """Return the fold key and the uniqueness key of each row; both are the track for a SINGLE."""
         track = (self.of_heads("track")[heads].astype(np.uint64) + _ONE) * _ODD
         none = np.uint64(0)
         return {"fold": track ^ np.where(several, records, none), "stands": track ^ np.where(several, values, none)}
 
 
 def subject_text(name: str, individual: str | None) -> str:
-    """Return the text that a subject goes by among `Columns.subjects`."""
+    """Return the text of a subject in `Columns.subjects`."""
     return name if individual is None else f"{name}\0{individual}"
 
 
@@ -327,7 +327,7 @@ def _track_text(head: Head) -> str:
 
 
 class Numbered:
-    """Texts and their numbers, from 0 in the order they came."""
+    """Distinct texts, numbered from 0 in the order added."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.texts: list[str] = []
@@ -339,7 +339,7 @@ class Numbered:
         return len(self.texts)
 
     def number(self, text: str) -> int:
-        """Return the number of a text, a new one for a text that is new."""
+        """Return the number of a text; add the text if it is new."""
         known = self._numbers.get(text)
         if known is None:
             known = len(self.texts)
@@ -348,15 +348,15 @@ class Numbered:
         return known
 
     def find(self, text: str) -> int | None:
-        """Return the number of a text, or None for one that never came."""
+        """Return the number of a text, or None for an unknown one."""
         return self._numbers.get(text)
 
 
 class Growing:
-    """Arrays of one length that grow together.
+    """Append-only arrays of one length.
 
     Args:
-        types: of each array.
+        types: the type of each array.
     """
 
     def __init__(self, types: Mapping[str, Any]) -> None:
@@ -366,27 +366,27 @@ class Growing:
         self._arrays: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in types.items()}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return one array; of two that are asked for one by one, the second may be longer."""
+        """Return one array; of two read one after the other, the second may be longer."""
         length = self.length
         return self._arrays[name][:length]
 
     def together(self, *names: str) -> list[NDArray[Any]]:
-        """Return some arrays, as they were at one moment."""
+        """Return some arrays, all of one length."""
         length = self.length
         return [self._arrays[name][:length] for name in names]
 
     def append(self, **items: Any) -> None:
-        """Append to every array as many items."""
+        """Append the same number of items to every array."""
         count = len(next(iter(items.values())))
         self._make_room(self.length + count)
         for name, values in items.items():
             self._arrays[name][self.length : self.length + count] = values
-        self.length += count  # last: whoever reads meanwhile sees all of an item or nothing
+        self.length += count  # last, so that readers see whole items only
 
     def _make_room(self, wanted: int) -> None:
         if wanted <= self._room:
             return
-        # Exactly what is needed at first: most stores are read more than they are written.
+        # Exactly the room needed at first: most stores are read more than they are written.
         self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
         for name, old in self._arrays.items():
             new = np.empty(self._room, self._types[name])
@@ -395,18 +395,18 @@ class Growing:
 
 
 class Finder:
-    """Finds rows by a 64-bit key: sorted, with a short tail that is not yet. Any thread may find."""
+    """An index of rows by a 64-bit key: sorted, but for a short tail. Any thread may search."""
 
     def __init__(self) -> None:
-        # One tuple, replaced as a whole: the keys and the rows of two sortings must never meet.
+        # One tuple, replaced as a whole, so that keys and rows are always of the same sorting.
         self._sorted = (np.empty(0, np.uint64), np.empty(0, np.int32))
 
     def find(self, keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the rows that have one of some keys, ascending.
 
         Args:
-            keys: those of all rows, or of fewer of the first of them than were sorted.
-            wanted: which.
+            keys: the keys of all rows; another thread may have sorted more rows meanwhile.
+            wanted: the keys to find.
         """
         ordered, rows = self._sorted
         if len(keys) - len(ordered) > max(1024, len(ordered) // 16):
@@ -415,13 +415,13 @@ class Finder:
         done, wanted = len(ordered), np.unique(wanted)
         low, high = (np.searchsorted(ordered, wanted, side) for side in ("left", "right"))
         found = np.sort(rows[spread(low, high)]).astype(np.intp)
-        if done > len(keys):  # others sorted more, meanwhile
+        if done > len(keys):  # another thread sorted more
             return found[found < len(keys)]
         return np.concatenate([found, np.flatnonzero(np.isin(keys[done:], wanted)) + done])
 
 
 def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the numbers of all ranges from ``starts`` to ``ends``, one after the other."""
+    """Return the concatenated ranges from ``starts`` to ``ends``."""
     counts = (ends - starts).astype(np.intp)
     behind = counts.cumsum()
     numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
@@ -430,7 +430,7 @@ def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
 
 
 class ConceptNames:
-    """The words of keywords, learnt as they come; of statements, which are of no concept, none."""
+    """An index of concepts by the words of their keywords; statements have no words."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -438,11 +438,11 @@ class ConceptNames:
         self._holding: dict[int, list[int]] = {}
 
     def named(self, keywords: Sequence[str], terms: Collection[int]) -> dict[int, frozenset[int]]:
-        """Return the places of the keywords all of whose words are among some terms, with these words.
+        """Return the places of the keywords whose words are all among some terms, with these words.
 
         Args:
-            keywords: all there are; those of the last time, and more.
-            terms: what is asked for; see `factmem.recall.index.blob.term_numbers`.
+            keywords: all keywords; those of the call before, and more.
+            terms: numbers of terms; see `factmem.recall.index.blob.term_numbers`.
         """
         with self._guard:
             for place in range(len(self._terms), len(keywords)):
@@ -459,7 +459,7 @@ class ConceptNames:
 
 
 def _words(keyword: str) -> list[str]:
-    """Return the words that name a concept: none where one word is left of several, as "call" is of "on_call"."""
+    """Return the words that name a concept; none if only one of several is left, such as "call" of "on_call"."""
     if keyword == STATEMENT.keyword:
         return []
     words = analyse(spaced(keyword))

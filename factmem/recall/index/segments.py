@@ -1,8 +1,7 @@
-"""A part of what is current, laid out to be searched at once, and never changed.
+"""A segment: an immutable layout of current records for vectorised search.
 
-First come the records that stand in no conversation, then whole conversations, their statements in
-order, so that neighbours stand side by side. A segment knows its terms' rows (postings) and lengths;
-its vectors lie elsewhere, in the order they came.
+Records outside conversations come first, then whole conversations, their statements in order, so that neighbours are
+adjacent. A segment holds postings and lengths of documents; vectors are in slots elsewhere.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ __all__ = ["Hits", "Lengths", "Segment", "conversation_keys", "lay_out", "leadin
 _LONG_AGO: Final = 1000.0
 
 _DENSE: Final = 16
-"""Where there is as much as one occurrence to so many rows, they are counted row by row."""
+"""Occurrences are counted in a dense array if there is at least one to this many rows."""
 
 
 @attrs.frozen(eq=False)
 class Lengths:
-    """How many terms each document of the three levels has: records, exchanges, conversations."""
+    """Numbers of terms of the documents of the three levels: records, exchanges, conversations."""
 
     own: NDArray[np.int32]
     exchange: NDArray[np.int32]
@@ -47,18 +46,18 @@ class Lengths:
 
 @attrs.frozen(eq=False)
 class Hits:
-    """Where a term occurs, and how often, at one of the three levels; ascending.
+    """The occurrences of a term at one of the three levels, ascending.
 
     Attributes:
-        rows: records of the segment, or its conversations.
-        counts: how often in each; multiples of 1/256, so that sums of them are exact.
+        rows: rows of the segment, or numbers of its conversations.
+        counts: number of occurrences in each; multiples of 1/256, so that sums of them are exact.
     """
 
     rows: NDArray[np.intp]
     counts: NDArray[np.float32]
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return how often it occurs in each of some rows."""
+        """Return the number of occurrences in each of some rows."""
         if not len(self.rows):
             return np.zeros(len(rows))
         at = self.rows.searchsorted(rows)
@@ -70,14 +69,14 @@ class Hits:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Segment:
-    """Records laid out; arrays of shape (rows,) if nothing else is said.
+    """Records in their layout: arrays of shape (rows,) unless noted otherwise.
 
     Attributes:
         rows: the assertion of each, as its row of the columns.
-        firsts: the assertion that said the same first.
-        counts: how many say the same.
-        slots: where its vector lies; 0 for none.
-        unembedded: whether a row was laid out before it was embedded.
+        firsts: the oldest assertion of the same value.
+        counts: number of assertions of the same value.
+        slots: slot of its vector; 0 for none.
+        unembedded: whether any row was laid out before it was embedded.
         owners: the owner's number; 0 is public.
         heads: the head's number.
         said_at: when it was said, in seconds since 1970.
@@ -87,8 +86,8 @@ class Segment:
         assistant: whether the assistant said it.
         asks: whether it ends with a question.
         kinds: the kinds of values that it holds; see `factmem.recall.text.signs.Kind`.
-        alone: how many records stand in no conversation; they come first.
-        keys: what identifies the conversations, one each, ascending.
+        alone: number of records outside conversations; they come first.
+        keys: keys of the conversations, ascending; see `conversation_keys`.
         starts: the first row of each conversation, and the end.
         lengths: see `Lengths`; of single records all three are the same, and a record is its own conversation.
     """
@@ -119,7 +118,7 @@ class Segment:
 
     @classmethod
     def build(cls, columns: Columns, standing: Standing) -> Segment:
-        """Lay out records; of a conversation, all that is current."""
+        """Lay out records, with all current records of each conversation."""
         order, alone, keys, starts = lay_out(columns, standing.rows)
         rows = standing.rows[order]
         own = columns["terms_count"][rows]
@@ -155,7 +154,7 @@ class Segment:
         return len(self.rows)
 
     def standing(self, rows: NDArray[np.intp]) -> Standing:
-        """Return some of the records, as the fold tells them."""
+        """Return some of the records, as the fold returns them."""
         return Standing(
             self.rows[rows].astype(np.intp),
             self.firsts[rows].astype(np.intp),
@@ -163,7 +162,7 @@ class Segment:
         )
 
     def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return where assertions stand that won here, ascending.
+        """Return the rows of the assertions that won here, ascending.
 
         Args:
             rows: of the columns, ascending.
@@ -192,7 +191,7 @@ class Segment:
 
     @functools.cached_property
     def answers(self) -> NDArray[np.bool_]:
-        """Whether the row before, of the same conversation, ends with a question."""
+        """Whether the row before is of the same conversation and ends with a question."""
         answers = np.zeros(len(self), np.bool_)
         answers[1:] = self.asks[:-1]
         answers[self.first_of_session] = False
@@ -204,7 +203,7 @@ class Segment:
         return np.concatenate([np.arange(self.alone), self.starts[:-1]])
 
     def around(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which rows are some rows, or stand in a conversation with one of them."""
+        """Return a mask of some rows and of the conversations that they are in."""
         mask = np.zeros(len(self), np.bool_)
         mask[rows] = True
         inside = rows[rows >= self.alone]
@@ -213,7 +212,7 @@ class Segment:
         return mask
 
     def occurrences(self, term: Term, among: NDArray[np.bool_] | None = None) -> Hits:
-        """Return the rows that hold a term or a related one, and how much of it each holds.
+        """Return the rows that hold a term or a related one.
 
         Args:
             term: the term.
@@ -293,7 +292,7 @@ class Segment:
         return bool(self.assistant.any())
 
     def levels(self, own: Hits) -> tuple[Hits, Hits, Hits]:
-        """Return where a term occurs at all three levels, from the rows that hold it."""
+        """Return the occurrences of a term at all three levels, from the rows that hold it."""
         return own, self._exchanges(own), self._sessions(own)
 
     def _exchanges(self, own: Hits) -> Hits:
@@ -345,7 +344,7 @@ class Segment:
         decays = self._decays.get(half_life_days)
         if decays is None:
             decays = recency(self._newest - self.said_at, half_life_days).astype(np.float32)
-            self._decays.clear()  # others may be reading: what they hold stays as it is
+            self._decays.clear()  # concurrent readers keep their array
             self._decays[half_life_days] = decays
         found = decays * np.float32(since)
         if since > 1:  # the future is as recent as now
@@ -380,7 +379,7 @@ class Segment:
         return total
 
     def beside(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether a row of the same conversation stands before and after each of some rows."""
+        """Return whether rows have a neighbour of their conversation before and after them."""
         at = np.maximum(rows - self.alone, -1)
         before, after = self._follows[at], self._follows[np.minimum(at + 1, len(self._follows) - 1)]
         return before & (at >= 0), after & (at >= 0)
@@ -413,7 +412,7 @@ class Segment:
 
     @functools.cached_property
     def _follows(self) -> NDArray[np.bool_]:
-        """Whether a row stands behind another one of its conversation, from the first that stands in one on."""
+        """Whether a row follows another of its conversation; from the first row of a conversation on."""
         follows = np.ones(len(self) - self.alone + 1, np.bool_)
         follows[self.starts - self.alone] = False
         return follows
@@ -427,16 +426,16 @@ def _summed(rows: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:
 
 
 def _starts(ascending: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return where each number stands first."""
+    """Return the first place of each number."""
     first = np.ones(len(ascending), np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
     return first.nonzero()[0]
 
 
 def conversation_keys(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """Return what identifies the conversation of each row: its id, place and owner; 0 for none.
+    """Return the key of each row's conversation: its id, place and owner; 0 for none.
 
-    Words never cross a wall: what lies at another place or is somebody's own lends nothing.
+    Words never cross a partition: records of another place or owner are no context.
     """
     conversation = columns["conversation"][rows].astype(np.uint64)
     place = columns.of_rows("place", rows).astype(np.uint64)
@@ -446,7 +445,7 @@ def conversation_keys(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.ui
 def lay_out(
     columns: Columns, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], int, NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the order of rows, how many stand alone, the conversations' keys and their first rows."""
+    """Return the order of rows, the number outside conversations, and the conversations' keys and first rows."""
     keys = conversation_keys(columns, rows)
     inside = np.flatnonzero(keys)
     outside = np.flatnonzero(keys == 0)
@@ -481,7 +480,7 @@ def with_neighbours(own: NDArray[np.int32], alone: int, starts: NDArray[np.intp]
 def post(
     columns: Columns, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.integer[Any]]]:
-    """Return the distinct terms, where the posting of each begins, and the rows and counts of all postings."""
+    """Return the distinct terms, the beginning of each posting, and the rows and counts of all postings."""
     counts = columns["terms_count"][rows]
     held = _of_rows(columns.terms, columns["terms_start"][rows], counts)
     where = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
@@ -498,14 +497,14 @@ def post(
     found = (keys & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int32)
     keys >>= bits
     begins = np.flatnonzero(_new(keys))
-    if len(begins) < len(terms):  # it has no room for all of a term's bits, and those that it has are the same of two
+    if len(begins) < len(terms):  # the bits of a term that fit are those of another one as well
         begins, found, often = _posted(held, where)
     narrow = np.uint8 if not len(often) or often.max() < 256 else np.int32
     return terms, np.append(begins, len(found)), found, often.astype(narrow)
 
 
 def leading_terms(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """Return the first term of each row, which says who speaks or whom it is about; 0 where none does."""
+    """Return the first term of each row, which names the speaker or the subject; 0 for none."""
     leads = np.zeros(len(rows), np.uint64)
     inside = columns["terms_count"][rows] > 0
     everything = columns.subjects.find(subject_text(MemorySubject.EVERYTHING.name, None))
@@ -526,7 +525,7 @@ def _of_rows(terms: NDArray[np.uint64], starts: NDArray[np.int64], counts: NDArr
 def _posted(
     held: NDArray[np.uint64], where: NDArray[np.int32]
 ) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.intp]]:
-    """Return where the posting of each term begins, and the rows and counts of all postings."""
+    """Return the beginning of each term's posting, and the rows and counts of all postings."""
     order = np.lexsort((where, held))
     held, where = held[order], where[order]
     firsts = np.flatnonzero(_new(held) | _new(where))

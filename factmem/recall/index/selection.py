@@ -1,4 +1,8 @@
-"""Narrowing a corpus by a filter, before anything is scored: by whole tracks first, then row by row."""
+"""Selection of rows: filters, the choice of the strongest facts, and parts of a log.
+
+Conditions on tracks (scope, subject, place, keyword) are evaluated once for each distinct head; the others on the rows
+that are left.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ def selected(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> Standi
 
 
 def kept_by_part(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> list[Rows | None]:
-    """Return the rows of each part that the viewer sees and the filter keeps, ascending; None for all that they see."""
+    """Return the rows of each part that the viewer sees and the filter keeps, ascending; None for all visible rows."""
     if wanted.empty and not wanted.strongest:
         return [None] * len(corpus.parts)
     heads = heads_of(corpus.columns, wanted)
@@ -58,7 +62,7 @@ def kept_by_part(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> li
 
 
 def without(corpus: Corpus, viewer: str | None, kept: Sequence[Rows | None], gone: Rows) -> list[Rows | None]:
-    """Return what is kept of each part without some rows of the columns."""
+    """Return the kept rows of each part without some rows of the columns."""
     left: list[Rows | None] = []
     for part, rows, mask in zip(corpus.parts, kept, corpus.seen(viewer).masks, strict=True):
         if rows is None:
@@ -169,7 +173,7 @@ def _in_microseconds(condition: Between) -> Between:
 
 
 def _strongest(corpus: Corpus, kept: Sequence[Rows]) -> list[Rows]:
-    """Keep of the typed facts those that hold; see `factmem.recall.chosen`."""
+    """Keep the strongest of the typed facts; see `factmem.recall.chosen`."""
     columns = corpus.columns
     free = columns.keywords.find(STATEMENT.keyword)
     typed, firsts = [], []
@@ -189,7 +193,7 @@ def _strongest(corpus: Corpus, kept: Sequence[Rows]) -> list[Rows]:
 
 
 def _chosen(columns: Columns, rows: NDArray[Any], firsts: NDArray[Any]) -> Rows:
-    """Return the rows that `factmem.recall.strength.chosen` would choose."""
+    """Return the strongest rows of each concept."""
     order = np.lexsort((columns["seq"][firsts], columns["said_at"][firsts], columns.of_rows("keyword", rows)))
     rows = rows[order]
     keyword = columns.of_rows("keyword", rows)
@@ -222,19 +226,19 @@ def _level(columns: Columns, row: int) -> tuple[int, bool, tuple[int, int]]:
 
 @attrs.frozen(kw_only=True)
 class LogPart:
-    """Which assertions of a log are meant; all that is given must hold. Their changes of state go with them.
+    """A selection of a log: the assertions that meet all of these conditions, with their changes of state.
 
     Attributes:
-        ids: with one of these ids.
-        record_ids: of one of these records.
-        seqs: with one of these numbers.
-        conversations: said in one of these conversations.
-        states: that are in one of these states now.
-        errands: that wait for something, or once did.
-        apart: that did not count when they were recorded.
-        expired: Expired at this time.
-        kept: that pass this filter.
-        related: these, and all that bears on what is current of their records.
+        ids: ids of assertions.
+        record_ids: ids of records.
+        seqs: sequence numbers.
+        conversations: ids of conversations that the assertions cite.
+        states: present states.
+        errands: only assertions with a job: they wait for something, or once did.
+        apart: only assertions that did not count when they were recorded.
+        expired: only assertions expired at this time.
+        kept: a filter that they pass.
+        related: add all assertions that affect the current state of the selected records.
     """
 
     ids: Collection[str] | None = None

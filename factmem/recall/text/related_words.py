@@ -1,8 +1,13 @@
-"""Which words mean much the same: a table of stems that ships with factmem, the same for every store.
+"""Words that stand for others: related words and topics, the same for every store.
 
-A query that asks for a *vehicle* also finds what was said of a *car*, at a lower weight. The table holds the
-digests of the 15,000 most frequent English stems and, of each, at most twenty others whose vectors lie near; it is
-made by ``.ci/make_related_words.py``. Weights are multiples of 1/256, so that sums of them are exact.
+*Related words* mean much the same: a query for a *vehicle* also finds a *car*, at a lower weight. A table that ships
+with factmem holds the digests of the 15,000 most frequent English stems and, for each, at most twenty others with near
+vectors. ``.ci/make_related_words.py`` makes it. Weights are multiples of 1/256, so that sums of them are exact.
+
+*Topics* relate the words by which people ask for a fact to those by which concepts are named and described: "Where does
+Ann live?" asks for a `home_city`, and "Who is her boss?" for a `manager`. Beyond synonyms, a topic relates an activity
+to its place, its cost or its people. A fact is indexed by the topics of its keyword and description beside its words; a
+word of a query occurs wherever one of its topics does. Statements have no topics.
 """
 
 from __future__ import annotations
@@ -27,12 +32,12 @@ _STEP: Final = np.float32(1 / 256)
 
 @attrs.frozen(eq=False)
 class Term:
-    """A term of a query, with those that stand for it where it is missing.
+    """A term of a query, with the terms that stand for it.
 
     Attributes:
-        number: its own; see `factmem.recall.index.blob.term_numbers`.
-        numbers: its own, the related ones and its topics, of shape (some,).
-        weights: how much an occurrence of each counts; 1 for the term itself.
+        number: its number; see `factmem.recall.index.blob.term_numbers`.
+        numbers: the numbers of itself, of related terms and of its topics.
+        weights: weight of an occurrence of each; 1 for the term itself.
     """
 
     number: int
@@ -41,11 +46,11 @@ class Term:
 
 
 def term_of(number: int, topics: Sequence[int] = ()) -> Term:
-    """Return a term with its relations.
+    """Return a term with those that stand for it.
 
     Args:
-        number: its own.
-        topics: the numbers of its topics, which count as much as itself; see `factmem.recall.text.related_words`.
+        number: its number.
+        topics: the numbers of its topics, which count as much as itself.
     """
     term = _known(number)
     if not topics:
@@ -68,7 +73,7 @@ def _known(number: int) -> Term:
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Table:
-    """The stems, ascending, and where the relations of each begin."""
+    """The stems, ascending, and the beginning of each one's related stems."""
 
     terms: NDArray[np.uint64]
     starts: NDArray[np.intp]
@@ -78,7 +83,7 @@ class _Table:
 
 @functools.lru_cache(maxsize=4096)
 def _related(at: int) -> Term:
-    """Return a term of the table; what is kept here tells nothing of what anybody said."""
+    """Return a term of the table; the cache holds nothing of any store."""
     table = _table()
     part = slice(table.starts[at], table.starts[at + 1])
     return Term(

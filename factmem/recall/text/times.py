@@ -1,10 +1,14 @@
 """Times that a query names: "two weeks ago", "last May", "between March and May 2023", as spans against a clock.
 
-English, by rules and without a model: a span is what counts here, and libraries that parse dates give points.
-What is vague stays wide: "a month ago" is two weeks on either side. A month, a weekday, a season or a holiday that
-names no year is the last one that had begun. A holiday counts with the day before and the two days after it, when it
-is talked about. A name that is also a word ("may", "march", "fall") counts only where something else says that it is a
-time. Times to come are not read: what is known was said before.
+English, by rules and without a model: recall needs intervals, and libraries that parse dates return points.
+Vague times stay wide: "a month ago" is two weeks on either side. A month, a weekday, a season or a holiday that
+names no year is the last one that had begun. A holiday counts with the day before and the two days after it, when
+people mention it. A name that is also a word ("may", "march", "fall") counts only with other evidence of a time. Future
+times are not read: what is known was said before.
+
+``READERS`` holds pairs of a pattern and a function that reads its match, the surest first. Holidays are those that
+people of many countries date things by: Christmas, New Year, Easter, Valentine's Day, Halloween, Thanksgiving of the
+United States, and some more. Those of lunar calendars need tables and are not read.
 
 Some spans, for ``now`` on Saturday, 21 November 2026::
 
@@ -62,7 +66,7 @@ _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 1
 _DAYS: Final = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "night": 1, "weekend": 7, "week": 7}
 _DAYS_OF: Final = _DAYS | {"fortnight": 14, "month": 30.44, "quarter": 91.31, "year": 365.25, "decade": 3652.5}
 _ALSO_WORDS: Final = ("may", "march")
-"""Names that are words as well: in small letters they say nothing by themselves."""
+"""Names that are words as well; in lower case they need more evidence."""
 _COUNTED: Final = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
     "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third "
@@ -70,7 +74,7 @@ _COUNTED: Final = (
 )
 _ORDINALS: Final = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
 NAMED_LAST: Final = ("last", "this", "past", "previous")
-"""Words before a name that belong to the time; the others before one say how it is meant."""
+"""Words before a name that belong to the time; other words before it only introduce it."""
 
 
 def easter(year: int) -> dt.date:
@@ -180,12 +184,12 @@ HINT: Final = re.compile(
     rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS, *_DECADES))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
     re.IGNORECASE,
 )
-"""Part of every time: most queries need only this one search."""
+"""A part of every time; most queries need only this one search."""
 
 
 @attrs.frozen
 class Offset:
-    """How far before or after something a time lies: "two weeks before", "the day after", "shortly before".
+    """A distance before or after something: "two weeks before", "the day after", "shortly before".
 
     Attributes:
         least: the shortest distance.
@@ -196,11 +200,11 @@ class Offset:
     most: dt.timedelta
 
     def before(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-        """Return the interval that lies so far before a moment."""
+        """Return the interval at this distance before a moment."""
         return moment - self.most, moment - self.least
 
     def after(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-        """Return the interval that lies so far after a moment."""
+        """Return the interval at this distance after a moment."""
         return moment + self.least, moment + self.most
 
 
@@ -510,7 +514,7 @@ def _year_of(match: re.Match[str], now: dt.datetime) -> int | None:
 
 
 def _lasting(match: re.Match[str]) -> bool:
-    """Whether it reads like "it may last years" rather than like a month."""
+    """Return whether it reads like "it may last years" rather than like a month."""
     return match["month"] in _ALSO_WORDS and match.string.startswith(
         (" last", " this", " previous"), match.end("month")
     )
@@ -587,7 +591,7 @@ READERS: Final = tuple(_readers())
 
 @attrs.frozen(kw_only=True)
 class TimeSpan:
-    """A stretch of time that a query names.
+    """An interval that a query names.
 
     Attributes:
         start: its first moment, in UTC; None where it has no beginning ("before May").
@@ -603,13 +607,13 @@ class TimeSpan:
 
 
 def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
-    """Return the times that a query names, in its order, each once; none for most queries. Nothing raises.
+    """Return the times that a query names, in its order, each once. Nothing raises.
 
     Of a text too long for a question, the first 16 times in its first 100,000 characters are read.
 
     Args:
-        query: what is asked.
-        now: what "ago" counts from, aware; days begin and end in its time zone.
+        query: the question.
+        now: the present, aware; days begin and end in its time zone.
     """
     query = " ".join(query[:_LONGEST].translate(_PLAIN).split())
     if not HINT.search(query):
@@ -624,26 +628,26 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
 _MOST: Final = 16
 _LONGEST: Final = 100_000
 _LOOK_BACK: Final = 40
-"""How far before a time the words are looked at that say how it is meant."""
+"""Number of characters before a time that are searched for words about it."""
 _PLAIN: Final = str.maketrans("ıİſ\u212a\N{RIGHT SINGLE QUOTATION MARK}", "iIsK'")
-"""Letters that a pattern takes for others when it ignores case, and the apostrophe of typesetters."""
+"""Letters that a pattern ignoring case takes for others, and the typographic apostrophe."""
 
 
 @attrs.frozen
 class _Hit:
-    """A time that a query names: where it stands, and what it means before the words around it are looked at."""
+    """A time in a query: its position, and its interval before the words around it are read."""
 
     first: int
     last: int
     span: Span
     year: bool
-    """Whether it says which year it means, or needs no year."""
+    """Whether it names its year, or needs none."""
     holiday: bool = False
-    """Whether it is a holiday, which is talked about some days before and after."""
+    """Whether it is a holiday, which people mention some days before and after."""
 
 
 def _named(query: str, now: dt.datetime) -> list[_Hit]:
-    """Find the times that stand in a query, one reader after another; what one has read, no later one reads."""
+    """Find the times in a query, one reader after another; text that one has read is not read again."""
     found: list[_Hit] = []
     for pattern, read in READERS:
         here = len(found)
@@ -666,11 +670,11 @@ def _named(query: str, now: dt.datetime) -> list[_Hit]:
 
 
 _YEARLY: Final = {"month", "season", "holiday"}
-"""Groups of a pattern that read what each year has."""
+"""Groups of a pattern for what recurs each year."""
 
 
 def _first_of(match: re.Match[str]) -> int:
-    """Where a time begins: after a word that says how it is meant, with one that belongs to it."""
+    """Return the start of a time: after an introducing word, but with one that belongs to it."""
     lead = match.groupdict().get("lead")
     return match.end("lead") if lead and lead.lower() not in NAMED_LAST else match.start()
 
@@ -680,7 +684,7 @@ _TO: Final = re.compile(r"\s*(?:and|to|until|till|through|up to|-|–)(?: the)?\
 
 
 def _ranges(query: str, hits: list[_Hit]) -> list[_Hit]:
-    """Make one of two times that are the ends of one: "between X and Y", "from X to Y"."""
+    """Join two times that are the ends of one: "between X and Y", "from X to Y"."""
     united: list[_Hit] = []
     for hit in hits:
         before = united[-1] if united else None
@@ -699,7 +703,7 @@ def _just_before(pattern: re.Pattern[str], query: str, end: int) -> re.Match[str
 
 
 def _from_to(first: _Hit, last: _Hit) -> Span:
-    """Unite two times; the first one, if it names no year, is the last such one before the other."""
+    """Join two times; a first one without a year is the last such time before the other."""
     start, end = first.span[0], last.span[1]
     if start is not None and not first.year:
         year = (end - dt.timedelta(days=1)).year
