@@ -14,7 +14,7 @@ from factmem.detection import OriginPolicy
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.memory import Trigger
-from factmem.memory.arguments import listed
+from factmem.memory.checks import listed
 from factmem.records import FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.validators import fraction, instance_of, positive

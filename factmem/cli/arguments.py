@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import io
 import json
 import re
 import sys
-from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from factmem.errors import FactMemError, InvalidDataError
+from factmem.scalars import JSON_SHAPE, Scalar, scalar_named
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
 __all__ = [
-    "VALUE_TYPES",
     "ExactOption",
     "PrivateOption",
     "ScopeOption",
     "SubjectOption",
     "TextArgument",
     "TtlOption",
-    "ValueType",
     "duration",
     "from_day",
     "metadata",
     "parsed_value",
     "said_text",
+    "scalar",
     "store_address",
     "subject",
     "through_day",
@@ -91,8 +89,8 @@ def metadata(text: str) -> tuple[str, Json]:
     if not sign or not key.strip():
         raise typer.BadParameter(f"{text!r} is no metadata, such as tier=gold")
     try:
-        return key.strip(), _json(value)
-    except (ValueError, RecursionError):
+        return key.strip(), parsed_value(value, scalar_named(JSON_SHAPE))
+    except InvalidDataError:
         return key.strip(), value.strip()
 
 
@@ -117,58 +115,24 @@ def said_text(text: str) -> str:
     return text
 
 
-def _bool(text: str) -> bool:
-    match text.lower():
-        case "true" | "yes" | "on" | "1":
-            return True
-        case "false" | "no" | "off" | "0":
-            return False
-        case _:
-            raise ValueError
-
-
-def _json(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse)
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
-
-
-class ValueType(enum.StrEnum):
-    """What ``--type`` takes."""
-
-    STR = "str"
-    INT = "int"
-    FLOAT = "float"
-    BOOL = "bool"
-    DATE = "date"
-    DATETIME = "datetime"
-    JSON = "json"
-
-
-VALUE_TYPES: Final[dict[ValueType, tuple[Any, Callable[[str], Any]]]] = {
-    ValueType.STR: (str, str),
-    ValueType.INT: (int, int),
-    ValueType.FLOAT: (float, float),
-    ValueType.BOOL: (bool, _bool),
-    ValueType.DATE: (dt.date, dt.date.fromisoformat),
-    ValueType.DATETIME: (dt.datetime, lambda text: _moment(text)[0]),
-    ValueType.JSON: (object, _json),
-}
-"""The type of a value and how it is read from a text."""
-
-
-def parsed_value(text: str, type_name: ValueType) -> Any:
+def parsed_value(text: str, wanted: Scalar) -> Any:
     """Read a value of a type.
 
     Raises:
-        InvalidDataError: the text is none.
+        InvalidDataError: the text is no such value.
     """
     try:
-        return VALUE_TYPES[type_name][1](text)
-    except (ValueError, OverflowError, RecursionError, typer.BadParameter):
-        raise InvalidDataError(f"the value is no {type_name}: correct it, or say another --type") from None
+        return wanted.parse(text) if wanted.parse is not None else wanted.read(json.loads(text))
+    except (ValueError, OverflowError, RecursionError):
+        raise InvalidDataError(f"the value is no {wanted.shape}: correct it, or say another --type") from None
+
+
+def scalar(name: str) -> Scalar:
+    """Read the name of a scalar type."""
+    try:
+        return scalar_named(name)
+    except InvalidDataError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 SubjectOption: TypeAlias = Annotated[

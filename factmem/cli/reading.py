@@ -26,7 +26,7 @@ from factmem.values import encode_value
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import MemoryReader
+    from factmem.memory import Memory
     from factmem.recall import RecallMatch
 
 __all__ = ["add_to"]
@@ -91,7 +91,7 @@ async def recall(
     if deep := depth is Depth.DEEP:
         session.check_model("deep recall")
     async with session.memory(subject=subject, scope=scope, asking=deep) as memory:
-        reader: MemoryReader = memory.as_of(as_of) if as_of else memory
+        reader: Memory = memory.as_of(as_of) if as_of else memory
         ask = functools.partial(
             reader.recall_deeply if deep else reader.recall,
             query,
@@ -148,7 +148,7 @@ async def load(
     narrowest scope, then the newest.
     """
     async with session.memory(subject=subject, scope=scope) as memory:
-        reader: MemoryReader = memory.as_of(as_of) if as_of else memory
+        reader: Memory = memory.as_of(as_of) if as_of else memory
         known = await reader.list_records(concepts=[keyword], scope=scope, subject=subject)
         for concept in _ways_to_read(known):
             try:
@@ -203,7 +203,7 @@ def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> Non
     )
 
 
-async def _unknown(keyword: str, reader: MemoryReader, session: Session) -> RecordNotFoundError:
+async def _unknown(keyword: str, reader: Memory, session: Session) -> RecordNotFoundError:
     """Say where a keyword is known instead, or which ones are similar."""
     unknown = f"nothing is known of the concept {keyword!r} there"
     if elsewhere := await reader.list_records(concepts=[keyword]):

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
 import typer
 
 from factmem.cli.arguments import (
-    VALUE_TYPES,
     PrivateOption,
     ScopeOption,
     SubjectOption,
     TtlOption,
-    ValueType,
     from_day,
     parsed_value,
+    scalar,
 )
 from factmem.cli.command import command
 from factmem.cli.session import Session, known_subject
 from factmem.facts import Concept, FactType
 from factmem.records import FactDetails, FactRecord
+from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of, typed_names
 from factmem.scopes import MemoryScope
 from factmem.values import decode_value
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from factmem.memory import Memory
 
 __all__ = ["add_to"]
+
+_JSON: Final = scalar_named(JSON_SHAPE)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -43,7 +45,7 @@ class _Wanted:
     """How a value is to be kept, as far as that was said; else as the concept is kept already."""
 
     keyword: str
-    type_name: ValueType | None
+    type: Scalar | None
     multiple: bool
     description: str | None
 
@@ -55,7 +57,10 @@ async def save(
         str, typer.Argument(metavar="VALUE", help="The value; put -- before one that starts with a dash.")
     ],
     type: Annotated[
-        ValueType | None, typer.Option("--type", help="The value's type; else as it is kept already, else str.")
+        Scalar | None,
+        typer.Option(
+            "--type", parser=scalar, metavar="TYPE", help=f"{', '.join(typed_names())}; else as kept already, else str."
+        ),
     ] = None,
     multiple: Annotated[bool, typer.Option("--multiple", help="One of several values, not the only one.")] = False,
     description: Annotated[str | None, typer.Option(help="What the concept means; recall reads it.")] = None,
@@ -73,7 +78,7 @@ async def save(
     """Keep a typed fact. Of a single value the newest counts, and the older ones stay in its history."""
     session.check_private(private)
     details = FactDetails(importance=importance, categories=tuple(category or ()), source=source)
-    wanted = _Wanted(keyword=keyword, type_name=type, multiple=multiple, description=description)
+    wanted = _Wanted(keyword=keyword, type=type, multiple=multiple, description=description)
     async with session.memory(subject=subject, scope=scope, read_only=False) as memory:
         concept, typed = await _concept(memory, wanted, value)
         records = await memory.save(
@@ -93,13 +98,13 @@ async def _concept(memory: Memory, wanted: _Wanted, text: str) -> tuple[Concept[
     """Return the concept to save under, and the value read as its type."""
     known = [record.concept for record in await memory.list_records(concepts=[wanted.keyword], limit=1)]
     description = wanted.description or next((concept.description for concept in known), "")
-    if known and wanted.type_name is None:
+    if known and wanted.type is None:
         value_type = known[0].value_type
-        names = [name for name, (python_type, _) in VALUE_TYPES.items() if python_type is value_type]
-        value = parsed_value(text, names[0]) if names else decode_value(parsed_value(text, ValueType.JSON), value_type)
+        kept = scalar_of(value_type)
+        value = decode_value(parsed_value(text, _JSON), value_type) if kept is None else parsed_value(text, kept)
     else:
-        name = wanted.type_name or ValueType.STR
-        value_type, value = VALUE_TYPES[name][0], parsed_value(text, name)
+        named = wanted.type or scalar_named("str")
+        value_type, value = named.type, parsed_value(text, named)
     several = wanted.multiple or any(concept.fact_type is FactType.MULTIPLE for concept in known)
     make = Concept.multiple if several else Concept.single
     return make(wanted.keyword, description, value_type), value

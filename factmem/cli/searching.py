@@ -11,10 +11,10 @@ import attrs
 import typer
 
 from factmem.abc import MANAGED_TOPICS, DetectionRequest, Topic
-from factmem.cli.arguments import VALUE_TYPES, ValueType
 from factmem.cli.classes import class_named
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import Concept
+from factmem.scalars import scalar_named
 from factmem.subjects import MemorySubject
 
 __all__ = ["ConceptsOption", "OpenOption", "TopicsOption", "Wish", "concepts_from", "topics_from"]
@@ -146,8 +146,8 @@ def _concept(keyword: str, others: Mapping[Any, Any], path: str) -> Concept[Any,
     if not isinstance(description, str) or not isinstance(multiple, bool):
         raise InvalidDataError("description is a text, and multiple is true or false", path=path)
     try:
-        type_name = ValueType(others.get("type", "str"))
-    except ValueError:
-        raise InvalidDataError(f"type is one of {', '.join(ValueType)}", path=f"{path}.type") from None
+        scalar = scalar_named(others.get("type", "str"))
+    except InvalidDataError as error:
+        raise InvalidDataError(str(error), path=f"{path}.type") from None
     make = Concept.multiple if multiple else Concept.single
-    return make(keyword, description, VALUE_TYPES[type_name][0])
+    return make(keyword, description, scalar.type)

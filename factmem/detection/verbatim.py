@@ -21,9 +21,9 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.details import Treatment
-from factmem.detection.instructions import instructions_in
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.statements import statement_spans
+from factmem.detection.topics import instructions_in
 from factmem.detection.utterances import Utterance, utterances
 from factmem.facts import STATEMENT
 from factmem.records import FactDetails, Origin

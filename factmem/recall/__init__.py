@@ -1,8 +1,14 @@
-"""Recall: analysing, embedding, mirroring, scoring, ranking."""
+"""Recall: from a question to the best records of a store.
+
+- `scoring` holds all formulas, `ranking` the two passes of a search, `filters` and `strength` what narrows it.
+- `index` is the searchable copy of a tenant's log: codec, columns, fold, segments, corpus, mirror.
+- `text` reads English: terms, times, signs, related words, updates.
+- `deep` is recall with a model, `overtaken` the marks on results, `events` dates by events, `embedders` the vectors.
+"""
 
 from __future__ import annotations
 
-from factmem.recall.deep import DeepRecall, DeepSettings, explored
+from factmem.recall.deep import COMPARED, DeepRecall, DeepSettings, Hint, Look, Results, explored
 from factmem.recall.embedders import (
     BoundedEmbedder,
     CallableEmbedder,
@@ -14,6 +20,7 @@ from factmem.recall.embedders import (
     embedder_entry_points,
     embedder_named,
 )
+from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.columns import Columns
@@ -26,9 +33,12 @@ from factmem.recall.ranking import Query, RecallMatch, RecallMatches, ScoreParts
 from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, recency
 from factmem.recall.strength import chosen
 from factmem.recall.text.analysis import analyse, indexed_text
+from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked
 from factmem.recall.text.times import TimeSpan, times_in
 
 __all__ = [
+    "COMPARED",
+    "TELLING",
     "Additive",
     "Boost",
     "BoundedEmbedder",
@@ -37,7 +47,11 @@ __all__ = [
     "Corpus",
     "DeepRecall",
     "DeepSettings",
+    "EventTime",
+    "Hint",
+    "Kind",
     "LogPart",
+    "Look",
     "MetadataCondition",
     "MetadataOperator",
     "MiniLMEmbedder",
@@ -48,25 +62,31 @@ __all__ = [
     "RecallMatch",
     "RecallMatches",
     "RecallSettings",
+    "Results",
     "ScoreParts",
     "Standing",
     "TimeSpan",
     "WordLlamaEmbedder",
     "analyse",
+    "asks_for_assistant",
     "chosen",
     "composite",
     "default_embedder",
     "embedded",
     "embedder_entry_points",
     "embedder_named",
+    "events_in",
     "explored",
     "hydrate",
+    "in_seconds",
     "indexed_text",
+    "kinds_asked",
     "log_source",
     "marked",
     "ranked",
     "recency",
     "selected",
     "still_true",
+    "timed",
     "times_in",
 ]

@@ -36,7 +36,7 @@ import attrs
 
 from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
-from factmem.llm.metering import Spent, metered
+from factmem.llm import Spent, metered
 from factmem.recall.events import events_in, span_between, spans_told, told_by
 from factmem.recall.ranking import RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in

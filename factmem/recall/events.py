@@ -95,7 +95,7 @@ class EventTime:
 
     turn: Turn
     phrase: str
-    offset: Offset | None = None
+    offset: Offset | None = attrs.field(default=None, kw_only=True)
 
     def is_told_by(self, text: str, *, related: bool = False) -> bool:
         """Return whether a text holds every word of the phrase, function words and endings apart.
@@ -250,7 +250,8 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
             continue
         if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(f"{match['turn']} {phrase}", now):
             turn = _TURNS.get(match["turn"].lower(), Turn.AROUND)
-            found[EventTime(turn, phrase, None if turn is Turn.AROUND else offset_in(match))] = None
+            offset = None if turn is Turn.AROUND else offset_in(match)
+            found[EventTime(turn, phrase, offset=offset)] = None
         if len(found) == _MOST:
             break
     return tuple(found)
