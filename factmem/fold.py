@@ -114,11 +114,11 @@ def ends(removed: Any, expires_at: Any, present: Any) -> Any:
 
 @attrs.frozen
 class Current:
-    """One record that is current.
+    """A current record.
 
     Attributes:
         recorded: the assertion that won.
-        said: every counting assertion of this value, oldest first; they all are its evidence.
+        said: every counting assertion of this value, oldest first; all of them are its evidence.
     """
 
     recorded: Recorded
@@ -126,12 +126,12 @@ class Current:
 
     @property
     def first_said(self) -> tuple[dt.datetime, int]:
-        """Sorts records in the order first said."""
+        """Sort key of records, in the order first said."""
         return said_order(self.said[0])
 
     @property
     def details(self) -> FactDetails:
-        """The winner's details with the evidence of all who said the same."""
+        """The winner's details, with the evidence of all assertions of its value."""
         if len(self.said) == 1:
             return self.recorded.assertion.details
         evidence = dict.fromkeys(item for recorded in self.said for item in recorded.assertion.details.evidence)
@@ -143,7 +143,7 @@ def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:
 
     Args:
         log: entries of any number of places, in any order.
-        moment: when to look.
+        moment: the moment.
     """
     entries = list(log)
     states = states_of(entries, known_at=moment.known_at)
@@ -156,7 +156,7 @@ def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:
 
 
 def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, AssertionState]]:
-    """Return every assertion that is not erased, oldest first, with what became of it."""
+    """Return every assertion that is not erased, oldest first, with its state at a moment."""
     entries = list(log)
     states = states_of(entries, known_at=moment.known_at)
     current = {said.id for item in fold(entries, moment) for said in item.said[-1:]}
@@ -192,18 +192,18 @@ def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -
 
 
 def record_key(recorded: Recorded) -> tuple[object, ...]:
-    """Return what assertions of one record have in common: of a SINGLE its track, of a MULTIPLE the record's id."""
+    """Return the key of an assertion's record: the track, and for a MULTIPLE the record's id."""
     said = recorded.assertion
     return (*said.track, None if said.fact_type is FactType.SINGLE else recorded.record_id)
 
 
 def said_order(recorded: Recorded) -> tuple[dt.datetime, int]:
-    """Return what the assertions of a record are sorted by; the last one that counts is the value."""
+    """Return the sort key of assertions of a record; the last one that counts is the value."""
     return (recorded.assertion.timestamp, recorded.seq)
 
 
 def has_expired(said: Assertion, moment: Moment) -> bool:
-    """Whether an assertion has expired at a moment."""
+    """Return whether an assertion has expired at a moment."""
     return _expiry(said) <= moment.present
 
 
@@ -212,7 +212,7 @@ def _expiry(said: Assertion) -> dt.datetime:
 
 
 def never_let_in(log: Iterable[LogEntry]) -> set[str]:
-    """Return the ids of assertions that began in quarantine and have not counted so far."""
+    """Return the ids of assertions that began in quarantine and have never counted."""
     return {
         recorded.id
         for recorded, states in _lives(log)
@@ -221,7 +221,7 @@ def never_let_in(log: Iterable[LogEntry]) -> set[str]:
 
 
 def _lives(log: Iterable[LogEntry]) -> Iterator[tuple[Recorded, list[AssertionState]]]:
-    """Yield every assertion with the states it was in, in their order."""
+    """Yield every assertion with its states, in order."""
     changes: dict[str, list[StateChange]] = defaultdict(list)
     entries: list[Recorded] = []
     for entry in log:
@@ -265,13 +265,13 @@ def _winner(said: list[Recorded], moment: Moment) -> Current | None:
 
 
 def _ends(said: Assertion, moment: Moment) -> bool:
-    """Whether an assertion that counts says that the record is no more: a removal, or an update that has expired."""
+    """Return whether an assertion that counts ends its record: a removal, or an update that has expired."""
     ended: bool = ends(said.removed, _expiry(said), moment.present)
     return ended
 
 
 def _united(standing: list[Current]) -> list[Current]:
-    """Drop a second record of an equal value, which an update by id can bring about."""
+    """Drop a second record of an equal value, which an update by id can produce."""
     seen: set[tuple[object, ...]] = set()
     united = []
     for current in standing:

@@ -1,24 +1,33 @@
-"""Deep recall: its settings, its hints, its confidence, and how its searches become one result.
+r"""Deep recall: search, take the question apart if that is not enough, ask what is missing.
 
-**Places.** The question itself keeps the first places, in its own order and with its own scores. Everything else that
-is searched for (the parts of the question, what is missing, and whatever lies where a hint says) may only choose what
-stands in the last ``⌊added_share · limit⌋`` places. A record found by another search competes for one of them, with
-the question's own matches there, by its *fit*::
+**Course.** The course is that of CrewAI's RecallFlow, with other rules:
+
+- The question itself is always searched for, everywhere that the caller's filters allow. If its confidence is high,
+  that is the result, and no model is asked.
+- Parts, scopes and times that a model proposes are searched for besides; only scopes that it was offered count. They
+  choose a bounded share of the results.
+- All searches are of one state of the store.
+- Each round searches for new questions only. A gap is reported only while nothing fills it.
+- A model that fails, or whose answer cannot be used, costs what it would have added and nothing else.
+
+**Places.** The question itself keeps the first places, in its own order and with its own scores. All other searches
+(for parts of the question, for what is missing, and by hints) choose only the last ``⌊added_share · limit⌋`` places. A
+record found by another search competes for one of them, with the question's own matches there, by its *fit*::
 
     fit = √(similarity to the question · similarity to what that search asks)
 
-A match that lies where a hint says counts half as much again in its search. So a part that has nothing to do with the
-question adds nothing, and no model can displace more than that share. The last of these places goes to the best match
-of a question about what is missing, if that question has found it with confidence: such a match need not fit, as a
-missing link often shares no word with the question. Three other questions of the same conversation, in place of
-parts, cost .007 of turn R@10 on LoCoMo if every question is taken apart; the parts of questions made of two raise it
-from .58 to .63. ``benchmarks/deep.py`` measures both.
+A match of a search by a hint counts half as much again. So a part that has nothing to do with the question adds
+nothing, and no model can displace more than that share. The last of these places goes to the best match of a question
+about what is missing, if that question has found it with confidence: such a match need not fit, as a missing link often
+shares no word with the question. Three other questions of the same conversation, in place of parts, cost .007 of turn
+R@10 on LoCoMo if every question is taken apart; the parts of questions made of two raise it from .58 to .63.
+``benchmarks/deep.py`` measures both.
 
-**Confidence.** How far the best match of a question stands out: the highest similarity among its first ten matches,
-less the mean of the others; and the mean of that over all questions asked. It is from 0 to 1, and .05 to .2 for most
-questions. Neither how recent nor how important a record is has a part in it. It separates questions whose evidence is
-among the first ten from others better than the similarity of the best match does (AUROC .74 against .60 on LoCoMo,
-.74 against .51 on REALTALK). The default thresholds go by the distributions that ``benchmarks/deep.py`` prints.
+**Confidence.** The lead of a question's best match: the highest similarity among its first ten matches, less the mean
+of the others; and the mean of that over all questions asked. It is from 0 to 1, and .05 to .2 for most questions.
+Neither how recent nor how important a record is has a part in it. It separates questions whose evidence is among the
+first ten from others better than the similarity of the best match does (AUROC .74 against .60 on LoCoMo, .74 against
+.51 on REALTALK). The default thresholds go by the distributions that ``benchmarks/deep.py`` prints.
 """
 
 from __future__ import annotations
@@ -37,7 +46,7 @@ import attrs
 from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
 from factmem.llm import Spent, metered
-from factmem.recall.events import events_in, span_between, spans_told, told_by
+from factmem.recall.events import event_spans, events_in, sentence_of, span_between
 from factmem.recall.ranking import RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in
 from factmem.validators import count, fraction, positive, seconds
@@ -58,7 +67,7 @@ __all__ = [
 ]
 
 _HINTED: Final = 1.5
-"""Factor for the similarity of a match that lies where a hint says."""
+"""Factor for the similarity of a match of a search by a hint."""
 
 COMPARED: Final = 10
 """Number of first matches that the confidence in a question is computed from."""
@@ -66,7 +75,7 @@ COMPARED: Final = 10
 
 @attrs.frozen(kw_only=True)
 class DeepSettings:
-    """When deep recall asks a model, and how much it may change.
+    """Conditions under which deep recall asks a model, and bounds of what that may change.
 
     The first four have the names that CrewAI uses. The confidences mean something else (see `factmem.recall.deep`),
     so their defaults are lower than CrewAI's. CrewAI's ``query_analysis_threshold`` has no counterpart: a low
@@ -113,12 +122,12 @@ class DeepSettings:
 
 @attrs.frozen(kw_only=True)
 class Hint:
-    """One restriction of a search that is made besides the one everywhere.
+    """A restriction of an additional search.
 
     Attributes:
         scopes: paths of scopes, each with those below it.
         keyword: the concept of the facts.
-        time: when it was said.
+        time: interval of the timestamps.
         record_ids: ids of the records.
     """
 
@@ -137,11 +146,11 @@ class Hint:
 
 @attrs.frozen
 class Look:
-    """One search for a question, within the caller's walls.
+    """One search for a question, within the caller's view and filters.
 
     Attributes:
         text: the question.
-        hint: where to search; everywhere, if None.
+        hint: restriction of the search; None for none.
     """
 
     text: str
@@ -149,28 +158,28 @@ class Look:
 
 
 Results: TypeAlias = "dict[Look, Sequence[RecallMatch]]"
-"""The matches of each search, best first, in the order in which the searches were thought of."""
+"""The matches of each search, best first, in the order of the searches."""
 
 
 @attrs.frozen(kw_only=True)
 class DeepRecall:
-    """The result of deep recall, and how it came about.
+    """The result of deep recall, with an account of its course.
 
     Attributes:
-        matches: the best records, best first, each with its score for the question itself. Those that lie where a
-            hint says have ``time``, ``scope`` or ``concept`` among their reasons.
+        matches: the best records, best first, each with its score for the question itself. Matches of a search by a
+            hint have ``time``, ``scope`` or ``concept`` among their reasons.
         confidence: from 0 to 1; see `factmem.recall.deep`.
         questions: all questions searched for, the question itself first.
-        times: the times looked into besides: those that the question names or the model proposes.
-        scopes: the paths of the scopes looked into besides.
-        complexity: how much the answer takes, as far as the model was asked.
+        times: intervals of additional searches: those that the question names or the model proposes.
+        scopes: paths of the scopes of additional searches.
+        complexity: complexity of the question, if the model was asked.
         rounds: number of rounds of asking what is missing.
-        gaps: what is still missing, as far as the model was asked.
-        calls: number of questions that the model was asked.
+        gaps: what is still missing, if the model was asked.
+        calls: number of questions to the model.
         tokens: number of tokens that they took, as far as the endpoint reports them.
-        failure: why the model could not be asked or its answer not be used; None if all went well. The result holds
-            what was found without it.
-        words_only: why meaning did not count, in words; see `RecallMatches.failure`.
+        failure: the reason why the model could not be asked or its answer not be used; None for none. The result
+            holds what was found without it.
+        words_only: the reason why meaning did not count; see `RecallMatches.failure`.
     """
 
     matches: tuple[RecallMatch, ...]
@@ -197,7 +206,7 @@ def confidence_of(found: Sequence[Sequence[RecallMatch]]) -> float:
 
 
 def _standing_out(matches: Sequence[RecallMatch]) -> float:
-    """Return how far the best match stands out from those after it."""
+    """Return the lead of the best match over those after it."""
     best, *rest = sorted((match.parts.similarity for match in matches[:COMPARED]), reverse=True) or [0.0]
     return best - fmean(rest) if rest else best
 
@@ -264,21 +273,21 @@ def _link(found: Results, missing: Iterable[str], settings: DeepSettings) -> str
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("factmem")
 _LONGEST: Final = 500
-"""A question of a model that is longer than so many characters is none."""
+"""Maximum length of a model's question, in characters."""
 
 _MOST_TIMES: Final = 3
-"""In how many times one question is looked for besides."""
+"""Maximum number of intervals of additional searches for one question."""
 
 
 class Searcher(Protocol):
-    """What makes the searches, behind the walls and the filters of whoever asks."""
+    """Makes the searches, within the caller's view and filters."""
 
     async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
-        """Return what may be offered to an analyst: of the scopes and keywords those of what may be found."""
+        """Return the request to an analyst, with the scopes and keywords of what may be found."""
         ...
 
     async def found(self, looks: Sequence[Look]) -> Results:
-        """Return what each of some searches finds, all in one state of the store."""
+        """Return the matches of each search, all in one state of the store."""
         ...
 
 
@@ -349,7 +358,7 @@ class _Flow:
             return
         await self._analyse()
         said = [span_between(self.analysis.since, self.analysis.until, self.now)]
-        happened = await self._told_by_events()
+        happened = await self._event_times()
         self.times = tuple(dict.fromkeys([*times_in(self.question, self.now), *happened, *filter(None, said)]))
         await self._search_for(self.analysis.questions)
         for _ in range(self.settings.exploration_budget):
@@ -380,12 +389,12 @@ class _Flow:
 
         self.analysis = await self._heard(ask) or self.analysis
 
-    async def _told_by_events(self) -> tuple[TimeSpan, ...]:
-        """Return the times that the question tells by what happened then, as far as that is known."""
+    async def _event_times(self) -> tuple[TimeSpan, ...]:
+        """Return the intervals of the events that the question names, if their dates are known."""
         if not (events := events_in(self.question, self.now)):
             return ()
         found = await self.searcher.found([Look(event.phrase) for event in events])
-        return spans_told(events, [found[Look(event.phrase)] for event in events], self.now)
+        return event_spans(events, [found[Look(event.phrase)] for event in events], self.now)
 
     async def _search_for(self, questions: Iterable[SubQuestion]) -> list[str]:
         """Make all searches with some more questions; return those that are new."""
@@ -405,7 +414,7 @@ class _Flow:
     def _looks(self, asked: SubQuestion) -> list[Look]:
         hints = [Hint(scopes=self.analysis.scopes)] if self.analysis.scopes else []
         hints += [Hint(keyword=asked.keyword)] if asked.keyword is not None else []
-        if self.times or asked.text != self.question:  # times of the question itself: only once it is looked into
+        if self.times or asked.text != self.question:  # the question's own times: only after its first search
             times = dict.fromkeys([*times_in(asked.text, self.now), *self.times])
             hints += [Hint(time=time) for time in list(times)[:_MOST_TIMES]]
         return [Look(asked.text), *(Look(asked.text, hint) for hint in hints)]
@@ -417,7 +426,7 @@ class _Flow:
 
     async def _explore(self) -> bool:
         """Ask what is missing and look for that; return whether there was anything new to look for."""
-        known = [Known(text=told_by(match.record), said_at=match.record.timestamp) for match in self._best()]
+        known = [Known(text=sentence_of(match.record), said_at=match.record.timestamp) for match in self._best()]
         asked = tuple(item.text for item in self.asked.values())
 
         async def ask() -> tuple[Gap, ...]:
@@ -444,7 +453,7 @@ class _Flow:
         return None
 
     async def _in_time(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Wait for something that is not worth more than the time there is; None if it takes longer."""
+        """Await within the deadline; return None if that passes."""
         with anyio.CancelScope(deadline=self.deadline):
             return await work()
         self._failed(
@@ -486,7 +495,7 @@ def _key(text: str) -> str:
 
 
 def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
-    """Return what of an analysis can be followed: what can be looked for, and where that was offered."""
+    """Return the usable part of an analysis: valid questions, and offered scopes and keywords."""
     if not isinstance(answer, QuestionAnalysis):
         raise ModelAnswerError(f"the question analyst answered {type(answer).__name__}")
     offered = set(request.keywords_in_use)

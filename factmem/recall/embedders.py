@@ -1,4 +1,4 @@
-"""Embedders: the offline default, a bigger offline one, any callable, any OpenAI-compatible endpoint."""
+"""Embedders: the offline default, a larger offline model, any callable, any OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _threads: Final[RunVar[CapacityLimiter]] = RunVar("factmem_embedder_threads")
 
 
 def default_embedder() -> Embedder:
-    """Return the embedder of a `Memory` that was given none: `WordLlamaEmbedder`."""
+    """Return the default embedder of a `Memory`: `WordLlamaEmbedder`."""
     return WordLlamaEmbedder()
 
 
@@ -78,7 +78,7 @@ def embedder_named(name: str) -> Embedder:
     Args:
         name: the name of an entry point of the group `ENTRY_POINT_GROUP`, such as ``wordllama`` or ``minilm``. What
             follows a colon goes to the embedder's factory as its only argument: ``openai:MODEL@DIMENSION`` is an
-            endpoint, which the environment variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` set.
+            endpoint, configured by the environment variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``.
 
     Raises:
         InvalidDataError: no installed embedder has this name, or it does not take this argument.
@@ -129,7 +129,7 @@ def openai_embedder(model: str) -> OpenAIEmbedder:
 
 
 class _LocalModel(abc.ABC):
-    """Loads a model once, in a worker thread, and keeps it busy with one batch at a time."""
+    """Loads a model once, in a worker thread."""
 
     def __init__(self) -> None:
         self._model: Any = None
@@ -158,7 +158,7 @@ class WordLlamaEmbedder(_LocalModel):
         wordllama = _imported("wordllama", extra="")
         try:
             return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-        except Exception as error:  # whatever a broken installation brings up
+        except Exception as error:  # a broken installation may raise anything
             raise EmbedderError("wordllama cannot load its own weights: reinstall the package wordllama") from error
 
     async def identity(self) -> EmbedderIdentity:
@@ -232,9 +232,12 @@ class CallableEmbedder:
     """Any function from texts to vectors, plain or async; a plain one runs in a worker thread.
 
     Args:
-        function: takes a list of texts, gives one vector a text.
-        name: what to call it; a store remembers it and refuses another.
-        dimension: of its vectors.
+        function: takes a list of texts, returns one vector per text.
+        name: name of the embedder; a store remembers it and refuses another.
+        dimension: dimension of its vectors.
+
+    Example:
+        >>> embedder = CallableEmbedder(model.encode, name="my-model", dimension=768)  # doctest: +SKIP
     """
 
     def __init__(self, function: Callable[[list[str]], Any | Awaitable[Any]], *, name: str, dimension: int) -> None:
@@ -252,18 +255,18 @@ class CallableEmbedder:
         limiter = _threads.get(None)
         if limiter is None:
             _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
-        run = to_thread.run_sync  # a function that hangs must not hold up whoever gives it up
+        run = to_thread.run_sync  # a hung function must not block a cancelled caller
         answer = await run(self._function, list(texts), abandon_on_cancel=True, limiter=limiter)
         return cast("NDArray[np.float32]", await answer if inspect.isawaitable(answer) else answer)
 
 
 @attrs.frozen
 class BoundedEmbedder:
-    """An embedder that fails as `EmbedderError` alone, and in time.
+    """An embedder that raises `EmbedderError` only, with a timeout.
 
     Attributes:
-        embedder: the embedder; it is handed up to 256 texts at a time.
-        timeout: seconds for each of its answers; None for any number.
+        embedder: the embedder; it gets up to 256 texts at a time.
+        timeout: seconds for each of its answers; None for no limit.
     """
 
     embedder: Embedder
@@ -308,13 +311,13 @@ class OpenAIEmbedder:
     """Embeddings of any OpenAI-compatible endpoint.
 
     Args:
-        model: the model's name.
-        dimension: of its vectors; sent along for models that can shorten them.
+        model: name of the model.
+        dimension: dimension of its vectors; sent along for models that can shorten them.
         base_url: the endpoint; None for the ``openai`` package's own default.
-        api_key: None for the environment variable ``OPENAI_API_KEY``.
-        batch: how many texts go into one request.
-        timeout: of one request, in seconds.
-        max_retries: how often a failed request is tried again, with growing pauses.
+        api_key: the key; None for the environment variable ``OPENAI_API_KEY``.
+        batch: maximum number of texts in one request.
+        timeout: timeout of one request, in seconds.
+        max_retries: maximum number of retries of a failed request, with growing pauses.
     """
 
     def __init__(
@@ -348,7 +351,7 @@ class OpenAIEmbedder:
         return np.array(rows, dtype=np.float32)
 
     async def aclose(self) -> None:
-        """Close the connections; whoever embeds again opens new ones."""
+        """Close the connections; another call of `embed` opens new ones."""
         async with self._lock:
             client, self._client = self._client, None
             if client is not None:
@@ -390,10 +393,10 @@ class OpenAIEmbedder:
 
 
 async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Embed texts and check the answer: finite, not zero, of the embedder's dimension, length 1.
+    """Embed texts and check the vectors; they are normalised to length 1.
 
     Raises:
-        EmbedderError: the embedder failed, or answered vectors that cannot be used; the cause says how.
+        EmbedderError: the embedder failed, or returned vectors that are zero, not finite or of another dimension.
     """
     with nested(Operation.EMBED, records_in=len(texts)) as call:
         identity = await embedder.identity()
@@ -411,7 +414,7 @@ async def _embedded(embedder: Embedder, identity: EmbedderIdentity, texts: Seque
     except Exception as error:  # a third party's embedder may raise anything
         raise EmbedderError(f"the embedder {identity.name} failed: {type(error).__name__}") from error
     try:
-        if len(texts) <= _FEW:  # sooner done than handed over to a thread
+        if len(texts) <= _FEW:  # faster than a thread hop
             rows = unit_rows(answer, dimension=identity.dimension)
         else:
             rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
@@ -423,10 +426,10 @@ async def _embedded(embedder: Embedder, identity: EmbedderIdentity, texts: Seque
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
-    """Embed texts; one with no letter and no digit in it has no vector.
+    """Embed texts; the vector of a text without letters and digits is None.
 
     Raises:
-        EmbedderError: the embedder failed, or answered vectors that cannot be used.
+        EmbedderError: see `embed_checked`.
     """
     telling = [row for row, text in enumerate(texts) if any(char.isalnum() for char in text)]
     vectors: list[NDArray[np.float32] | None] = [None] * len(texts)
@@ -447,7 +450,7 @@ def _imported(package: str, *, extra: str) -> Any:
 
 @contextlib.contextmanager
 def _root_logger_kept() -> Iterator[None]:
-    """Undo what the import of a package does to the root logger, which is the program's: wordllama sets it up."""
+    """Restore the root logger after an import; wordllama configures it."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -459,7 +462,7 @@ def _root_logger_kept() -> Iterator[None]:
 
 
 def _package_file(package: str, name: str) -> Path:
-    """Find a file that a package ships, without importing the package."""
+    """Return a file that a package ships, without importing the package."""
     spec = importlib.util.find_spec(package)
     if spec is None:
         raise MissingPackageError(package.replace("_", "-"), extra="minilm")

@@ -34,7 +34,7 @@ __all__ = [
 
 
 class MetadataOperator(enum.Enum):
-    """How a record's metadata is compared with a value."""
+    """Comparisons of a record's metadata with a value."""
 
     EQUAL = "equal"
     GREATER_THAN = "greater_than"
@@ -57,15 +57,14 @@ def _comparable(
 class MetadataCondition:
     """One condition on the metadata of a record.
 
-    Numbers are compared with numbers, texts with texts (by code points), times with texts that are ISO
-    times of a known zone. A condition on what is not there, or is of another type, does not hold;
-    negated, it does.
+    Numbers are compared with numbers, texts with texts (by code points), times with texts that are ISO times with a
+    zone. A comparison with a missing entry, or with one of another type, does not hold.
 
     Attributes:
-        key: which entry of the metadata.
-        value: what to compare it with.
-        operator: how.
-        negate: whether the record passes when the comparison does *not* hold.
+        key: key of the entry.
+        value: the value to compare it with.
+        operator: the comparison.
+        negate: whether the record passes if the comparison does *not* hold.
 
     Raises:
         InvalidDataError: the value cannot be compared so.
@@ -108,7 +107,7 @@ def _time(value: Json) -> dt.datetime | None:
 
 
 def _ordered(found: object, wanted: object, operator: MetadataOperator) -> bool:
-    """Compare two of one kind; None stands for what is of another kind."""
+    """Compare two values of one kind; None stands for another kind."""
     if found is None:
         return False
     match operator:
@@ -135,13 +134,13 @@ def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[Metada
 
 
 def _several(names: Collection[str] | None) -> frozenset[str] | None:
-    """Refuse a single text: letter by letter, or as parts of it, it would mean what nobody meant."""
+    """Return a frozenset; refuse a single text, which would be read letter by letter."""
     if names is None:
         return None
     several = isinstance(names, Iterable) and not isinstance(names, str)
     given = tuple(names) if several else ()
     if not several or not all(isinstance(name, str) for name in given):
-        raise InvalidDataError('what a filter takes several of is given as a list of texts: ["this", "or this"]')
+        raise InvalidDataError('a filter by several names takes a list of texts: ["this", "or this"]')
     return frozenset(given)
 
 

@@ -1,13 +1,13 @@
-"""Marks on what recall found: statements that a newer record overtakes, and those whose fact was taken back.
+"""Marks on results: statements that a newer record overtakes, and statements whose fact was taken back.
 
-Ranking knows nothing of this: results keep their scores and their order. Three signs are read, all of the corpus
-that was searched, so all of its moment, and behind the walls of whoever asks:
+Results keep their scores and their order. Marks come from the corpus of the search, so they are of its moment, and from
+records that the viewer may see:
 
-- A later statement of the same person, at the same place and of the same owner, says what became of it; see
+- A later statement of the same person, at the same place and of the same owner, overtakes a statement; see
   `factmem.recall.text.updates`. Only rows that hold a clue and share a term (or one of the same matter) are read.
-- A fact that was found in the same message has another value by now.
-- A fact that was found in the same message was retracted, or removed. Nothing is written for this, so what restores
-  the fact takes the mark away.
+- A fact found in the same message has another value by now.
+- A fact found in the same message was retracted or removed. Nothing is written for this: restoring the fact removes the
+  mark.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["marked", "still_true"]
 
 _MOST_ROWS: Final = 128
-"""A term that more rows of a segment hold, and more than one in a hundred, says little about the matter."""
+"""Terms in more rows of a segment than this, and in more than one of a hundred, are too common to search for."""
 
 _LEAST_SHARED: Final = 0.3
-"""Share of a statement's terms, or of related ones, that another one holds if it is about the same matter."""
+"""Least share of a statement's terms, or of related ones, in a statement about the same matter."""
 
 _LONGEST: Final = 400
-"""A longer statement, in characters, says more than one sentence can overtake."""
+"""Maximum number of characters of a statement that one sentence can overtake."""
 
 _MOST_READ: Final = 2
-"""Number of later statements that are read for each result."""
+"""Maximum number of later statements that are read for each result."""
 
 
 _Message: TypeAlias = tuple[str, str]
@@ -63,9 +63,9 @@ def marked(
     This may block: for worker threads only.
 
     Args:
-        corpus: what was searched.
+        corpus: the corpus of the search.
         matches: the results.
-        viewer: who asks.
+        viewer: the viewer.
         wanted: the filter of the search. `RecallMatch.newer` passes it too, but for its concepts: a statement may be
             overtaken by the new value of a fact.
         concepts: the declared concepts by keyword.
@@ -87,7 +87,7 @@ def marked(
 
 
 def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
-    """Return the records to tell of: in place of what was overtaken the newer record, of what was taken back nothing.
+    """Return the records that still hold: overtaken ones replaced by the newer record, retracted ones left out.
 
     Args:
         matches: the results, best first; the records keep this order. A typed fact takes the place of a statement only
@@ -95,14 +95,14 @@ def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
     """
     gone = {match.record.id for match in matches if match.retracted or match.newer is not None}
     keywords = {match.record.concept.keyword for match in matches} - {STATEMENT.keyword}
-    told: dict[str, FactRecord[Any]] = {}
+    kept: dict[str, FactRecord[Any]] = {}
     for match in matches:
         if match.newer is not None:
             if match.newer.id not in gone and match.newer.concept.keyword not in keywords:
-                told.setdefault(match.newer.id, match.newer)
+                kept.setdefault(match.newer.id, match.newer)
         elif not match.retracted:
-            told.setdefault(match.record.id, match.record)
-    return list(told.values())
+            kept.setdefault(match.record.id, match.record)
+    return list(kept.values())
 
 
 @attrs.frozen(eq=False)
@@ -141,14 +141,14 @@ def _is_statement(record: FactRecord[Any]) -> bool:
 
 @attrs.frozen(eq=False)
 class _Marks:
-    """Looks for what overtakes results, behind the walls of whoever asks."""
+    """Search for what overtakes results, among records that the viewer may see."""
 
     corpus: Corpus
     viewer: str | None
     wanted: RecallFilter
 
     def shown(self, row: int | None, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any] | None:
-        """Return the record that a row won."""
+        """Return the record of a winning row."""
         if row is None:
             return None
         rows = np.array([row], np.intp)
@@ -157,7 +157,7 @@ class _Marks:
         return None if current is None else hydrate(current, concepts)
 
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
-        """Return the newest statement that overtakes each result, by rows; of those that have one."""
+        """Return the newest statement that overtakes each result, by rows; only results that have one."""
         short = [item for item in results if item.record.details.origin is Origin.USER and item.size <= _LONGEST]
         found: dict[int, int] = {}
         for item, rows in zip(short, self._candidates(short), strict=True):
@@ -206,9 +206,9 @@ class _Marks:
         return candidates
 
     def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
-        """Return, by the rows of results, what became of the facts that were found in the same messages.
+        """Return the fate of the facts found in the same messages, by the rows of results.
 
-        That is the fact's present row if its value changed since and nothing of the message holds any more, and
+        The fate is the fact's present row, if its value changed since and nothing of the message still holds, and
         whether a fact was taken back.
         """
         columns = self.corpus.columns
@@ -231,13 +231,13 @@ class _Marks:
             news = [new for new, _ in fates if new is not None]
             taken = any(retracted for _, retracted in fates)
             if news and self._holds(result, messages):
-                news = []  # the message says more than what changed
+                news = []  # part of the message still holds
             if taken or news:
                 found[result.row] = (max(news, default=None), taken)
         return found
 
     def _holds(self, result: _Result, messages: Sequence[_Message]) -> bool:
-        """Whether a fact that was found in one of a statement's messages stands."""
+        """Return whether a fact found in one of a statement's messages is current."""
         columns, size = self.corpus.columns, len(self.corpus.counts)
         same = columns["conversation"][:size] == columns["conversation"][result.row]
         same &= columns["position"][:size] == columns["position"][result.row]
@@ -252,12 +252,12 @@ class _Marks:
         )
 
     def _is_taken_back(self, row: int, said: Recorded) -> bool:
-        """Whether a fact that was found in the message of a statement was taken back."""
+        """Return whether a fact found in the message of a statement was taken back."""
         result = _Result(row, record_of(said))
         return self.drawn([result]).get(row, (None, False))[1]
 
     def _fate(self, row: int, messages: Sequence[_Message], result: int) -> tuple[int | None, bool]:
-        """Return the row that took the place of a fact, if any may be shown, and whether the fact was taken back."""
+        """Return the row that replaced a fact, if it may be shown, and whether the fact was taken back."""
         columns, counts = self.corpus.columns, self.corpus.counts
         rivals = columns.find("fold", columns["fold"][row : row + 1])
         rivals = rivals[rivals < len(counts)]
@@ -278,20 +278,20 @@ class _Marks:
         return None, bool(removed.any())
 
     def _taken_back(self, row: int) -> bool:
-        """Whether a fact that does not count did so once, and has not expired."""
+        """Return whether a fact that does not count did so once, and has not expired."""
         columns, present = self.corpus.columns, microseconds(self.corpus.moment.present)
         counted = takes_part(columns["first_state"][row], columns["flags"][row])
         return bool(counted and columns["expires_at"][row] > present)
 
     def _standing(self, rows: NDArray[np.intp]) -> int | None:
-        """Return the row among some of one record that stands, if one does."""
+        """Return the current row among those of one record, if there is one."""
         for part in self.corpus.parts:
             if len(at := part.locate(rows)):
                 return int(part.segment.rows[at[0]])
         return None
 
     def _read(self, rows: Sequence[int], *, filtered: bool = True) -> dict[int, Recorded]:
-        """Read what the viewer may see of some rows, through the view; only what passes the filter, if asked for."""
+        """Read the rows that the viewer may see, within the view; within the whole filter if ``filtered``."""
         read = zip(rows, self.corpus.documents.read(rows), strict=True)
         return {row: item for row, item in read if item is not None and self._sees(item, filtered)}
 
@@ -303,7 +303,7 @@ class _Marks:
 
     @functools.cached_property
     def _places(self) -> RecallFilter:
-        """What the filter says of places: at others, nothing is known of what was taken back."""
+        """The part of the filter about places, which bounds all reads."""
         wanted = self.wanted
         return RecallFilter(
             scope=wanted.scope,
@@ -318,9 +318,9 @@ class _Marks:
 def _terms_of(
     columns: Columns, results: Sequence[_Result]
 ) -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.float64]]:
-    """Return the terms that an update of each result may hold, of which result each is, and how many each result has.
+    """Return the terms that an update of each result may hold, the result of each, and the numbers of own terms.
 
-    The first term of a statement says who speaks; it and everyday words are left out.
+    The first term of a statement, which is its speaker, and everyday words are left out.
     """
     related, everyday = _numbered()
     rows, terms = [item.row for item in results], columns.terms
@@ -342,20 +342,20 @@ def _terms_of(
 
 @functools.cache
 def _numbered() -> tuple[Mapping[int, Sequence[int]], frozenset[int]]:
-    """Return the related stems of `matters` and the everyday ones, by their numbers."""
+    """Return the related stems of `matters` and the everyday stems, as numbers."""
     known = matters()
     related = dict(zip(term_numbers(known), map(term_numbers, known.values()), strict=True))
     return related, frozenset(term_numbers(EVERYDAY))
 
 
 def _found(item: Recorded) -> bool:
-    """Whether an assertion is a fact that was found in words, and not the words themselves."""
+    """Return whether an assertion is a fact found in a text, and not the text itself."""
     said = item.assertion
     return said.keyword != STATEMENT.keyword or all(quote.quote != said.data for quote in said.details.evidence)
 
 
 def _messages(evidence: Sequence[Evidence]) -> list[_Message]:
-    """Return the conversations and messages that evidence cites, as far as it names both."""
+    """Return the conversations and messages that evidence cites, if it names both."""
     return [
         (item.conversation_id, item.message_id)
         for item in evidence

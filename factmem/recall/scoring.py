@@ -108,10 +108,10 @@ MISFIT: Final = 0.75
 """``μ``: the weight of the words of a role that the query does not ask for, and of a text that says hardly anything."""
 
 FEW_WORDS: Final = 12
-"""A text of fewer terms …"""
+"""Number of terms below which a text may say hardly anything; see `says_little`."""
 
 ENOUGH_WORDS: Final = 3
-"""… says hardly anything with fewer words outside questions than this: "Ready.", but not "I am vegan."."""
+"""Words outside questions that say something: "I am vegan.", but not "Ready."."""
 
 ASKING: Final = 0.5
 """The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.text.signs`."""
@@ -175,7 +175,7 @@ class Additive:
 
 
 Composite: TypeAlias = Boost | Additive
-"""A way to make one score of similarity, recency and importance."""
+"""A formula that makes one score of similarity, recency and importance."""
 
 _COMPOSITES: Final[Mapping[str, Composite]] = {"boost": Boost(), "additive": Additive()}
 
@@ -196,12 +196,12 @@ class RecallSettings:
     """Weights of recall.
 
     Attributes:
-        composite: how similarity, recency and importance make one score: a `Boost`, an `Additive`, or the name of
-            either (``"boost"``, ``"additive"``) for its defaults.
+        composite: formula of the score: a `Boost`, an `Additive`, or the name of either (``"boost"``, ``"additive"``)
+            for its defaults.
         half_life_days: the age at which recency has halved, in days.
         lexical_weight: ``w``, from 0 (meaning alone) to 1 (words alone).
-        diversity: from 0 (the best alone) to 1: how much it costs a result to repeat one before it, or to come from
-            the same conversation; see `factmem.recall.ranking`. Scores stay as they are.
+        diversity: penalty of results that repeat one before them or come from the same conversation, from 0 (none)
+            to 1. Scores stay as they are.
 
     Raises:
         InvalidDataError: a number is out of range, or the composite is unknown.
@@ -232,7 +232,12 @@ def length_norm(average: float) -> tuple[float, float]:
 
 
 def term_share(count: Floats, norm: Floats) -> Floats:
-    """Return the share of a term's attainable score that so many occurrences attain, from `length_norm`'s result."""
+    """Return the share of a term's attainable score that a number of occurrences attains.
+
+    Args:
+        count: the number of occurrences.
+        norm: the norm of the document's length, from `length_norm`.
+    """
     share: Floats = count / (count + norm)
     return share
 
@@ -348,11 +353,11 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
 
 
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
-    """Return how close records lie to the closest of some times: 1 within, 0 from half its length away on.
+    """Return the closeness of records to the closest of some intervals: 1 within, 0 from half its length away.
 
     Args:
-        said_at: when, in seconds since 1970.
-        times: beginnings and ends; a time counts as a day at least and a month at most.
+        said_at: times of the records, in seconds since 1970.
+        times: beginnings and ends of the intervals; their length counts as a day at least and a month at most.
     """
     closest = np.zeros(len(said_at))
     for start, end in times:

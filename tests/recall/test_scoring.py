@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import numpy as np
@@ -97,7 +98,8 @@ def test_more_evidence_never_costs_anything(evidence: Evidence[float], lexical_w
 @given(evidences, shares)
 def test_no_evidence_of_a_kind_scores_as_0_does(evidence: Evidence[float], lexical_weight: float) -> None:
     nothing = dict.fromkeys(["lead", "dated", "kind", "misfit", "concept", "answered"], 0.0)
-    without = attrs.evolve(evidence, **dict.fromkeys(nothing, None))
+    absent: dict[str, Any] = dict.fromkeys(nothing)
+    without = attrs.evolve(evidence, **absent)
     assert similarity(attrs.evolve(evidence, **nothing), lexical_weight) == similarity(without, lexical_weight)
 
 
