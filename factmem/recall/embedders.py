@@ -271,10 +271,13 @@ class BoundedEmbedder:
 
     embedder: Embedder
     timeout: float | None
+    _identity: list[EmbedderIdentity] = attrs.field(factory=list, init=False, eq=False, repr=False)
 
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`."""
-        return await self._in_time(self.embedder.identity)
+        if not self._identity:
+            self._identity.append(await self._in_time(self.embedder.identity))
+        return self._identity[0]
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
