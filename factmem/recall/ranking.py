@@ -37,6 +37,8 @@ from factmem.showing import shown_record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from factmem.recall.deep import DeepRecall
+
     Rows = NDArray[np.intp]
     Floats = NDArray[Any]
 
@@ -135,11 +137,15 @@ class RecallMatches(list[RecallMatch]):
     Attributes:
         failure: the reason why the results go by words alone although meaning was requested; None otherwise. It holds
             no text of the query.
+        deep: the report of a deep recall; None after a shallow one.
     """
 
-    def __init__(self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None) -> None:
+    def __init__(
+        self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None, deep: DeepRecall | None = None
+    ) -> None:
         super().__init__(matches)
         self.failure: str | None = failure
+        self.deep: DeepRecall | None = deep
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
