@@ -369,8 +369,9 @@ def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]
 
 def recency(age: Floats, half_life_days: float) -> Floats:
     """Return the recency of ages in seconds: 1 for now and for the future, halved each half-life."""
-    halved: Floats = np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
-    return halved
+    halved: Any = np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
+    recent: Floats = halved
+    return recent
 
 
 def composite(similarity: Floats, recency: Floats, importance: Floats, settings: RecallSettings) -> Floats:

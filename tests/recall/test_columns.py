@@ -1,4 +1,4 @@
-"""Columns are read without a lock while they grow: whoever reads sees no half of what is written."""
+"""Columns are read without a lock while they grow: readers see whole rows only."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def note(number: int) -> Recorded:
 
 @pytest.fixture(scope="module")
 def new() -> list[Rows]:
-    """What comes while others read, each by itself."""
+    """Rows that are appended while others read, one by one."""
     recorded = map(note, range(OLD, OLD + NEW))
     return [rows_in_outline([item], [outline_of(item.assertion)]) for item in recorded]
 
@@ -132,17 +132,17 @@ def test_what_records_have_is_summed_up_while_more_is_taken_in(new: list[Rows]) 
 
 
 @pytest.mark.usefixtures("often_interrupted")
-def test_labels_are_told_by_what_they_hold_while_more_is_taken_in(new: list[Rows]) -> None:
+def test_labels_are_found_by_their_tags_while_rows_are_appended(new: list[Rows]) -> None:
     columns = corpus_of(OLD).columns
 
-    def told() -> None:
+    def found() -> None:
         assert columns.labels_with("categories", ["all"]).sum() >= OLD
 
     def write() -> None:
         for rows in new:
             columns.add(rows)
 
-    assert not beside(write, [told] * 4)
+    assert not beside(write, [found] * 4)
 
 
 @pytest.mark.usefixtures("often_interrupted")

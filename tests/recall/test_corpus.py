@@ -1,4 +1,4 @@
-"""What is read of one moment stays as it is, whatever becomes of the store meanwhile."""
+"""A corpus stays as it is, whatever happens to the store meanwhile."""
 
 from __future__ import annotations
 

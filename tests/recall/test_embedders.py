@@ -154,7 +154,7 @@ async def test_rubbish_vectors_are_refused(rubbish: object) -> None:
         await embed_checked(embedder, ["one"])
 
 
-async def test_an_embedder_that_raises_is_told_as_an_embedder_error() -> None:
+async def test_an_embedder_that_raises_anything_is_an_embedder_error() -> None:
     def broken(texts: list[str]) -> Any:
         raise KeyError("boom")
 

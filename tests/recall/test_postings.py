@@ -1,4 +1,4 @@
-"""Which rows hold which terms, told at once for all of them, is what a plain loop tells."""
+"""Postings, computed for all terms at once, equal those of a plain loop."""
 
 from __future__ import annotations
 
