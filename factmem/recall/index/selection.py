@@ -84,21 +84,22 @@ def heads_of(columns: Columns, wanted: RecallFilter) -> NDArray[np.bool_] | None
 
 
 def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: Condition) -> NDArray[np.bool_]:
+    held: NDArray[np.bool_]
     match condition:
         case Satisfies(Facet.SCOPE, test):
             scopes = (test(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
-            held: NDArray[np.bool_] = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
-            return held
-        case OneOf(Facet.PLACE, places):
-            return _at_places(columns, of, places)
+            held = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
+        case OneOf(Facet.PLACE, places, negate=negate):
+            held = _at_places(columns, of, places) != negate
         case OneOf(Facet.SUBJECT, keys, negate=negate):
             numbers = [columns.subjects.find(subject_text(*key)) for key in keys]
-            return np.isin(of["subject"], [number for number in numbers if number is not None], invert=negate)
+            held = np.isin(of["subject"], [number for number in numbers if number is not None], invert=negate)
         case OneOf(Facet.KEYWORD, keywords, negate=negate):
             numbers = [columns.keywords.find(keyword) for keyword in keywords]
-            return np.isin(of["keyword"], [number for number in numbers if number is not None], invert=negate)
+            held = np.isin(of["keyword"], [number for number in numbers if number is not None], invert=negate)
         case _:
             raise NotImplementedError(condition.facet)
+    return held
 
 
 def _at_places(
