@@ -202,7 +202,7 @@ async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | Mod
         answer: object = await consolidator.decide(novelty)
     except ModelError as error:
         return error
-    except Exception as error:  # somebody else's code
+    except Exception as error:  # third-party code
         return ModelAnswerError(f"the consolidator failed with {type(error).__name__}")
     if not isinstance(answer, Verdicts) or not isinstance(answer.known, Mapping):
         return ModelAnswerError(f"the consolidator answered {type(answer).__name__} instead of verdicts")
