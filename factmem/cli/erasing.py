@@ -20,10 +20,10 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.abc import EraseReceipt
-    from factmem.memory import ErasureReport, Memory
+    from factmem.memory import Erasure, ErasureReport, ExpiryReceipt, Memory
+    from factmem.subjects import MemorySubject
 
-__all__ = ["add_to", "ask_before_erasing", "check_known", "erased_json", "note_pending", "print_erased"]
+__all__ = ["add_to", "ask_before_erasing", "check_known", "erased_json", "meant", "note_pending", "print_erased"]
 
 _SHOWN_AT_MOST: Final = 20
 
@@ -67,26 +67,54 @@ async def erase(
     ):
         doomed: list[FactRecord[Any]] = []
         if any(chosen):
-            doomed = await memory.would_forget(
-                *(ids or ()),
+            doomed = await meant(
+                memory,
+                ids,
                 scope=scope,
                 exact=exact,
                 subject=subject,
-                concepts=concept or (),
-                categories=category or (),
-                sources=source or (),
+                concept=concept,
+                category=category,
+                source=source,
                 before=before,
             )
-            await check_known(memory, ids or (), doomed)
         if doomed and not yes:
             ask_before_erasing(session, doomed)
         named = [record.id for record in doomed]
         traces = await memory.traces(*named, texts=text or ()) if verify else None
-        receipt = await (memory.forget(*named) if named else memory.finish_erasing())
+        receipt = await (memory.forget(*named) if named else memory.expire())
         report = await verify_erased(provider, traces) if traces is not None else None
     _show(session, doomed, receipt, report, picky=any(chosen))
     if report is not None and not report.clean:
         raise typer.Exit(FAILED)
+
+
+async def meant(
+    memory: Memory,
+    ids: Collection[str] | None,
+    *,
+    scope: str | None,
+    exact: bool,
+    subject: MemorySubject | None,
+    concept: Collection[str] | None,
+    category: Collection[str] | None,
+    source: Collection[str] | None,
+    before: dt.datetime | None,
+) -> list[FactRecord[Any]]:
+    """Return the records that the options select; ids that name nothing are refused before anything is erased."""
+    doomed = await memory.forget(
+        *(ids or ()),
+        scope=scope,
+        exact=exact,
+        subject=subject,
+        concepts=concept or None,
+        categories=category or None,
+        sources=source or None,
+        until=before,
+        dry_run=True,
+    )
+    await check_known(memory, ids or (), doomed)
+    return list(doomed)
 
 
 async def check_known(memory: Memory, ids: Collection[str], doomed: Iterable[FactRecord[Any]]) -> None:
@@ -101,7 +129,7 @@ async def check_known(memory: Memory, ids: Collection[str], doomed: Iterable[Fac
         RecordNotFoundError: an id names no record that the viewer may see.
     """
     if missing := set(ids) - {record.id for record in doomed}:
-        missing -= {record.id for record in await memory.would_forget(*missing)}
+        missing -= {record.id for record in await memory.forget(*missing, dry_run=True)}
     if missing:
         raise RecordNotFoundError(
             f"{len(missing)} of the ids name no record that is visible, or it was erased before; nothing was erased now"
@@ -140,13 +168,13 @@ def _answer(question: str) -> str:
         signal.signal(signal.SIGINT, handler)
 
 
-def erased_json(doomed: Sequence[FactRecord[Any]], receipt: EraseReceipt) -> dict[str, Json]:
+def erased_json(doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> dict[str, Json]:
     """Return what an erasure did as JSON."""
     ids: list[Json] = [record.id for record in doomed]
     return {"records": len(doomed), "erased": receipt.erased, "pending": receipt.pending, "ids": ids}
 
 
-def print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: EraseReceipt) -> None:
+def print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> None:
     """Print what an erasure did."""
     done = f"Erased {len(doomed)} record(s), {receipt.erased} revision(s)."
     out.print(done if doomed else "Nothing fits; nothing erased.")
@@ -165,7 +193,7 @@ def note_pending(session: Session, *, pending: bool) -> None:
 def _show(
     session: Session,
     doomed: Sequence[FactRecord[Any]],
-    receipt: EraseReceipt,
+    receipt: Erasure | ExpiryReceipt,
     report: ErasureReport | None,
     *,
     picky: bool,

@@ -20,7 +20,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Filters, PurgeResult
+    from factmem.memory import Erasure, Filters
     from factmem.recall import MetadataCondition
 
 __all__ = ["add_to"]
@@ -157,34 +157,34 @@ async def purge(
     if source:
         filters["sources"] = source
     async with session.memory(subject=subject, scope=scope, read_only=not yes) as memory:
-        result = await memory.purge(dry_run=not yes, **filters)
+        result = await memory.forget(dry_run=not yes, **filters)
     _show_purged(session, result)
 
 
-def _show_purged(session: Session, result: PurgeResult) -> None:
+def _show_purged(session: Session, result: Erasure) -> None:
     from factmem.cli.output import print_block, record_block, record_json
 
     def render(out: Console) -> None:
-        if not result.count:
+        if not result:
             out.print("Nothing fits.")
             return
         for record in result.records[:_SHOWN_AT_MOST]:
             print_block(out, " ×", record_block(record))
-        if result.count > _SHOWN_AT_MOST:
-            out.print(f"… and {result.count - _SHOWN_AT_MOST} more")
+        if len(result) > _SHOWN_AT_MOST:
+            out.print(f"… and {len(result) - _SHOWN_AT_MOST} more")
         if result.dry_run:
-            out.print(f"{result.count} record(s) fit; erase them with --yes.")
+            out.print(f"{len(result)} record(s) fit; erase them with --yes.")
         else:
-            out.print(f"Erased {result.count} record(s), {result.erased.erased} revision(s).")
+            out.print(f"Erased {len(result)} record(s), {result.erased} revision(s).")
 
     session.show(
         {
-            "count": result.count,
+            "count": len(result),
             "dry_run": result.dry_run,
-            "erased": result.erased.erased,
-            "pending": result.erased.pending,
+            "erased": result.erased,
+            "pending": result.pending,
             "records": [record_json(record) for record in result.records],
         },
         render,
     )
-    note_pending(session, pending=result.erased.pending)
+    note_pending(session, pending=result.pending)

@@ -39,7 +39,7 @@ async def profile(
 
     schema: ProfileSchema[Any] = ProfileSchema.of(class_named(reference))
     async with session.memory(subject=subject, scope=scope) as memory:
-        found = await memory.partial_profile(schema, subject=subject, scope=scope)
+        found = await memory.profile(schema, subject=subject, scope=scope, partial=True)
         if not found.known:
             await session.note_if_empty(memory)
     known = {field.attribute: _json(field, found.known) for field in schema.fields if field.attribute in found.known}

@@ -10,7 +10,7 @@ import typer
 from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day
 from factmem.cli.changes import show_changes
 from factmem.cli.command import command
-from factmem.cli.erasing import ask_before_erasing, check_known, erased_json, note_pending, print_erased
+from factmem.cli.erasing import ask_before_erasing, erased_json, meant, note_pending, print_erased
 from factmem.cli.session import Session
 
 __all__ = ["add_to"]
@@ -41,24 +41,24 @@ async def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Erase records for good, with all their history. What is given combines: all of it must hold."""
-    from factmem.abc import EraseReceipt
+    from factmem.memory import Erasure
 
     async with session.memory(subject=subject, scope=scope, read_only=False) as memory:
-        doomed = await memory.would_forget(
-            *(ids or ()),
+        doomed = await meant(
+            memory,
+            ids,
             scope=scope,
             exact=exact,
             subject=subject,
-            concepts=concept or (),
-            categories=category or (),
-            sources=source or (),
+            concept=concept,
+            category=category,
+            source=source,
             before=before,
         )
-        await check_known(memory, ids or (), doomed)
         if doomed and not yes:
             ask_before_erasing(session, doomed)
         named = [record.id for record in doomed]
-        receipt = await memory.forget(*named) if named else EraseReceipt(erased=0)
+        receipt = await memory.forget(*named) if named else Erasure(records=())
     session.show(erased_json(doomed, receipt), lambda out: print_erased(out, doomed, receipt))
     note_pending(session, pending=receipt.pending)
 

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["OpenTelemetryObserver"]
 
 _READING: Final = {
-    *(Operation.LOAD, Operation.PROFILE, Operation.PARTIAL_PROFILE, Operation.RECALL, Operation.GET),
-    *(Operation.RECALL_DEEPLY, Operation.HISTORY, Operation.LIST_RECORDS, Operation.LIST_PAGE),
+    *(Operation.LOAD, Operation.PROFILE, Operation.RECALL, Operation.GET),
+    *(Operation.HISTORY, Operation.LIST_RECORDS),
 }
 _UPSERTING: Final = {
     *(Operation.SAVE, Operation.SAVE_PROFILE, Operation.REMEMBER, Operation.REMEMBER_MANY),
@@ -59,7 +59,7 @@ _UPDATING: Final = {
     *(Operation.UPDATE, Operation.RESTORE, Operation.ROLLBACK, Operation.UNDO),
     *(Operation.QUARANTINE_ACCEPT, Operation.QUARANTINE_REJECT),
 }
-_DELETING: Final = {Operation.RETRACT, Operation.FORGET, Operation.PURGE, Operation.EXPIRE}
+_DELETING: Final = {Operation.RETRACT, Operation.FORGET, Operation.EXPIRE}
 _NAMES: Final[Mapping[Operation, str]] = {
     **dict.fromkeys(_READING, "search_memory"),
     **dict.fromkeys(_UPSERTING, "upsert_memory"),

@@ -86,7 +86,7 @@ async def scope_resources(access: Access) -> list[Resource]:
             mime_type=_MARKDOWN,
             annotations=Annotations(audience=["assistant"]),
         )
-        for scope in (await _info(access)).scopes[:_MOST]
+        for scope in list((await _info(access)).scopes)[:_MOST]
     ]
 
 
