@@ -6,7 +6,7 @@ from factmem.providers.group import GroupCommit, Waiting, raised_again
 from factmem.providers.ledger import LedgerProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
-from factmem.providers.registry import ENTRY_POINT_GROUP, open_provider, provider_entry_points
+from factmem.providers.registry import ENTRY_POINT_GROUP, default_store, open_provider, provider_entry_points
 from factmem.providers.tracks import (
     TrackIndex,
     check_expected,
@@ -28,6 +28,7 @@ __all__ = [
     "check_expected",
     "check_readable",
     "check_writable",
+    "default_store",
     "erased_meanwhile",
     "fact_of",
     "new_id",
