@@ -77,7 +77,7 @@ async def test_a_reset_erases_a_scope_and_its_subtree(memory: Memory) -> None:
 
 async def test_a_tree_prints_as_a_tree(memory: Memory) -> None:
     await memory.save_many(
-        [(SingleFact(CITY, "Oslo"), None, "/product/alpha"), (SingleFact(CITY, "Rome"), None, "/user/bob")]
+        [(SingleFact(CITY, "Oslo"), None, "/product/alpha"), (SingleFact(CITY, "Rome"), None, "/agent/clerk")]
     )
     assert str(await memory.tree()).splitlines() == [
         "/ (2)",
