@@ -16,7 +16,6 @@ import attrs
 import typer
 
 from factmem.errors import CapabilityError
-from factmem.providers import default_store
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -59,6 +58,8 @@ class Session:
     @property
     def address(self) -> str:
         """Where the facts are: the store that was given, else the user's own."""
+        from factmem.providers import default_store
+
         return self.store or default_store()
 
     def command_line(self, *words: str) -> str:

@@ -96,7 +96,7 @@ async def test_a_store_may_be_a_path_or_left_out(tmp_path: Path, monkeypatch: py
     for store in (tmp_path / "a store?.db", None):
         async with Memory(store, embedder=HashEmbedder()) as memory:
             await memory.save(SingleFact(CITY, "Oslo"))
-    assert {"a store?.db", "own.db"} <= {name for name in os.listdir(tmp_path)}  # noqa: PTH208
+    assert {"a store?.db", "own.db"} <= set(os.listdir(tmp_path))  # noqa: PTH208
 
 
 async def test_words_have_the_default_importance() -> None:
