@@ -23,7 +23,7 @@ from factmem.abc import (
     Message,
     Receipt,
 )
-from factmem.consolidation import Newcomer, duplicates_in
+from factmem.consolidation import CandidateAssertion, duplicates_in
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
@@ -356,7 +356,7 @@ class Inbox:
             return kept, {}, None
         vectors = await self._writer.vectors([said for each in kept for said in each])
         starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
-        newcomers = [Newcomer(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
+        newcomers = [CandidateAssertion(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
         if any(newcomer.vector is None for newcomer in newcomers):
             return kept, {}, list(vectors)
         found = await to_thread.run_sync(duplicates_in, newcomers, self._context.policies.consolidation)

@@ -1,4 +1,4 @@
-"""Finding providers by address: ``sqlite-vec:///var/lib/agent/facts.db``, ``file:facts``, ``memory:``."""
+"""Provider addresses: ``sqlite-vec:///var/lib/agent/facts.db``, ``file:facts``, ``memory:``."""
 
 from __future__ import annotations
 
