@@ -12,7 +12,7 @@ from factmem.abc import Conversation, Message, Operation
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.memory.context import Context
-from factmem.observing import TellingCall
+from factmem.observing import ObservedCall
 from factmem.records import Change, FactRecord
 from factmem.scopes import MemoryScope
 
@@ -80,7 +80,7 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
             if observation is None:
                 return await method(self, *args, **kwargs)
             named = {**dict(zip(by_place, args, strict=False)), **kwargs}
-            call = TellingCall(
+            call = ObservedCall(
                 observation,
                 which,
                 scope=_path(self._context, named.get("scope")),
