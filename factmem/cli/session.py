@@ -10,14 +10,12 @@ import os
 import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import attrs
 import typer
 
-from factmem.errors import CapabilityError, StoreUnavailableError
+from factmem.errors import CapabilityError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -28,26 +26,7 @@ if TYPE_CHECKING:
     from factmem.abc import AgentMemoryProvider, LanguageModel
     from factmem.memory import Memory, MemoryEvent
 
-__all__ = ["Session", "default_store", "dumped", "known_subject"]
-
-
-def default_store() -> str:
-    """Return the address of the user's own store; its folder is created if need be.
-
-    Raises:
-        StoreUnavailableError: the folder cannot be created.
-    """
-    if sys.platform in ("win32", "darwin"):
-        folder = Path(typer.get_app_dir("factmem"))
-    else:
-        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "factmem"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreUnavailableError(
-            f"{folder} cannot be created ({error.strerror}): name a store with --store"
-        ) from None
-    return f"sqlite-vec:{quote(str(folder / 'facts.db'))}"
+__all__ = ["Session", "dumped", "known_subject"]
 
 
 def dumped(data: Json) -> str:
@@ -79,6 +58,8 @@ class Session:
     @property
     def address(self) -> str:
         """Where the facts are: the store that was given, else the user's own."""
+        from factmem.providers import default_store
+
         return self.store or default_store()
 
     def command_line(self, *words: str) -> str:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _NO_CONTENT: Final = re.compile(r"tool|function|thinking|reasoning|refusal|text")
-"""Types of parts that are no media: tool calls and their results, reasoning, and text."""
+"""Types of parts without media: tool calls and their results, reasoning, and text."""
 
 
 def count_not_text(parts: Iterable[object]) -> int:

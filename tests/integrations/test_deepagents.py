@@ -173,7 +173,7 @@ async def test_an_edit_becomes_typed_changes_in_the_words_of_the_model(memory: A
     ("before", "after", "what_to_do"),
     [
         ("Berlin", "Oslo", "not found"),
-        ("**seats**: 120", "**seats**: many", "the value of seats is not legal: the value is no int"),
+        ("**seats**: 120", "**seats**: many", "the value of seats is not legal: the value is not a valid int"),
         ("### user", "# Alice", "nothing is kept under this heading; there are '### user:alice in /agent/clerk'"),
         ("**city**: Rome", "**city**: Oslo\n- **city**: Bonn", "edit that one"),
         (" (said 20", " (said 10", "this changes no fact"),

@@ -13,7 +13,7 @@ import re
 from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
-from factmem.recall.analysis import analyse, count_words, plain, spaced
+from factmem.recall.text.analysis import analyse, count_words, plain, spaced
 from factmem.records import Assertion
 from factmem.scalars import ScalarKind, scalar_of_shape
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _LONGEST_LOOK: Final = 4096
-"""The part of a query that is looked at, in characters: a query is read on the event loop."""
+"""Number of characters of a query that are searched; this runs on the event loop."""
 
 _VERBS_PAST: Final = (
     "said|told|mentioned|recommended|suggested|gave|provided|created|wrote|listed|advised|explained|described|shared|"
@@ -60,7 +60,7 @@ _KIND_WORDS: Final = {
     "TIME": "date|day|weekday|month|year|time|hour|deadline|start|end|birthday|anniversary|departure|arrival|season"
     "|schedule|since|until",
 }
-"""Words of concepts whose values are of a kind, where the values are texts."""
+"""Words of concepts whose text values are of a kind."""
 
 _ASKS_KIND: Final = {
     "PERSON": r"\bwho(?:m|se)?\b",
@@ -71,7 +71,7 @@ _ASKS_KIND: Final = {
 _SENTENCE_END: Final = re.compile(r"([.!?…\n？]+)")
 _QUESTION_MARKS: Final = ("?", "？")
 _REST: Final = re.compile(r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b")
-"""Where the part of a description ends that says what the value is."""
+"""End of the part of a description that names the value."""
 
 
 class Kind(enum.IntFlag):
@@ -87,7 +87,7 @@ class Kind(enum.IntFlag):
 
 
 def asks_for_assistant(query: str) -> bool:
-    """Return whether a query asks for what the assistant said earlier, as in "What did you recommend?"."""
+    """Return whether a query asks for the assistant's own words: "What did you recommend?"."""
     return _ASKS_ASSISTANT.search(query[:_LONGEST_LOOK]) is not None
 
 
@@ -148,7 +148,7 @@ def ends_with_question(text: str) -> bool:
 
 
 def words_outside_questions(text: str) -> int:
-    """Return the number of words that a text has outside its questions, function words included."""
+    """Return the number of words of a text outside its questions, function words included."""
     if any(mark in text for mark in _QUESTION_MARKS):
         parts = [*_SENTENCE_END.split(text), ""]
         pairs = zip(parts[::2], parts[1::2], strict=True)
@@ -172,7 +172,7 @@ def _shapes(shape: Any) -> list[Any]:
 
 
 def _kinds_of_words(said: Assertion) -> Kind:
-    """Return the kinds that a concept's keyword and the beginning of its description tell."""
+    """Return the kinds named by a concept's keyword and the beginning of its description."""
     description = said.description.strip()
     kinds = kinds_asked(description) & ~Kind.NUMBER
     named = f"{spaced(said.keyword)} {_REST.split(description, maxsplit=1)[0]}"

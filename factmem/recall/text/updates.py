@@ -1,7 +1,7 @@
-"""Statements that overtake others: pairs of sentences about one matter, of which the newer one says what became of it.
+"""Rules for statements that overtake others: a newer sentence about the same matter says what became of it.
 
-The rules are English and go by words alone. They prefer to miss an update over hiding a statement that is still true:
-an event of the past, a question, a wish, a matter of somebody else and a mere difference overtake nothing.
+The rules are English and go by words alone. They rather miss an update than hide a statement that is still true: past
+events, questions, wishes, matters of other people and mere differences overtake nothing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 
 import attrs
 
-from factmem.recall.analysis import analyse
+from factmem.recall.text.analysis import analyse
 
 __all__ = ["EVERYDAY", "Clause", "clauses", "clues", "matters", "may_be_overtaken", "overtakes"]
 
 _MOST_WORDS: Final = 80
-"""A longer statement says more than one sentence can overtake."""
+"""Maximum number of words of a statement that one sentence can overtake."""
 
 _LEAST_SHARE: Final = 0.5
-"""Share of the older statement's words that the overtaken sentences must hold."""
+"""Least share of the older statement's words in its overtaken sentences."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -61,7 +61,7 @@ _VERB: Final = re.compile(
 )
 _POSSESSED: Final = re.compile(r"^(?:my|our|the|his|her|their|a|an|this|that)\s+")
 _UNTOLD: Final = _words("new old current next present own actual")
-"""What tells no two matters apart."""
+"""Words that distinguish no two matters."""
 
 _PERSONS: Final = frozenset(
     analyse(
@@ -190,7 +190,7 @@ _ONLY_ONE: Final = frozenset(
     )
 )
 _ONE_WORD: Final = frozenset(analyse("number address email password username"))
-"""What may be another one though it shares a part."""
+"""Attributes whose values may differ although they share a word."""
 
 _PASSING: Final = frozenset(analyse("part thing moment memory aspect one bit"))
 _LOOSE: Final = re.compile(r"^(?:so|very|really|such|too|quite|not|always|the best|when|that|still|also|going|doing)\b")
@@ -226,14 +226,14 @@ _LINKED: Final = _words("prefer use take pay studi rent date sleep eat drink wea
 
 @attrs.frozen(eq=False)
 class Clause:
-    """A sentence or a part of one that says something.
+    """A sentence, or a part of one.
 
     Attributes:
         text: the words, in lower case but for names.
-        subject: the stems of its subject; ``self`` for who speaks.
-        rest: the words behind the subject, in lower case.
-        stems: all of its stems.
-        size: how many words it has.
+        subject: stems of its subject; ``self`` for the speaker.
+        rest: the words after the subject, in lower case.
+        stems: all stems.
+        size: number of words.
     """
 
     text: str
@@ -244,17 +244,17 @@ class Clause:
 
     @property
     def mine(self) -> bool:
-        """Whether it is about who speaks."""
+        """Whether it is about the speaker."""
         return "self" in self.subject
 
     @property
     def owned(self) -> bool:
-        """Whether it is about a thing of who speaks."""
+        """Whether it is about a possession of the speaker."""
         return self.text.lower().startswith(("my ", "our ")) and not self.subject & _PERSONS
 
     @functools.cached_property
     def content(self) -> frozenset[str]:
-        """The stems that tell what it is about, numbers and days left out."""
+        """The stems of its matter, without numbers and days."""
         return frozenset(stem for stem in self.stems - EVERYDAY if not stem[0].isdigit() and stem not in _NUMBERS)
 
     @functools.cached_property
@@ -273,12 +273,12 @@ class Clause:
 
     @functools.cached_property
     def unreal(self) -> bool:
-        """Whether it tells of a wish, a condition or a time long ago."""
+        """Whether it is about a wish, a condition or a time long ago."""
         return _UNREAL.search(self.text.lower()) is not None
 
     @functools.cached_property
     def counted(self) -> dict[str, str]:
-        """The nouns that one has a number of, with their numbers."""
+        """The counted nouns, with their numbers."""
         found = _COUNTED.search(self.rest)
         if found is None:
             return {}
@@ -287,12 +287,12 @@ class Clause:
 
     @functools.cached_property
     def state(self) -> bool:
-        """Whether it says how something is, or is planned, and not what happened."""
+        """Whether it describes a state or a plan, and not an event."""
         return not self.unreal and (not _PAST.search(self.rest) or _TRANSITION.search(self.rest) is not None)
 
 
 def clauses(text: str) -> tuple[Clause, ...]:
-    """Return what a statement says, clause by clause; questions are left out."""
+    """Return the clauses of a statement, without questions."""
     text = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     for british, american in _SPELLINGS:
         text = text.replace(british, american)
@@ -320,12 +320,12 @@ def _clause(part: str) -> Clause | None:
 
 
 def may_be_overtaken(said: Sequence[Clause]) -> bool:
-    """Whether a statement says how something is, and is short enough to be overtaken by one sentence."""
+    """Return whether a statement describes a state, and is short enough to be overtaken by one sentence."""
     return 0 < sum(clause.size for clause in said) <= _MOST_WORDS and any(clause.state for clause in said)
 
 
 def overtakes(newer: Sequence[Clause], older: Sequence[Clause]) -> bool:
-    """Whether a later statement of the same person says what became of what an earlier one said.
+    """Return whether a later statement of the same person overtakes an earlier one.
 
     Args:
         newer: the later statement.
@@ -351,7 +351,7 @@ def _same_subject(later: Clause, earlier: Clause) -> bool:
 
 
 def _moved(later: Clause, earlier: Clause) -> bool:
-    """Two homes."""
+    """Another home."""
     if not _same_subject(later, earlier):
         return False
     old, new = _home(earlier), _home(later)
@@ -379,7 +379,7 @@ def _named(clause: Clause, place: frozenset[str]) -> bool:
 
 
 def _other_of_a_set(later: Clause, earlier: Clause) -> bool:
-    """Two of which only one can be true: a diet, a relationship."""
+    """Another value of a set of which only one can be true: a diet, a relationship."""
     if not _same_subject(later, earlier) or not _STATES_ME.search(later.rest) or not _STATES_ME.search(earlier.rest):
         return False
     for pattern in _SET_PATTERNS.values():
@@ -390,7 +390,7 @@ def _other_of_a_set(later: Clause, earlier: Clause) -> bool:
 
 
 def _other_work(later: Clause, earlier: Clause) -> bool:
-    """A job that was left, or another one."""
+    """A job that was left, or another job."""
     return (
         _same_subject(later, earlier)
         and _WORK.search(earlier.rest) is not None
@@ -400,12 +400,12 @@ def _other_work(later: Clause, earlier: Clause) -> bool:
 
 
 def _named_again(later: Clause, earlier: Clause) -> bool:
-    """Whether the later one names what the earlier one does, without leaving it."""
+    """Return whether the later clause names the matter of the earlier one, without leaving it."""
     return bool(later.content & earlier.content - frozenset(analyse("work job"))) and not _NEGATED.search(later.rest)
 
 
 def _abandoned(later: Clause, earlier: Clause) -> bool:
-    """What was said to be so, and is no more."""
+    """A state or habit that was given up."""
     if _NEGATED.search(earlier.rest):
         return False
     if _DEAD.search(later.rest):
@@ -424,7 +424,7 @@ def _abandoned(later: Clause, earlier: Clause) -> bool:
 
 
 def _other_attribute(later: Clause, earlier: Clause) -> bool:
-    """Two values of what has one: a favourite, a number, a manager."""
+    """Another value of an attribute that has one: a favourite, a number, a manager."""
     old, new = _attribute(earlier), _attribute(later)
     if old is None or new is None or old[0] != new[0] or not old[0] or old[0] & _PERSONS - _ONLY_ONE:
         return False
@@ -454,7 +454,7 @@ def _attribute(clause: Clause) -> tuple[frozenset[str], str] | None:
 
 
 def _other_amount(later: Clause, earlier: Clause) -> bool:
-    """Another day, date, time or number of the same matter, with a word that says so."""
+    """Another day, date, time or number of the same matter, with a word for the change."""
     if not _CUE.search(later.text.lower()) or _NEGATED.search(earlier.rest):
         return False
     kinds = [kind for kind in earlier.values if kind in later.values]
@@ -478,7 +478,7 @@ def _other_amount(later: Clause, earlier: Clause) -> bool:
 
 
 def _now_otherwise(later: Clause, earlier: Clause) -> bool:
-    """The same verb or plan, with another object, and a word that says so."""
+    """The same verb or plan with another object, and a word for the change."""
     if not (later.mine and earlier.mine) or _NEGATED.search(earlier.rest) or _NEGATED.search(later.rest):
         return False
     text = later.text.lower()
@@ -526,12 +526,12 @@ _CLUES: Final = (
 
 @functools.cache
 def matters() -> Mapping[str, frozenset[str]]:
-    """Return, of each stem that a rule knows, the stems that an update of it may use instead."""
+    """Return, for each stem that a rule knows, the stems that an update of it may use instead."""
     families = [frozenset(analyse(family)) for family in _FAMILIES]
     return {stem: family for family in families for stem in family}
 
 
 @functools.cache
 def clues() -> frozenset[str]:
-    """Return the stems of which a statement holds one if it overtakes another."""
+    """Return the stems of which every overtaking statement holds one."""
     return frozenset(analyse(_CLUES))
