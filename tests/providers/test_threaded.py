@@ -11,7 +11,6 @@ import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import FeedsChanges
 from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.providers import flag_option, seconds_option
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
@@ -38,7 +37,6 @@ def test_what_is_no_number_of_seconds_is_refused_by_name(given: Any, anyio_backe
 @pytest.mark.parametrize("kind", [SqliteVecMemoryProvider, LocalFileMemoryProvider])
 async def test_every_call_after_closing_is_refused(tmp_path: Path, kind: Any) -> None:
     provider = kind(tmp_path / "store")
-    assert isinstance(provider, FeedsChanges)
     await provider.save(single(CITY, "Bern"), USER, PLANNER)
     await provider.aclose()
     await provider.aclose()
