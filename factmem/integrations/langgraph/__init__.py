@@ -1,22 +1,22 @@
-"""Memory in graphs of LangGraph: a ``BaseStore``, and what the nodes of `factmem.agent` need to fit in.
+"""Memory for LangGraph: graph nodes and a ``BaseStore``.
 
-A graph's own nodes decide what happens when, so memory is not installed into one. It takes part in two ways:
+Memory is not installed into a graph, because the graph's own nodes decide the order of steps. Use one of these:
 
-- the nodes `load_from_memory`, `load_all_facts_from_memory`, `save_to_memory` and
-  `save_to_memory_auto_detect_facts` of `factmem.agent` are added to a ``StateGraph`` as they are. Whom they
-  work for is read from ``user_id`` and ``thread_id`` (or ``session_id``) in ``configurable``. Where messages
-  are reduced by ``add_messages``, as in ``MessagesState``, give them ``state=ADDED_MESSAGES``, which reads
-  the run's context as well::
+- The nodes `load_from_memory`, `load_all_facts_from_memory`, `save_to_memory` and
+  `save_to_memory_auto_detect_facts` of `factmem.agent`. Add them to a ``StateGraph`` as they are. The user and the
+  session are read from ``user_id`` and ``thread_id`` (or ``session_id``) in ``configurable``. For states whose
+  messages are reduced by ``add_messages``, such as ``MessagesState``, pass ``state=ADDED_MESSAGES``; it reads the
+  run's context as well::
 
     builder.add_node("load", load_all_facts_from_memory(memory, state=ADDED_MESSAGES))
 
-- `FactMemStore` is a store for ``compile(store=...)``, ``create_agent(store=...)`` and the tools of langmem::
+- `FactMemStore`, for ``compile(store=...)``, ``create_agent(store=...)`` and the tools of langmem::
 
     with FactMemStore("sqlite-vec:facts.db") as store:
         store.put(("memories", "alice"), "drink", {"likes": "green tea"}, ttl=60 * 24)
         store.search(("memories",), query="what to drink?")
 
-An agent of ``create_agent`` is given a memory by `factmem.integrations.langchain`.
+An agent of ``create_agent`` gets its memory from `factmem.integrations.langchain`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, Final, NoReturn
 
 from factmem.agent import AgentMemory, HostIntegration, RunIdentity, StateAccess
 from factmem.errors import CapabilityError, MissingPackageError
-from factmem.integrations.langgraph_store import FactMemStore
+from factmem.integrations.langgraph.store import FactMemStore
 
 try:
     from langchain_core.messages import RemoveMessage
@@ -40,14 +40,14 @@ __all__ = ["ADDED_MESSAGES", "FactMemStore", "identity_here", "identity_of", "in
 
 
 def identity_of(context: object, config: Mapping[str, Any] | None = None) -> RunIdentity:
-    """Return whom a run of LangGraph or LangChain works for.
+    """Return the identity of a run of LangGraph or LangChain.
 
     Args:
-        context: the run's context: a mapping, an object, or None.
-        config: the run's config; that of the runnable at hand if None.
+        context: The run's context: a mapping, an object, or None.
+        config: The run's config (default: the config of the current runnable).
 
     Raises:
-        InvalidNameError: an id is not legal.
+        InvalidNameError: An id is not legal.
     """
     configurable = (ensure_config() if config is None else config).get("configurable") or {}
 
@@ -63,7 +63,7 @@ def _of(source: object, name: str) -> object:
 
 
 def identity_here() -> RunIdentity:
-    """Whom the run at hand works for, if there is one."""
+    """Return the identity of the current run; empty outside of a run."""
     try:
         runtime: Runtime[Any] | None = get_runtime()
     except RuntimeError:
@@ -75,14 +75,15 @@ def _replacing(history: list[Any]) -> Mapping[str, Any]:
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *history]}
 
 
-def _whoever_runs(state: object) -> RunIdentity:
+def _identity_of_state(state: object) -> RunIdentity:
     return identity_here()
 
 
-ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=_whoever_runs)
-"""For states whose ``messages`` are reduced by ``add_messages``, which would leave in what is not known any more.
+ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=_identity_of_state)
+"""Access to states whose ``messages`` are reduced by ``add_messages``.
 
-What is known stands before the user's last question. Whom the node works for is read as `identity_of` does.
+The list of messages is replaced as a whole, so that outdated memory blocks disappear. Identities are read as in
+`identity_of`.
 """
 
 
