@@ -1,4 +1,4 @@
-"""The command line: ``factmem …``."""
+"""The command line ``factmem``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command that the process was started with, and exit.
+    """Run the command of this process and exit.
 
-    Exit codes: 0 fine, 1 an error that the message on stderr explains, 2 wrong usage, 130 interrupted,
-    141 nobody reads the output any more.
+    Exit codes: 0 success, 1 an error that is explained on stderr, 2 wrong usage, 130 interrupted, 141 broken pipe.
     """
     try:
         from factmem.cli.app import app

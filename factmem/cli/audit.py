@@ -1,4 +1,4 @@
-"""The command that shows what happened: ``audit``."""
+"""The command `audit`: the history of the store."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 import typer
+from rich.text import Text
 
-from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day, through_day
-from factmem.cli.command import command
+from factmem.cli.options import Selection, from_day, through_day
+from factmem.cli.output import print_block, record_block, record_json, shown
 from factmem.cli.session import Session
 from factmem.details import Origin
+from factmem.records import AssertionState
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
-    from factmem.memory import AuditEntry, AuditPage, Filters
+    from factmem.memory import AuditEntry, AuditPage
 
-__all__ = ["add_to"]
+__all__ = ["audit"]
 
-_A_PAGE: Final = 50
+_PAGE_SIZE: Final = 50
+_ANY: Final = Selection()
 
 
-class _Happened(enum.StrEnum):
-    """What ``--action`` takes; see `factmem.memory.AuditAction`, which is not loaded for a command's help."""
+class _Action(enum.StrEnum):
+    """The choices of ``--action``; see `factmem.memory.AuditAction`."""
 
     RECORDED = "recorded"
     SET_ASIDE = "set-aside"
@@ -42,44 +44,33 @@ class _Happened(enum.StrEnum):
     ERASED = "erased"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the app."""
-    command(app, "audit")(audit)
-
-
 async def audit(
     session: Session,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]", help="Only of these records; else of all.")] = None,
-    scope: ScopeOption = None,
-    exact: ExactOption = False,
-    subject: SubjectOption = None,
-    concept: Annotated[list[str] | None, typer.Option(metavar="KEYWORD", help="Of this concept.")] = None,
-    source: Annotated[list[str] | None, typer.Option(metavar="NAME", help="From this source.")] = None,
-    origin: Annotated[list[Origin] | None, typer.Option(help="Of words of this origin.")] = None,
-    action: Annotated[list[_Happened] | None, typer.Option(help="Only this. May be repeated.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]", help="Ids of records (default: all).")] = None,
+    selection: Selection = _ANY,
+    origin: Annotated[list[Origin] | None, typer.Option(help="Only words of this origin. May be repeated.")] = None,
+    action: Annotated[list[_Action] | None, typer.Option(help="Only this action. May be repeated.")] = None,
     actor: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only what this one did: cli, mcp, import, cli:ada, …")
+        list[str] | None, typer.Option(metavar="NAME", help="Only actions of this actor: cli, mcp, import, cli:ada, …")
     ] = None,
-    flagged: Annotated[bool, typer.Option("--flagged", help="Only of what reads like an instruction.")] = False,
-    since: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="From then on.")] = None,
-    until: Annotated[dt.datetime | None, typer.Option(parser=through_day, metavar="DATE", help="Up to then.")] = None,
-    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="In the order it happened.")] = False,
-    limit: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="How much on a page.")] = _A_PAGE,
-    page: Annotated[str | None, typer.Option(metavar="PAGE", help="The page, as the one before names it.")] = None,
+    flagged: Annotated[bool, typer.Option("--flagged", help="Only records that read like instructions.")] = False,
+    since: Annotated[
+        dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Only entries of this date or later.")
+    ] = None,
+    until: Annotated[
+        dt.datetime | None,
+        typer.Option(parser=through_day, metavar="DATE", help="Only entries up to this date, inclusive."),
+    ] = None,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Entries per page.")] = _PAGE_SIZE,
+    page: Annotated[
+        str | None, typer.Option(metavar="PAGE", help="Next page, as the previous output names it.")
+    ] = None,
 ) -> None:
-    """Show which fact came from where and when, and who let it in; newest first."""
+    """Show when records were made, changed or erased, by whom and from which source, newest first."""
     from factmem.memory import AuditAction
 
-    filters: Filters = {}
-    if scope is not None:
-        filters |= {"scope": scope, "exact": exact}
-    if subject is not None:
-        filters["subject"] = subject
-    if concept:
-        filters["concepts"] = concept
-    if source:
-        filters["sources"] = source
-    async with session.memory(subject=subject, scope=scope) as memory:
+    async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
         found = await memory.audit(
             *(ids or ()),
             actions=[AuditAction[item.name] for item in action or ()],
@@ -91,7 +82,7 @@ async def audit(
             descending=not oldest_first,
             size=limit,
             page=page,
-            **filters,
+            **selection.filters(),
         )
         if not found.entries:
             await session.note_if_empty(memory)
@@ -100,8 +91,6 @@ async def audit(
 
 
 def _entry_json(entry: AuditEntry) -> dict[str, Json]:
-    from factmem.cli.output import record_json
-
     return {
         "action": entry.action.value,
         "seq": entry.seq,
@@ -115,8 +104,6 @@ def _entry_json(entry: AuditEntry) -> dict[str, Json]:
 
 
 def _print_trail(out: Console, found: AuditPage) -> None:
-    from factmem.cli.output import print_block
-
     if not found.entries:
         out.print("Nothing fits.")
     for entry in found.entries:
@@ -126,11 +113,6 @@ def _print_trail(out: Console, found: AuditPage) -> None:
 
 
 def _lines(entry: AuditEntry) -> list[Text]:
-    from rich.text import Text
-
-    from factmem.cli.output import record_block, shown
-    from factmem.records import AssertionState
-
     when = [f"{entry.at:%Y-%m-%d %H:%M:%S}"] if entry.at else []
     who = [shown(f"by {entry.actor}")] if entry.actor else []
     why = [shown(f"because: {entry.reason}")] if entry.reason else []
