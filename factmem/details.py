@@ -12,7 +12,7 @@ import attrs
 from factmem.errors import InvalidDataError
 from factmem.facts import utc
 from factmem.names import checked_name
-from factmem.validators import instance_of, text
+from factmem.validators import fraction, instance_of, text
 from factmem.values import Json, canonical_bytes, encode_value
 
 __all__ = ["UNREVIEWED", "Evidence", "FactDetails", "MetadataMerge", "Origin", "Treatment", "merged_metadata"]
@@ -77,11 +77,6 @@ class Evidence:
     position: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
     start: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
     end: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
-
-
-def _importance(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidDataError("importance must be a number from 0 to 1", path="$.importance")
 
 
 def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
@@ -150,7 +145,7 @@ class FactDetails:
         InvalidDataError: a number is out of range, a name is not legal, or the metadata is no JSON.
     """
 
-    importance: float = attrs.field(default=0.5, validator=_importance)
+    importance: float = attrs.field(default=0.5, validator=fraction)
     categories: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     topics: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     source: str | None = attrs.field(default=None, validator=text)

@@ -7,49 +7,26 @@ A shape is itself JSON: ``"int"``, ``{"list": "str"}``, ``{"enum": ["red", "gree
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
-import decimal
 import enum
 import functools
 import json
 import types
 import typing
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from factmem.errors import CodecError, InvalidDataError
+from factmem.scalars import JSON_SHAPE, scalar_of, scalar_of_shape
 
-__all__ = ["JSON_SHAPE", "Shape", "accepts", "name_of", "shape_of", "type_of"]
+__all__ = ["Shape", "accepts", "name_of", "shape_of", "type_of"]
 
 Shape: TypeAlias = "str | Mapping[str, Any]"
 """The structural tag of a value's type, itself JSON."""
 
-JSON_SHAPE: Final = "json"
-"""The shape of a value of no declared type: any JSON."""
-
 _MOST_COMPARISONS: Final = 20_000
 """How many pairs of parts of two shapes are compared at the most."""
-
-_SCALARS: Final[dict[object, str]] = {
-    str: "str",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    bytes: "bytes",
-    type(None): "null",
-    dt.datetime: "datetime",
-    dt.date: "date",
-    dt.time: "time",
-    dt.timedelta: "timedelta",
-    decimal.Decimal: "decimal",
-    uuid.UUID: "uuid",
-    object: JSON_SHAPE,
-    Any: JSON_SHAPE,
-}
-_TYPES: Final[dict[str, Any]] = {shape: typ for typ, shape in _SCALARS.items() if typ is not Any}
 
 
 def shape_of(value_type: Any) -> Shape:
@@ -67,8 +44,8 @@ def shape_of(value_type: Any) -> Shape:
 
 
 def _shape_of(value_type: Any) -> Shape:
-    if (scalar := _SCALARS.get(value_type) if isinstance(value_type, typing.Hashable) else None) is not None:
-        return scalar
+    if (scalar := scalar_of(value_type)) is not None:
+        return scalar.shape
     origin, args = typing.get_origin(value_type), typing.get_args(value_type)
     if origin is typing.Annotated:
         return _shape_of(args[0])
@@ -158,8 +135,8 @@ def type_of(shape: Shape) -> Any:
 
 def _type_of(shape: Shape) -> Any:
     match shape:
-        case str() if shape in _TYPES:
-            return _TYPES[shape]
+        case str() if (scalar := scalar_of_shape(shape)) is not None:
+            return scalar.type
         case {"list": item, **rest} if not rest:
             return list[_type_of(item)]  # type: ignore[misc]
         case {"map": item, **rest} if not rest:
@@ -186,7 +163,7 @@ def _is_container(member: object) -> bool:
 
 
 def _is_scalar(shape: object) -> bool:
-    return isinstance(shape, str) and shape in _TYPES
+    return scalar_of_shape(shape) is not None
 
 
 def accepts(stored: Shape, wanted: Shape) -> bool:

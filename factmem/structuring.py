@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-import decimal
 import enum
 import functools
 import operator
 import types
 import typing
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.errors import FactMemError
-from factmem.shapes import name_of
+from factmem.scalars import SCALARS, Scalar, WrongTypeError, scalar_of
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -74,45 +70,20 @@ def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str,
         return explain_structure_error(error.reason, f"{path}[{error.index}]")
     if isinstance(error, KeyError):
         return path, f"the field {error.args[0]!r} is missing"
-    if isinstance(error, _WrongType | FactMemError):
+    if isinstance(error, WrongTypeError | FactMemError):
         return path, str(error)
     return path, f"{type(error).__name__} while reading it"
 
 
-class _WrongType(ValueError):
-    """A scalar of another type than asked for; its text names both types and no value."""
+def _reader(scalar: Scalar) -> Callable[[Any, Any], Any]:
+    read, scalar_type = scalar.read, scalar.type
 
-
-def _scalar(data: Any, typ: Any) -> Any:
-    if _is_enum(typ):  # an IntEnum comes here as an int
-        return _enum(data, typ)
-    if typ is float:
-        return _float(data, typ)
-    if type(data) is not typ:
-        raise _WrongType(f"expected {typ.__name__}, found {type(data).__name__}")
-    return data
-
-
-def _parsed(parse: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
     def structure(data: Any, typ: Any) -> Any:
-        if not isinstance(data, str):
-            raise _WrongType(f"expected the text of a {name_of(typ)}, found {type(data).__name__}")
-        try:
-            return parse(data)
-        except (ValueError, ArithmeticError):
-            raise _WrongType(f"the text is no {name_of(typ)}") from None
+        if typ is not scalar_type and _is_enum(typ):  # cattrs takes an IntEnum for an int
+            return _enum(data, typ)
+        return read(data)
 
     return structure
-
-
-def _float(data: Any, _: Any) -> float:
-    if isinstance(data, bool) or not isinstance(data, int | float):
-        raise _WrongType(f"expected float, found {type(data).__name__}")
-    return float(data)
-
-
-def _seconds(data: Any, typ: Any) -> dt.timedelta:
-    return dt.timedelta(seconds=_float(data, typ))
 
 
 def _listing(factory: Callable[[Any, Converter], Callable[[Any, Any], Any]]) -> Callable[[Any, Converter], Any]:
@@ -123,7 +94,7 @@ def _listing(factory: Callable[[Any, Converter], Callable[[Any, Any], Any]]) -> 
 
         def hook(data: Any, typ: Any) -> Any:
             if not isinstance(data, list | tuple):
-                raise _WrongType(f"expected a list, found {type(data).__name__}")
+                raise WrongTypeError(f"expected a list, found {type(data).__name__}")
             return structure(data, typ)
 
         return hook
@@ -152,7 +123,7 @@ def _tuple(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 
     def structure(data: Any, _: Any) -> Any:
         if len(data) != len(items):
-            raise _WrongType(f"expected a list of {len(items)}, found one of {len(data)}")
+            raise WrongTypeError(f"expected a list of {len(items)}, found one of {len(data)}")
         return tuple(_item(converter, *item) for item in zip(data, items, range(len(items)), strict=True))
 
     return structure
@@ -174,11 +145,13 @@ def _item(converter: Converter, data: Any, typ: Any, index: int) -> Any:
         raise _ItemError(index, error) from None
 
 
-_NATIVE: Final = frozenset({str, int, float, bool, type(None)})
+def _is_native(typ: Any) -> bool:
+    scalar = scalar_of(typ)
+    return scalar is not None and scalar.is_native
 
 
 def _is_native_union(typ: Any) -> bool:
-    return typing.get_origin(typ) in (typing.Union, types.UnionType) and _NATIVE.issuperset(typing.get_args(typ))
+    return typing.get_origin(typ) in (typing.Union, types.UnionType) and all(map(_is_native, typing.get_args(typ)))
 
 
 def _one_of(options: Sequence[type[Any]]) -> Callable[[Any, Any], Any]:
@@ -188,7 +161,7 @@ def _one_of(options: Sequence[type[Any]]) -> Callable[[Any, Any], Any]:
         if type(data) is int and float in options:
             return float(data)
         names = " or ".join(option.__name__ for option in options)
-        raise _WrongType(f"expected {names}, found {type(data).__name__}")
+        raise WrongTypeError(f"expected {names}, found {type(data).__name__}")
 
     return structure
 
@@ -211,7 +184,7 @@ def _member(data: Any, members: Sequence[Any]) -> Any:
     for member in members:
         if type(member) is type(data) and member == data:
             return data
-    raise _WrongType("it is none of the values that are allowed")
+    raise WrongTypeError("it is none of the values that are allowed")
 
 
 @functools.cache
@@ -224,15 +197,13 @@ def value_converter(*, detailed: bool) -> Converter:
     from cattrs import Converter, cols
 
     conv = Converter(detailed_validation=detailed, unstruct_collection_overrides={set: sorted, frozenset: sorted})
-    for scalar in (str, int, bool, float):
-        conv.register_structure_hook(scalar, _scalar)
-    conv.register_structure_hook_func(functools.partial(operator.is_, object), lambda data, _: data)
-    conv.register_unstructure_hook(float, float)
-    for typ, parse in _PARSERS.items():
-        conv.register_structure_hook(typ, _parsed(parse))
-    for typ, write in _WRITERS.items():
-        conv.register_unstructure_hook(typ, write)
-    conv.register_structure_hook(dt.timedelta, _seconds)
+    for scalar in SCALARS:
+        if scalar.type is object:  # as a class it would take in every other type
+            conv.register_structure_hook_func(functools.partial(operator.is_, object), lambda data, _: data)
+        elif scalar.type is not type(None):  # cattrs reads None itself, where it stands alone
+            conv.register_structure_hook(scalar.type, _reader(scalar))
+        if scalar.write is not None:
+            conv.register_unstructure_hook(scalar.type, scalar.write)
     conv.register_structure_hook_factory(cols.is_mutable_sequence, _listing(cols.list_structure_factory))
     conv.register_structure_hook_factory(cols.is_any_set, _listing(_set))
     conv.register_structure_hook_factory(_is_tuple, _listing(_tuple))
@@ -240,22 +211,3 @@ def value_converter(*, detailed: bool) -> Converter:
     conv.register_structure_hook_func(_is_literal, lambda data, typ: _member(data, typing.get_args(typ)))
     conv.register_structure_hook_func(_is_enum, _enum)
     return conv
-
-
-_PARSERS: Final[dict[Any, Callable[[str], Any]]] = {
-    bytes: functools.partial(base64.b64decode, validate=True),
-    dt.datetime: dt.datetime.fromisoformat,
-    dt.date: dt.date.fromisoformat,
-    dt.time: dt.time.fromisoformat,
-    decimal.Decimal: decimal.Decimal,
-    uuid.UUID: uuid.UUID,
-}
-_WRITERS: Final[dict[Any, Callable[[Any], Any]]] = {
-    bytes: lambda value: base64.b64encode(value).decode(),
-    dt.datetime: dt.datetime.isoformat,
-    dt.date: dt.date.isoformat,
-    dt.time: dt.time.isoformat,
-    dt.timedelta: dt.timedelta.total_seconds,
-    decimal.Decimal: str,
-    uuid.UUID: str,
-}

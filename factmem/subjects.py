@@ -6,9 +6,8 @@ from typing import ClassVar, Final
 
 import attrs
 
-from factmem.errors import InvalidDataError
 from factmem.names import checked_name
-from factmem.validators import text
+from factmem.validators import text, whole
 
 __all__ = ["MemorySubject"]
 
@@ -17,11 +16,6 @@ _WEAKEST: Final = 2**31 - 1
 
 def _subject_name(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
     checked_name(value, what=f"a subject's {attribute.name}")
-
-
-def _priority(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _WEAKEST:
-        raise InvalidDataError(f"priority_level must be a whole number from 0 to {_WEAKEST}", path="$.priority_level")
 
 
 @attrs.frozen
@@ -47,7 +41,7 @@ class MemorySubject:
 
     name: str = attrs.field(validator=_subject_name)
     prompt_description: str = attrs.field(default="", validator=text)
-    priority_level: int = attrs.field(default=_WEAKEST - 1, kw_only=True, validator=_priority)
+    priority_level: int = attrs.field(default=_WEAKEST - 1, kw_only=True, validator=whole(0, _WEAKEST))
     individual_name: str | None = attrs.field(
         default=None, kw_only=True, validator=attrs.validators.optional(_subject_name)
     )

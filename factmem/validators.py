@@ -1,23 +1,170 @@
-"""Validators of attrs classes that raise factmem's own errors."""
+"""Checks of arguments and of attrs fields.
+
+Each check exists twice: as a function of a value and its name (``check_whole(limit, "limit", least=1)``), for
+arguments, and as an attrs validator (``attrs.field(validator=positive)``), for fields. All of them raise
+`InvalidDataError` with the name of what was checked and its path.
+
+A boolean is never taken for a number.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.values import check_text
 
-__all__ = ["instance_of", "text"]
+__all__ = [
+    "Validator",
+    "aware",
+    "check_aware",
+    "check_duration",
+    "check_fraction",
+    "check_number",
+    "check_seconds",
+    "check_whole",
+    "count",
+    "duration",
+    "fraction",
+    "instance_of",
+    "positive",
+    "seconds",
+    "text",
+    "weight",
+    "whole",
+]
+
+Validator: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+"""A validator of an attrs field: a function of the instance, the attribute and the value."""
 
 
-def instance_of(*types: type) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """Return a validator that lets only instances of these types pass.
+def check_whole(value: object, name: str, *, least: int = 0, most: int | None = None) -> int:
+    """Return a whole number in a range.
+
+    Args:
+        value: the value to check.
+        name: the argument's name, for the error.
+        least: the smallest legal number.
+        most: the largest legal number; None for no bound.
 
     Raises:
-        InvalidDataError: from the validator, naming the attribute and both types.
+        InvalidDataError: the value is not an int, or out of range.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least and (most is None or value <= most):
+        return value
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most:,}"
+    raise InvalidDataError(f"{name} must be a whole number {bounds}", path=f"$.{name}")
+
+
+def check_number(value: object, name: str, *, most: float = math.inf) -> float:
+    """Return a finite number of at least 0.
+
+    Args:
+        value: the value to check.
+        name: the argument's name, for the error.
+        most: the largest legal number.
+
+    Raises:
+        InvalidDataError: the value is not a number, or out of range.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and value != math.inf:
+        return value
+    bounds = "of at least 0" if most == math.inf else f"from 0 to {most:g}"
+    raise InvalidDataError(f"{name} must be a number {bounds}", path=f"$.{name}")
+
+
+def check_fraction(value: object, name: str) -> float:
+    """Return a number from 0 to 1.
+
+    Raises:
+        InvalidDataError: the value is not a number, or out of range.
+    """
+    return check_number(value, name, most=1)
+
+
+def check_seconds(value: object, name: str) -> float:
+    """Return a finite number of seconds above 0.
+
+    Raises:
+        InvalidDataError: the value is not a number, or out of range.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+        return value
+    raise InvalidDataError(f"{name} must be a number of seconds above 0", path=f"$.{name}")
+
+
+def check_duration(value: object, name: str) -> dt.timedelta:
+    """Return a timedelta above 0.
+
+    Raises:
+        InvalidDataError: the value is not a timedelta, or not above 0.
+    """
+    if isinstance(value, dt.timedelta) and value > dt.timedelta(0):
+        return value
+    raise InvalidDataError(f"{name} must be a timedelta greater than 0", path=f"$.{name}")
+
+
+def check_aware(value: object, name: str) -> dt.datetime:
+    """Return a datetime with a time zone.
+
+    Raises:
+        InvalidDataError: the value is not a datetime, or is naive.
+    """
+    if not isinstance(value, dt.datetime):
+        raise InvalidDataError(f"{name} must be a datetime, not {type(value).__name__}", path=f"$.{name}")
+    if value.tzinfo is None:
+        raise InvalidDataError(f"{name} has no time zone: give it one, for example datetime.now(UTC)", path=f"$.{name}")
+    return value
+
+
+def _validator(check: Callable[[object, str], object]) -> Validator:
+    def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        check(value, attribute.name)
+
+    return validate
+
+
+def whole(least: int, most: int | None = None) -> Validator:
+    """Return a validator of whole numbers in a range."""
+
+    def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        check_whole(value, attribute.name, least=least, most=most)
+
+    return validate
+
+
+count: Final = whole(0)
+"""Accept whole numbers of at least 0."""
+
+positive: Final = whole(1)
+"""Accept whole numbers of at least 1."""
+
+weight: Final = _validator(check_number)
+"""Accept finite numbers of at least 0."""
+
+fraction: Final = _validator(check_fraction)
+"""Accept numbers from 0 to 1."""
+
+seconds: Final = _validator(check_seconds)
+"""Accept finite numbers of seconds above 0."""
+
+duration: Final = _validator(check_duration)
+"""Accept a timedelta above 0."""
+
+aware: Final = _validator(check_aware)
+"""Accept a datetime with a time zone."""
+
+
+def instance_of(*types: type) -> Validator:
+    """Return a validator that accepts instances of these types.
+
+    Example:
+        >>> owner: str | None = attrs.field(validator=instance_of(str, type(None)))
     """
 
     def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -30,12 +177,8 @@ def instance_of(*types: type) -> Callable[[Any, attrs.Attribute[Any], Any], None
 
 
 def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Let only texts pass that every store can carry, and None where that is the default.
-
-    Raises:
-        InvalidDataError: naming the attribute.
-    """
+    """Accept strings that every store can carry, and None if that is the default."""
     if type(value) is str and value.isascii():
-        return  # nearly all there is, read or written
+        return  # the common case, at every read and write
     if value is not None or attribute.default is not None:
         check_text(value, path=f"$.{attribute.name}")

@@ -14,7 +14,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
 from factmem.names import checked_name
 from factmem.subjects import MemorySubject
-from factmem.validators import instance_of
+from factmem.validators import count, instance_of
 
 __all__ = [
     "EXPLICIT_INSTRUCTIONS",
@@ -46,11 +46,6 @@ _INSTRUCTIONS: Final = frozenset({"system", "developer"})
 
 def _said_at(moment: dt.datetime | None) -> dt.datetime | None:
     return None if moment is None else utc(moment)
-
-
-def _count(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 0", path=f"$.{attribute.name}")
 
 
 def _storable(text: object) -> str:
@@ -94,7 +89,7 @@ class Message:
     id: str | None = attrs.field(default=None, converter=_storable_or_none)
     timestamp: dt.datetime | None = attrs.field(default=None, converter=_said_at)
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
-    not_text: int = attrs.field(default=0, kw_only=True, validator=_count)
+    not_text: int = attrs.field(default=0, kw_only=True, validator=count)
 
     @property
     def origin(self) -> Origin:

@@ -13,7 +13,7 @@ from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
 from factmem.llm import language_model
 from factmem.memory import Memory
-from factmem.memory.arguments import check_parts, check_store, listed, observers_in
+from factmem.memory.checks import check_parts, check_store, listed, observers_in
 from factmem.providers import NoMemory
 from factmem.providers.registry import check_address
 from factmem.recall import RecallSettings

@@ -24,7 +24,7 @@ from factmem.agent.agent_memory import AgentMemory
 from factmem.agent.identity import RunIdentity
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.memory.arguments import listed
+from factmem.memory.checks import listed
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 

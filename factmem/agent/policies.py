@@ -14,10 +14,10 @@ from factmem.detection import OriginPolicy
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.memory import Trigger
-from factmem.memory.arguments import listed
+from factmem.memory.checks import listed
 from factmem.records import FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
-from factmem.validators import instance_of
+from factmem.validators import fraction, instance_of, positive
 
 if TYPE_CHECKING:
     from factmem.agent.saving import SavedHistory
@@ -76,16 +76,6 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text.encode()) // 4)
 
 
-def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
-
-
-def _share(instance: object, attribute: attrs.Attribute[float], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidDataError(f"{attribute.name} must be a number from 0 to 1", path=f"$.{attribute.name}")
-
-
 def _concepts(concepts: Iterable[Concept[Any, Any]] | None) -> tuple[Concept[Any, Any], ...] | None:
     return None if concepts is None else listed("concepts", concepts, Concept)
 
@@ -129,14 +119,14 @@ class Loading:
     """
 
     concepts: tuple[Concept[Any, Any], ...] | None = attrs.field(default=None, converter=_concepts)
-    budget: int = attrs.field(default=1_000, validator=_positive)
-    limit: int = attrs.field(default=50, validator=_positive)
-    min_score: float = attrs.field(default=0.0, validator=_share)
-    instruction_share: float = attrs.field(default=0.2, validator=_share)
-    fact_share: float = attrs.field(default=0.75, validator=_share)
-    assistant_share: float = attrs.field(default=0.1, validator=_share)
-    statement_share: float = attrs.field(default=0.1, validator=_share)
-    messages: int = attrs.field(default=3, validator=_positive)
+    budget: int = attrs.field(default=1_000, validator=positive)
+    limit: int = attrs.field(default=50, validator=positive)
+    min_score: float = attrs.field(default=0.0, validator=fraction)
+    instruction_share: float = attrs.field(default=0.2, validator=fraction)
+    fact_share: float = attrs.field(default=0.75, validator=fraction)
+    assistant_share: float = attrs.field(default=0.1, validator=fraction)
+    statement_share: float = attrs.field(default=0.1, validator=fraction)
+    messages: int = attrs.field(default=3, validator=positive)
     count_tokens: Callable[[str], int] = estimated_tokens
     overtaken: bool = attrs.field(default=False, validator=instance_of(bool))
     on_failure: FailurePolicy = attrs.field(default=FailurePolicy.RAISE, validator=instance_of(FailurePolicy))

@@ -26,18 +26,17 @@ from factmem.abc import (
     Topic,
 )
 from factmem.cli.options import (
-    VALUE_TYPES,
     OriginNameOption,
     PrivateOption,
     ScopeOption,
     SubjectOption,
-    ValueType,
     class_named,
 )
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, STDIN, Session, known_subject, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept
+from factmem.scalars import scalar_named
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -181,11 +180,11 @@ def _concept(keyword: str, others: Mapping[Any, Any], path: str) -> Concept[Any,
     if not isinstance(description, str) or not isinstance(multiple, bool):
         raise InvalidDataError("description is a text, and multiple is true or false", path=path)
     try:
-        type_name = ValueType(others.get("type", "str"))
-    except ValueError:
-        raise InvalidDataError(f"type is one of {', '.join(ValueType)}", path=f"{path}.type") from None
+        scalar = scalar_named(others.get("type", "str"))
+    except InvalidDataError as error:
+        raise InvalidDataError(str(error), path=f"{path}.type") from None
     make = Concept.multiple if multiple else Concept.single
-    return make(keyword, description, VALUE_TYPES[type_name][0])
+    return make(keyword, description, scalar.type)
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,6 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -17,6 +16,7 @@ import attrs
 import typer
 
 from factmem.errors import FactMemError, InvalidDataError
+from factmem.scalars import JSON_SHAPE, Scalar, scalar_named
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from factmem.recall import MetadataCondition, RecallSettings
 
 __all__ = [
-    "VALUE_TYPES",
     "BeforeOption",
     "CompositeName",
     "ExactOption",
@@ -41,7 +40,6 @@ __all__ = [
     "SubjectOption",
     "TextArgument",
     "TtlOption",
-    "ValueType",
     "YesOption",
     "checked_address",
     "class_named",
@@ -50,6 +48,7 @@ __all__ = [
     "from_day",
     "metadata",
     "parsed_value",
+    "scalar",
     "stdin_or_text",
     "subject",
     "through_day",
@@ -118,8 +117,8 @@ def metadata(text: str) -> tuple[str, Json]:
 
 def _json_or_text(text: str) -> Json:
     try:
-        value: Json = _json(text)
-    except (ValueError, RecursionError):
+        value: Json = parsed_value(text, scalar_named(JSON_SHAPE))
+    except InvalidDataError:
         return text.strip()
     return value
 
@@ -172,58 +171,24 @@ def stdin_or_text(text: str) -> str:
     return text
 
 
-def _bool(text: str) -> bool:
-    match text.lower():
-        case "true" | "yes" | "on" | "1":
-            return True
-        case "false" | "no" | "off" | "0":
-            return False
-        case _:
-            raise ValueError
-
-
-def _json(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse)
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
-
-
-class ValueType(enum.StrEnum):
-    """The choices of ``--type``."""
-
-    STR = "str"
-    INT = "int"
-    FLOAT = "float"
-    BOOL = "bool"
-    DATE = "date"
-    DATETIME = "datetime"
-    JSON = "json"
-
-
-VALUE_TYPES: Final[dict[ValueType, tuple[Any, Callable[[str], Any]]]] = {
-    ValueType.STR: (str, str),
-    ValueType.INT: (int, int),
-    ValueType.FLOAT: (float, float),
-    ValueType.BOOL: (bool, _bool),
-    ValueType.DATE: (dt.date, dt.date.fromisoformat),
-    ValueType.DATETIME: (dt.datetime, lambda text: _moment(text)[0]),
-    ValueType.JSON: (object, _json),
-}
-"""The Python type of each choice, and the parser of its values."""
-
-
-def parsed_value(text: str, type_name: ValueType) -> Any:
-    """Parse a value.
+def parsed_value(text: str, wanted: Scalar) -> Any:
+    """Parse a value of a scalar type.
 
     Raises:
         InvalidDataError: The text is not a value of the type.
     """
     try:
-        return VALUE_TYPES[type_name][1](text)
-    except (ValueError, OverflowError, RecursionError, typer.BadParameter):
-        raise InvalidDataError(f"the value is not a {type_name}: correct it, or name another --type") from None
+        return wanted.parse(text) if wanted.parse is not None else wanted.read(json.loads(text))
+    except (ValueError, OverflowError, RecursionError):
+        raise InvalidDataError(f"the value is not a {wanted.shape}: correct it, or name another --type") from None
+
+
+def scalar(name: str) -> Scalar:
+    """Parse the name of a scalar type."""
+    try:
+        return scalar_named(name)
+    except InvalidDataError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 SubjectOption: TypeAlias = Annotated[

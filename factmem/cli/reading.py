@@ -24,7 +24,7 @@ from factmem.values import Json, encode_value
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Filters, MemoryReader, ProfileField, ProfileSchema
+    from factmem.memory import Filters, Memory, ProfileField, ProfileSchema
     from factmem.recall import RecallMatch
 
 __all__ = ["history", "load", "profile", "recall"]
@@ -82,7 +82,7 @@ async def recall(
     if deep := depth is Depth.DEEP:
         session.check_model("deep recall")
     async with session.memory(subject=selection.subject, scope=selection.scope, asking=deep) as memory:
-        reader: MemoryReader = memory.as_of(as_of) if as_of else memory
+        reader: Memory = memory.as_of(as_of) if as_of else memory
         ask = functools.partial(
             reader.recall_deeply if deep else reader.recall,
             query,
@@ -132,7 +132,7 @@ async def load(
     narrowest scope, then the newest one.
     """
     async with session.memory(subject=subject, scope=scope) as memory:
-        reader: MemoryReader = memory.as_of(as_of) if as_of else memory
+        reader: Memory = memory.as_of(as_of) if as_of else memory
         known = await reader.list_records(concepts=[keyword], scope=scope, subject=subject)
         for concept in _ways_to_read(known):
             try:
@@ -187,7 +187,7 @@ def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> Non
     )
 
 
-async def _unknown(keyword: str, reader: MemoryReader, session: Session) -> RecordNotFoundError:
+async def _unknown(keyword: str, reader: Memory, session: Session) -> RecordNotFoundError:
     """Return an error that names the places of a keyword, or similar keywords."""
     unknown = f"nothing is known of the concept {keyword!r} there"
     if elsewhere := await reader.list_records(concepts=[keyword]):

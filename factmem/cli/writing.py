@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
 import typer
 
 from factmem.cli.options import (
-    VALUE_TYPES,
     IdsArgument,
     ImportanceOption,
     LabelsOption,
@@ -21,10 +20,10 @@ from factmem.cli.options import (
     SubjectOption,
     TextArgument,
     TtlOption,
-    ValueType,
     from_day,
     metadata,
     parsed_value,
+    scalar,
 )
 from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, show_changes, shown
 from factmem.cli.progress import Tally, Watch
@@ -32,6 +31,7 @@ from factmem.cli.session import FAILED, Session, known_subject, report
 from factmem.facts import Concept, FactType
 from factmem.providers import NoMemory
 from factmem.records import Change, ChangeKind, FactDetails, FactRecord
+from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of, typed_names
 from factmem.scopes import MemoryScope
 from factmem.values import Json, decode_value
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from factmem.memory import Memory, Remembered
 
 __all__ = ["extract", "remember", "restore", "retract", "rollback", "save"]
+
+_JSON: Final = scalar_named(JSON_SHAPE)
 
 
 MetadataOption = Annotated[
@@ -150,7 +152,7 @@ class _Described:
     """The concept as the options describe it; the rest is as the store has it."""
 
     keyword: str
-    type_name: ValueType | None
+    type: Scalar | None
     multiple: bool
     description: str | None
 
@@ -160,8 +162,13 @@ async def save(
     keyword: Annotated[str, typer.Argument(help="Keyword of the concept.", metavar="KEYWORD")],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Value; put -- before one that starts with a dash.")],
     type: Annotated[
-        ValueType | None,
-        typer.Option("--type", help="Type of the value (default: the concept's type in the store, else str)."),
+        Scalar | None,
+        typer.Option(
+            "--type",
+            parser=scalar,
+            metavar="TYPE",
+            help=f"Type: {', '.join(typed_names())} (default: the concept's type in the store, else str).",
+        ),
     ] = None,
     multiple: Annotated[
         bool, typer.Option("--multiple", help="Add to several values instead of replacing the only one.")
@@ -181,7 +188,7 @@ async def save(
     """Save a typed fact; a newer single value replaces the older one, which stays in the history."""
     session.check_private(private)
     details = FactDetails(importance=importance, categories=tuple(category or ()), source=source)
-    described = _Described(keyword=keyword, type_name=type, multiple=multiple, description=description)
+    described = _Described(keyword=keyword, type=type, multiple=multiple, description=description)
     async with session.memory(subject=subject, scope=scope, read_only=False) as memory:
         concept, typed = await _concept(memory, described, value)
         records = await memory.save(
@@ -199,13 +206,13 @@ async def _concept(memory: Memory, described: _Described, text: str) -> tuple[Co
     """Return the concept to save, and the parsed value."""
     known = [record.concept for record in await memory.list_records(concepts=[described.keyword], limit=1)]
     description = described.description or next((concept.description for concept in known), "")
-    if known and described.type_name is None:
+    if known and described.type is None:
         value_type = known[0].value_type
-        names = [name for name, (python_type, _) in VALUE_TYPES.items() if python_type is value_type]
-        value = parsed_value(text, names[0]) if names else decode_value(parsed_value(text, ValueType.JSON), value_type)
+        present = scalar_of(value_type)
+        value = decode_value(parsed_value(text, _JSON), value_type) if present is None else parsed_value(text, present)
     else:
-        name = described.type_name or ValueType.STR
-        value_type, value = VALUE_TYPES[name][0], parsed_value(text, name)
+        named = described.type or scalar_named("str")
+        value_type, value = named.type, parsed_value(text, named)
     several = described.multiple or any(concept.fact_type is FactType.MULTIPLE for concept in known)
     make = Concept.multiple if several else Concept.single
     return make(described.keyword, description, value_type), value

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from factmem.consolidation.candidates import Newcomer
 from factmem.consolidation.changes import changes
 from factmem.consolidation.duplicates import duplicates_in, without_duplicates
 from factmem.consolidation.model_consolidator import InstructorConsolidator
-from factmem.consolidation.newcomers import Newcomer
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
 from factmem.consolidation.policy import Approve, ConsolidationPolicy, Proposal
 

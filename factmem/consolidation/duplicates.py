@@ -9,9 +9,8 @@ from typing import Final
 
 import attrs
 
-from factmem.consolidation.newcomers import Newcomer, evidence_of, is_statement, walls_of
+from factmem.consolidation.candidates import ROUNDING, Directions, Newcomer, evidence_of, is_statement, walls_of
 from factmem.consolidation.policy import ConsolidationPolicy
-from factmem.consolidation.similarity import ROUNDING, Directions
 
 __all__ = ["duplicates_in", "without_duplicates"]
 

@@ -15,7 +15,7 @@ from factmem.llm import ask
 
 __all__ = ["InstructorConsolidator"]
 
-_ANSWERS: Final = "factmem.consolidation.verdict_answers"
+_ANSWERS: Final = "factmem.consolidation.verdicts"
 """Loads pydantic, which takes so long that it is not done on the event loop."""
 _COMPARE: Final = """\
 You keep a memory up to date. A document has one <new> statement and <known> records, each with its number and with
@@ -118,7 +118,7 @@ class InstructorConsolidator:
         if not numbers:
             return Verdicts()
         await to_thread.run_sync(import_module, _ANSWERS)
-        from factmem.consolidation.verdict_answers import ConsolidationAnswer, verdicts_from
+        from factmem.consolidation.verdicts import ConsolidationAnswer, verdicts_from
 
         return verdicts_from(await ask(self.model, prompt, ConsolidationAnswer), numbers)
 

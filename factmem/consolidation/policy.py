@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
-from factmem.errors import InvalidDataError
 from factmem.records import MetadataMerge
-from factmem.validators import instance_of
+from factmem.validators import fraction, instance_of, positive
 
 __all__ = ["Approve", "ConsolidationPolicy", "Proposal"]
 
@@ -36,16 +35,6 @@ Approve: TypeAlias = Callable[[Proposal], Awaitable[bool]]
 """Says whether a proposal may be carried out."""
 
 
-def _fraction(instance: object, attribute: attrs.Attribute[float], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidDataError(f"{attribute.name} must be a number from 0 to 1", path=f"$.{attribute.name}")
-
-
-def _positive(instance: object, attribute: attrs.Attribute[int], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
-
-
 @attrs.frozen(kw_only=True)
 class ConsolidationPolicy:
     """How new statements are compared with known ones.
@@ -68,11 +57,11 @@ class ConsolidationPolicy:
         InvalidDataError: a number is out of range.
     """
 
-    threshold: float = attrs.field(default=0.85, validator=_fraction)
-    limit: int = attrs.field(default=5, validator=_positive)
-    duplicate: float = attrs.field(default=0.98, validator=_fraction)
-    max_deleted_share: float = attrs.field(default=0.5, validator=_fraction)
-    concurrency: int = attrs.field(default=4, validator=_positive)
+    threshold: float = attrs.field(default=0.85, validator=fraction)
+    limit: int = attrs.field(default=5, validator=positive)
+    duplicate: float = attrs.field(default=0.98, validator=fraction)
+    max_deleted_share: float = attrs.field(default=0.5, validator=fraction)
+    concurrency: int = attrs.field(default=4, validator=positive)
     approve: Approve | None = None
     metadata: MetadataMerge = attrs.field(default=MetadataMerge.MERGE, validator=instance_of(MetadataMerge))
 

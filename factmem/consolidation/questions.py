@@ -1,20 +1,32 @@
-"""Which questions newcomers raise."""
+"""Questions to a consolidator: which candidates raise one, and how much of an answer is followed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import attrs
 
-from factmem.abc import Known, Novelty
-from factmem.consolidation.newcomers import Newcomer, Vector, Walls, is_statement, rank_of, text_of, walls_of
+from factmem.abc import Action, Consolidator, Known, Novelty, Verdict, Verdicts
+from factmem.consolidation.candidates import (
+    ROUNDING,
+    Directions,
+    Newcomer,
+    Vector,
+    Walls,
+    is_statement,
+    rank_of,
+    text_of,
+    walls_of,
+)
 from factmem.consolidation.policy import ConsolidationPolicy
-from factmem.consolidation.similarity import ROUNDING, Directions
 from factmem.consolidation.survey import Standing, Survey
+from factmem.errors import InvalidDataError, ModelAnswerError, ModelError
+from factmem.llm import bounded_gather
 from factmem.records import Assertion, MetadataMerge, merged_metadata
+from factmem.values import check_text
 
-__all__ = ["Fellow", "Question", "Shown", "questions_about"]
+__all__ = ["LONGEST_REASON", "Fellow", "Question", "Shown", "ask_all", "lawful", "questions_about"]
 
 
 @attrs.frozen(eq=False)
@@ -161,3 +173,81 @@ def _question(newcomer: Newcomer, shown: Sequence[Shown]) -> Question:
         known=tuple(Known(text=text_of(item.said), said_at=item.said.timestamp) for item in shown),
     )
     return Question(shown=tuple(shown), novelty=novelty)
+
+
+LONGEST_REASON: Final = 300
+"""How much of a model's reason is kept, in characters."""
+
+_SLACK: Final = 200
+"""By how much an updated text may be longer than the two that it unites, in characters."""
+
+
+async def ask_all(
+    consolidator: Consolidator, questions: Mapping[int, Question], concurrency: int
+) -> dict[int, Verdicts | ModelError]:
+    """Ask a consolidator about candidates, and return each answer or its failure by the candidate's number."""
+
+    def call(novelty: Novelty) -> Callable[[], Awaitable[Verdicts | ModelError]]:
+        return lambda: _asked(consolidator, novelty)
+
+    answers = await bounded_gather([call(question.novelty) for question in questions.values()], concurrency)
+    return dict(zip(questions, answers, strict=True))
+
+
+async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | ModelError:
+    """Whatever goes wrong here costs the comparison, and must not cost the fact."""
+    try:
+        answer: object = await consolidator.decide(novelty)
+    except ModelError as error:
+        return error
+    except Exception as error:  # somebody else's code
+        return ModelAnswerError(f"the consolidator failed with {type(error).__name__}")
+    if not isinstance(answer, Verdicts) or not isinstance(answer.known, Mapping):
+        return ModelAnswerError(f"the consolidator answered {type(answer).__name__} instead of verdicts")
+    return answer
+
+
+def lawful(answer: Verdicts, novelty: Novelty) -> Verdicts:
+    """Return what of an answer can be followed.
+
+    A number that names nothing shown is passed over. An update without a text, with one that says nothing
+    or that no store can carry, or with one that is much longer than what was known and what is new
+    together, is a keep; since what is new would have stood there, it is inserted then. A reason is cut to
+    `LONGEST_REASON`.
+    """
+    shown = range(len(novelty.known))
+    known = {
+        number: _lawful(verdict, len(novelty.text) + len(novelty.known[number].text) + _SLACK)
+        for number, verdict in answer.known.items()
+        if type(number) is int and number in shown and isinstance(verdict, Verdict)
+    }
+    spoiled = any(
+        answer.known[number].action is Action.UPDATE and verdict.action is Action.KEEP
+        for number, verdict in known.items()
+    )
+    return Verdicts(insert=spoiled or answer.insert is not False, known=known)
+
+
+def _lawful(verdict: Verdict, longest: int) -> Verdict:
+    reason = _storable(verdict.reason)
+    short = attrs.evolve(verdict, text=None, reason=reason[:LONGEST_REASON] if reason else None)
+    match verdict.action:
+        case Action.UPDATE:
+            text = (_storable(verdict.text) or "").strip()
+            if any(char.isalnum() for char in text) and len(text) <= longest:
+                return attrs.evolve(short, text=text)
+            return attrs.evolve(short, action=Action.KEEP)
+        case Action.DELETE:
+            return short
+        case _:
+            return attrs.evolve(short, action=Action.KEEP)
+
+
+def _storable(text: object) -> str | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        check_text(text, path="$")
+    except InvalidDataError:
+        return None
+    return text

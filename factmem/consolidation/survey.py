@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
-from factmem.consolidation.newcomers import Newcomer, Vector, Walls, walls_of
+from factmem.consolidation.candidates import Newcomer, Vector, Walls, walls_of
 from factmem.fold import Current, record_key, said_order, states_of
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from factmem.details import Treatment
-from factmem.detection.conversations import ConversationFile, conversations_in, read_conversations
+from factmem.detection.conversations import ConversationFile, conversations_in, count_not_text, read_conversations
 from factmem.detection.flags import flags_in
-from factmem.detection.instructions import instructions_in, overtakes
-from factmem.detection.media import count_not_text
 from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.detection.model_detector import InstructorDetector
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.question_analyst import InstructorQuestionAnalyst
-from factmem.detection.quotes import covers
 from factmem.detection.redaction import Finding, Redacted, redact, redact_conversation
-from factmem.detection.utterances import Utterance, utterances
+from factmem.detection.topics import instructions_in, overtakes
+from factmem.detection.utterances import Utterance, covers, utterances
 from factmem.detection.verbatim import VerbatimDetector
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""From what a model says it found to candidates: each with its evidence, of its exact type, once."""
+"""Candidates from what a model says it found: each with evidence, of its exact type, once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,99 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, DropReason
-from factmem.detection.findings import Described, Finding, Forgotten, Said, Sentence, Targeted
-from factmem.detection.keywords import Vocabulary
-from factmem.detection.question import Question
+from factmem.detection.prompts import texts_of_examples
 from factmem.detection.redaction import without_placeholders
+from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.detection.windows import Excerpt, Window
-from factmem.detection.worked_examples import texts_of_examples
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.records import Evidence, FactDetails, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value
 
-__all__ = ["checked", "merged", "says_nothing"]
+__all__ = ["Described", "Extraction", "Forgotten", "Said", "Sentence", "Targeted", "checked", "merged", "says_nothing"]
+
+
+@attrs.frozen
+class Targeted:
+    """Values of a concept that was asked for.
+
+    Attributes:
+        concept: the concept.
+        values: what was found, as JSON.
+    """
+
+    concept: Concept[Any, Any]
+    values: tuple[Json, ...] = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Described:
+    """One value of a concept that the model names itself.
+
+    Attributes:
+        keyword: what the model calls the concept.
+        description: how it describes it.
+        multiple: whether it says that there may be many values.
+        value: the value, as JSON.
+    """
+
+    keyword: str
+    description: str
+    multiple: bool
+    value: Json = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Sentence:
+    """A memory in a sentence.
+
+    Attributes:
+        text: the sentence.
+        topics: the labels that the model gives it.
+        instruction: whether the user asked in so many words to remember it.
+    """
+
+    text: str = attrs.field(repr=False)
+    topics: tuple[str, ...] = ()
+    instruction: bool = attrs.field(default=False, kw_only=True)
+
+
+@attrs.frozen(kw_only=True)
+class Forgotten:
+    """What the user asks to forget.
+
+    Attributes:
+        text: what, in words.
+        keyword: the concept that it is about, if it is one.
+        value: the value to forget; None for all.
+    """
+
+    text: str = attrs.field(repr=False)
+    keyword: str | None = None
+    value: Json = attrs.field(default=None, repr=False)
+
+
+Said: TypeAlias = Targeted | Described | Sentence | Forgotten
+"""What a finding says."""
+
+
+@attrs.frozen(kw_only=True)
+class Extraction:
+    """What a model says it found, and where.
+
+    Attributes:
+        quote: the words it says it found it in.
+        message: the number of the message that it says they stand in.
+        about: whom it says it is about.
+        said: what it found.
+    """
+
+    quote: str = attrs.field(repr=False)
+    message: int | None
+    about: str | None
+    said: Said
+
 
 _NOTHING: Final = frozenset(
     {
@@ -59,20 +139,20 @@ _Drops: TypeAlias = collections.Counter[DropReason]
 
 
 def checked(
-    question: Question, answered: Iterable[tuple[Window, Iterable[Finding]]], *, quarantined: bool = False
+    task: DetectionTask, answered: Iterable[tuple[Window, Iterable[Extraction]]], *, quarantined: bool = False
 ) -> Detection:
     """Return the candidates among findings, and how many findings are none.
 
     Args:
-        question: what was asked.
+        task: what was asked.
         answered: what was found in which window, in the order of the conversation.
         quarantined: whether what was found is not to be believed.
     """
-    vocabulary, dropped = question.vocabulary(), _Drops()
-    examples = texts_of_examples(question)
+    vocabulary, dropped = task.vocabulary(), _Drops()
+    examples = texts_of_examples(task)
     candidates: list[Candidate] = []
     for window, findings in answered:
-        check = _Check(question, vocabulary, window, examples, dropped)
+        check = _Check(task, vocabulary, window, examples, dropped)
         for finding in findings:
             try:
                 found = check.candidate(finding)
@@ -98,13 +178,13 @@ class _Meaning:
 class _Check:
     """Checks the findings of one window."""
 
-    question: Question
+    task: DetectionTask
     vocabulary: Vocabulary
     window: Window
     examples: frozenset[str]
     dropped: _Drops
 
-    def candidate(self, finding: Finding) -> Candidate | None:
+    def candidate(self, finding: Extraction) -> Candidate | None:
         """Return what a finding comes to; None if it is left to the window before, or has no value left."""
         excerpt, evidence = _located(self.window, finding)
         if excerpt.carried:
@@ -127,7 +207,7 @@ class _Check:
             cleared=meaning.cleared,
         )
 
-    def _is_parroted(self, finding: Finding, said: str) -> bool:
+    def _is_parroted(self, finding: Extraction, said: str) -> bool:
         """Whether a finding says what a worked example says, and the message that it cites says something else."""
         return any(
             text.casefold() in self.examples and not _supports(said, text)
@@ -135,7 +215,7 @@ class _Check:
             if isinstance(text, str)
         )
 
-    def _meaning(self, finding: Finding, quote: str) -> _Meaning:
+    def _meaning(self, finding: Extraction, quote: str) -> _Meaning:
         match finding.said:
             case Targeted(concept, values):
                 return _Meaning(concept, self._values(values, concept, quote))
@@ -166,9 +246,9 @@ class _Check:
             self.dropped[DropReason.INVALID_VALUE] += wrong
         return values
 
-    def _subject(self, finding: Finding) -> MemorySubject | None:
-        subjects = self.question.subjects
-        if not self.question.several_subjects:
+    def _subject(self, finding: Extraction) -> MemorySubject | None:
+        subjects = self.task.subjects
+        if not self.task.several_subjects:
             return None
         wanted = (finding.about or "").strip().casefold()
         if not wanted:
@@ -182,7 +262,7 @@ class _Check:
         """Return the labels that were asked for; with one topic only, what has no label is about it."""
         if sentence.instruction:
             return (EXPLICIT_INSTRUCTIONS.label,)
-        asked = {topic.label.casefold(): topic.label for topic in self.question.topics}
+        asked = {topic.label.casefold(): topic.label for topic in self.task.topics}
         named = [label.strip().casefold() for label in sentence.topics]
         if not any(named) and len(asked) == 1:
             return tuple(asked.values())
@@ -210,7 +290,7 @@ def _supports(said: str, text: str) -> bool:
     return 2 * len(words & heard) >= len(words)
 
 
-def _is_instruction(finding: Finding) -> bool:
+def _is_instruction(finding: Extraction) -> bool:
     match finding.said:
         case Sentence(instruction=instruction):
             return instruction
@@ -220,7 +300,7 @@ def _is_instruction(finding: Finding) -> bool:
 
 def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> list[Any]:
     """Return the values that are of the concept's type and say something."""
-    from factmem.detection.value_models import read_value
+    from factmem.detection.response_models import read_value
 
     values: list[Any] = []
     for data in found:
@@ -238,7 +318,7 @@ def _is_debris(text: str, quote: str) -> bool:
     return not any(char.isalnum() for char in text) and text.strip() not in quote
 
 
-def _located(window: Window, finding: Finding) -> tuple[Excerpt, Evidence]:
+def _located(window: Window, finding: Extraction) -> tuple[Excerpt, Evidence]:
     """Return the words that a finding quotes: in the message that it names, or in the only one that has them."""
     number, excerpts = finding.message or 0, window.excerpts
     cited = excerpts[number - 1] if 0 < number <= len(excerpts) else None

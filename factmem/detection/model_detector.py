@@ -22,16 +22,16 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.details import Treatment
-from factmem.detection.asking import ask_all
 from factmem.detection.candidates import checked, merged
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.prompts import header_of, prompts_for
-from factmem.detection.question import Question, question_of
+from factmem.detection.tasks import DetectionTask, task_of
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import statement_candidates
 from factmem.detection.windows import Window, windows_of
-from factmem.errors import InvalidDataError
+from factmem.llm import ask_all
 from factmem.records import Origin
+from factmem.validators import positive, whole
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -46,21 +46,11 @@ _CHARS_PER_ITEM: Final = 60
 """No text says more than a fact in so many characters."""
 
 
-def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
-
-
-def _window(instance: object, attribute: attrs.Attribute[int | None], value: object) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < SMALLEST_WINDOW):
-        raise InvalidDataError(f"max_chars must be a whole number from {SMALLEST_WINDOW}", path="$.max_chars")
-
-
 @attrs.frozen
 class _Reading:
     """A question about some windows of a conversation, with what a model is asked for each."""
 
-    question: Question
+    task: DetectionTask
     windows: Sequence[Window]
     prompts: Sequence[Prompt]
     answer: type[BaseModel]
@@ -98,8 +88,8 @@ class InstructorDetector:
 
     model: LanguageModel = attrs.field(kw_only=False)
     clock: Clock = attrs.field(default=system_clock, repr=False)
-    concurrency: int = attrs.field(default=4, validator=_positive)
-    max_chars: int | None = attrs.field(default=None, validator=_window)
+    concurrency: int = attrs.field(default=4, validator=positive)
+    max_chars: int | None = attrs.field(default=None, validator=attrs.validators.optional(whole(SMALLEST_WINDOW)))
     origins: OriginPolicy = attrs.field(factory=OriginPolicy)
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
@@ -118,34 +108,34 @@ class InstructorDetector:
             for item, treatment in treated
             if self.origins.shows(treatment, item.origin)
         ]
-        readings = [self._reading(shown, question_of(request), quarantined=False)]
+        readings = [self._reading(shown, task_of(request), quarantined=False)]
         for origin in Origin:
             doubted = (item for item, treatment in treated if treatment is Treatment.QUARANTINED_FACTS)
             if apart := [(item, True) for item in doubted if item.origin is origin]:
                 # Nobody but the user may have something forgotten.
-                question = question_of(request, instructions=origin is Origin.USER)
-                readings.append(self._reading(apart, question, quarantined=True))
+                task = task_of(request, instructions=origin is Origin.USER)
+                readings.append(self._reading(apart, task, quarantined=True))
         return [reading for reading in readings if reading.windows]
 
-    def _reading(self, spoken: Sequence[tuple[Utterance, bool]], question: Question, *, quarantined: bool) -> _Reading:
+    def _reading(self, spoken: Sequence[tuple[Utterance, bool]], task: DetectionTask, *, quarantined: bool) -> _Reading:
         from pydantic import BaseModel
 
-        from factmem.detection.answers import answer_model
+        from factmem.detection.response_models import answer_model
 
-        if not question.asks_something or not any(giving for _, giving in spoken):
-            return _Reading(question, (), (), BaseModel, quarantined)
+        if not task.asks_something or not any(giving for _, giving in spoken):
+            return _Reading(task, (), (), BaseModel, quarantined)
         most = self.model.max_chars if self.max_chars is None else self.max_chars
-        header = header_of(question, most // 3)
+        header = header_of(task, most // 3)
         windows = windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW))
-        prompts = prompts_for(question, header, windows)
+        prompts = prompts_for(task, header, windows)
         longest = max((len(window.rendered()) for window in windows), default=0)
-        answer = answer_model(question, most=_FEWEST_ITEMS + longest // _CHARS_PER_ITEM, longest=longest)
-        return _Reading(question, windows, prompts, answer, quarantined)
+        answer = answer_model(task, most=_FEWEST_ITEMS + longest // _CHARS_PER_ITEM, longest=longest)
+        return _Reading(task, windows, prompts, answer, quarantined)
 
     def _detection(
         self, said: Sequence[Utterance], readings: Sequence[_Reading], answers: Sequence[BaseModel]
     ) -> Detection:
-        from factmem.detection.answers import dropped_in, findings_in
+        from factmem.detection.response_models import dropped_in, extractions_in
 
         given = iter(answers)
         candidates: list[Candidate] = []
@@ -155,10 +145,10 @@ class InstructorDetector:
             for answer in answered:
                 dropped.update(dropped_in(answer))
             found = [
-                (window, findings_in(answer, reading.question))
+                (window, extractions_in(answer, reading.task))
                 for window, answer in zip(reading.windows, answered, strict=True)
             ]
-            detection = checked(reading.question, found, quarantined=reading.quarantined)
+            detection = checked(reading.task, found, quarantined=reading.quarantined)
             candidates += detection.candidates
             dropped.update(detection.dropped)
         return Detection(candidates=_in_order(merged(candidates), self._statements(said)), dropped=dict(dropped))

@@ -26,7 +26,7 @@ from factmem.llm import ask
 
 __all__ = ["InstructorQuestionAnalyst"]
 
-_ANSWERS: Final = "factmem.detection.question_answers"
+_ANSWERS: Final = "factmem.detection.response_models"
 """Loads pydantic, which takes so long that it is not done on the event loop."""
 _ANALYSE: Final = """\
 You prepare the search of a memory of facts about people and their work. Somebody's <question> stands in a document,
@@ -116,7 +116,7 @@ class InstructorQuestionAnalyst:
         if not says_something(clean):
             return QuestionAnalysis()
         await to_thread.run_sync(import_module, _ANSWERS)
-        from factmem.detection.question_answers import QuestionAnswer, analysis_from
+        from factmem.detection.response_models import QuestionAnswer, question_analysis_from
 
         room = self.model.max_chars // 4
         content = _document(
@@ -127,7 +127,7 @@ class InstructorQuestionAnalyst:
         )
         instructions = _ANALYSE.format(most=request.most_questions)
         prompt = Prompt(instructions=instructions, content=content, examples=(_ANALYSED,))
-        return analysis_from(await ask(self.model, prompt, QuestionAnswer), request)
+        return question_analysis_from(await ask(self.model, prompt, QuestionAnswer), request)
 
     async def find_gaps(self, question: str, known: Sequence[Known], *, asked: Sequence[str] = ()) -> list[Gap]:
         """See `QuestionAnalyst.find_gaps`."""
@@ -135,7 +135,7 @@ class InstructorQuestionAnalyst:
         if not says_something(clean):
             return []
         await to_thread.run_sync(import_module, _ANSWERS)
-        from factmem.detection.question_answers import GapsAnswer, gaps_from
+        from factmem.detection.response_models import GapsAnswer, gaps_from
 
         told = _line("question", clean[: self.model.max_chars // 3])
         lines = [_line("asked", text) for text in others[: len(asked)]]

@@ -1,26 +1,351 @@
-"""Taking secrets out of texts before anything is sent, journalled or stored."""
+"""Redaction of secrets, before anything is sent, journalled or stored."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 import attrs
 
 from factmem.abc import Conversation, Message
-from factmem.detection.secret_phrases import PHRASE_RULES
-from factmem.detection.secret_tokens import TOKEN_RULES, Rule
 
-__all__ = ["Finding", "Redacted", "placeholder", "redact", "redact_conversation", "without_placeholders"]
+__all__ = [
+    "PHRASE_RULES",
+    "TOKEN_RULES",
+    "Finding",
+    "Redacted",
+    "SecretRule",
+    "Span",
+    "matches",
+    "placeholder",
+    "redact",
+    "redact_conversation",
+    "without_placeholders",
+]
 
-_RULES: Final[tuple[Rule, ...]] = (*TOKEN_RULES, *PHRASE_RULES)
+Span: TypeAlias = tuple[int, int]
+"""Where a secret starts and ends in a text, in characters."""
+
+_SHORTEST_TOKEN: Final = 16
+
+
+@attrs.frozen
+class SecretRule:
+    """How one kind of secret is found.
+
+    Attributes:
+        kind: what stands in the place of such a secret.
+        hints: texts of which one must occur for the rule to be tried.
+        find: gives the secrets' places in a text.
+        folded: the hints are looked for in the lower-cased text.
+        word: how long a word at least holds such a secret, in characters; the rule is not tried in texts
+            whose words are all shorter.
+    """
+
+    kind: str
+    hints: tuple[str, ...]
+    find: Callable[[str], Iterable[Span]]
+    folded: bool = attrs.field(default=False, kw_only=True)
+    word: int = attrs.field(default=0, kw_only=True)
+
+
+def matches(
+    pattern: re.Pattern[str], is_secret: Callable[[str], bool] | None = None
+) -> Callable[[str], Iterator[Span]]:
+    """Return a finder of a pattern's named group ``secret``, or of its whole match if it has none."""
+    group = "secret" if "secret" in pattern.groupindex else 0
+
+    def find(text: str) -> Iterator[Span]:
+        for match in pattern.finditer(text):
+            if is_secret is None or is_secret(match[group]):
+                yield match.span(group)
+
+    return find
+
+
+def _token(kind: str, hints: str, pattern: str, is_secret: Callable[[str], bool] | None = None) -> SecretRule:
+    """Return the rule of a token: a pattern in which ``~`` stands for one of its characters.
+
+    Args:
+        kind: what stands in the place of such a secret.
+        hints: parted by spaces.
+        pattern: a regular expression; it starts where no letter or digit stands before.
+        is_secret: what else must be true of a match.
+    """
+    token = pattern.replace("~", "[A-Za-z0-9_-]")
+    compiled = re.compile(rf"(?<![A-Za-z0-9])(?:{token})", re.ASCII)
+    return SecretRule(kind, tuple(hints.split()), matches(compiled, is_secret), word=_SHORTEST_TOKEN)
+
+
+_PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PUTTY_BEGIN: Final = re.compile(r"PuTTY-User-Key-File-\d:")
+_PUTTY_END: Final = re.compile(r"Private-MAC:[ \t]*[0-9a-fA-F]*")
+_CUT_BODY: Final = re.compile(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*+")
+
+
+def _blocks(begin: re.Pattern[str], end: re.Pattern[str]) -> Callable[[str], Iterator[Span]]:
+    def find(text: str) -> Iterator[Span]:
+        at = 0
+        while opened := begin.search(text, at):
+            closed = end.search(text, opened.end())
+            if closed is None:  # no later block is closed either: what looks like a body goes with each
+                yield from ((cut.start(), _cut_end(text, cut.end())) for cut in begin.finditer(text, opened.start()))
+                return
+            yield opened.start(), closed.end()
+            at = closed.end()
+
+    return find
+
+
+def _cut_end(text: str, start: int) -> int:
+    body = _CUT_BODY.match(text, start)
+    return body.end() if body and body[0].strip() else start
+
+
+def _is_card_number(text: str) -> bool:
+    """Whether digits are a payment card's: an issuer's prefix, its length, and the Luhn sum."""
+    number = text.replace(" ", "").replace("-", "")
+    return _issued(number) and _luhn(number)
+
+
+def _issued(number: str) -> bool:
+    length, two, four = len(number), int(number[:2]), int(number[:4])
+    if two in (34, 37):
+        return length == 15
+    if two in (36, 38, 39) or 3000 <= four <= 3059:
+        return length == 14
+    if number[0] == "4":
+        return length in (13, 16, 19)
+    if 51 <= two <= 55 or 2221 <= four <= 2720:
+        return length == 16
+    return length >= 16 and (two in (62, 65) or four == 6011 or 3528 <= four <= 3589 or 6440 <= four <= 6499)
+
+
+def _luhn(number: str) -> bool:
+    doubled = sum(sum(divmod(2 * int(digit), 10)) for digit in number[-2::-2])
+    return (doubled + sum(int(digit) for digit in number[-1::-2])) % 10 == 0
+
+
+def _is_iban(text: str) -> bool:
+    """Whether a text is an international bank account number: its length and its check sum (ISO 13616)."""
+    number = text.replace(" ", "")
+    if not 15 <= len(number) <= 34:
+        return False
+    return int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97 == 1
+
+
+def _has_digit(text: str) -> bool:
+    return any(char.isdigit() for char in text)
+
+
+_SHAPE_HINTS: Final = (
+    "gsk_ r8_ pplx- xai- hvs. dapi doo_v1_ dop_v1_ dor_v1_ shpat_ shpca_ shppa_ shpss_ sq0atp- sq0csp- lin_api_ ntn_ "
+    "PMAK- AGE-SECRET-KEY-1 AKCp"
+)
+_SHAPE: Final = (
+    r"(?:gsk_|r8_|pplx-|xai-|hvs\.|dapi|do[opr]_v1_|shp(?:at|ca|pa|ss)_|sq0(?:atp|csp)-|lin_api_|ntn_|PMAK-"
+    r"|AGE-SECRET-KEY-1|AKCp)~{20,}+"
+)
+# Both start with a class of characters, not with a look behind: that is what lets the search skip prose.
+_CARD: Final = re.compile(
+    r"[3-6](?<![A-Za-z0-9+_.-].)(?:\d{3}(?P<by>[ -]?)\d{4}(?P=by)\d{4}(?P=by)\d{4}"
+    r"|\d{3}(?P<gap>[ -]?)\d{6}(?P=gap)\d{4,5}|\d{12}|\d{18})(?!\w|[.-]\d)",
+    re.ASCII,
+)
+_IBAN: Final = re.compile(
+    r"[A-Z](?<![A-Za-z0-9].)[A-Z]\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])", re.ASCII
+)
+_URL_PASSWORD: Final = re.compile(
+    r"(?<![A-Za-z0-9])[A-Za-z0-9+.-]{2,20}://[^\s/?#@:]{0,256}+:(?P<secret>[^\s/]{1,256})@(?=[\w\[])"
+)
+
+TOKEN_RULES: Final[tuple[SecretRule, ...]] = (
+    SecretRule("private key", ("PRIVATE KEY",), _blocks(_PEM_BEGIN, _PEM_END)),
+    SecretRule("private key", ("PuTTY-User-Key-File-",), _blocks(_PUTTY_BEGIN, _PUTTY_END)),
+    _token("aws key", "AKIA ASIA ABIA ACCA A3T", r"(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _token("github token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"gh[opsru]_~{30,}+|github_pat_~{22,}+"),
+    _token(
+        "gitlab token",
+        "glpat- gldt- glft- glsoat- glrt- glcbt- glimt- glptt- glagent- gloas- GR1348941",
+        r"(?:gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas)-|GR1348941)[A-Za-z0-9_.-]{20,}+",
+    ),
+    _token("slack token", "xox xapp-", r"(?:xox[abceoprs]|xapp)-~{10,}+"),
+    _token("slack webhook", "hooks.slack.com", r"hooks\.slack\.com/[a-z]{5,20}/(?P<secret>[A-Za-z0-9_/]{20,}+)"),
+    _token("stripe key", "k_live_ k_test_ whsec_", r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}+|whsec_[A-Za-z0-9+/=]{20,}+"),
+    _token("anthropic key", "sk-ant-", r"sk-ant-~{16,}+"),
+    _token("openai key", "sk-", r"sk-~{20,}+", _has_digit),
+    _token("google key", "AIza", r"AIza~{35,}+"),
+    _token("google token", "GOCSPX- ya29. 1//0", r"(?:GOCSPX-|ya29\.|1//0)[A-Za-z0-9_.-]{20,}+"),
+    _token("huggingface token", "hf_", r"hf_[A-Za-z0-9]{20,}+"),
+    _token("npm token", "npm_", r"npm_[A-Za-z0-9]{30,}+"),
+    _token("pypi token", "pypi-", r"pypi-~{32,}+"),
+    _token("sendgrid key", "SG.", r"SG\.~{16,64}\.~{16,}+"),
+    _token("twilio key", "AC SK", r"(?:AC|SK)[a-f0-9]{32}(?![A-Za-z0-9])"),
+    _token("azure key", "AccountKey= AccessKey=", r"\w{0,20}(?:Account|Access)Key=(?P<secret>[A-Za-z0-9+/]{20,}+=*+)"),
+    _token("azure signature", "sig=", r"sig=(?P<secret>[A-Za-z0-9%+/=]{30,}+)"),
+    _token("discord token", "MD MT Mj Mz ND NT Nj Nz OD OT", r"[MNO][DTjz]~{21,26}\.~{6}\.~{27,}+"),
+    _token("telegram token", ":AA", r"(?:bot)?(?P<secret>\d{8,10}:AA~{32,}+)"),
+    _token("mailchimp key", "-us", r"[a-f0-9]{32}-us\d{1,2}(?![0-9])"),
+    _token("api key", _SHAPE_HINTS, _SHAPE),
+    _token("json web token", "eyJ", r"(?<![_-])eyJ~{8,}+\.~{8,}+(?:\.[A-Za-z0-9_.-]*+)?"),
+    SecretRule("url password", ("://",), matches(_URL_PASSWORD)),
+    SecretRule("card number", tuple("0123456789"), matches(_CARD, _is_card_number)),
+    SecretRule("iban", tuple("0123456789"), matches(_IBAN, _is_iban)),
+)
+"""Tried in this order; where two overlap, the former gives the kind."""
+
+
+_PASSWORD: Final = (
+    r"(?:pass(?:word|wd|phrase|code|key)s?|(?<![a-z])pwd|passwort|kennwort|contraseña|mot de passe|senha|пароль"
+    r"|密码|密碼|パスワード|비밀번호)"
+)
+# At the start of a word, or of a hump in camelCase.
+_HUMP: Final = r"(?-i:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))"
+_KEY: Final = (
+    r"(?:(?:api|access|auth|secret|private|account|client|encryption|signing|licen[cs]e|master|refresh|bot|session"
+    r"|deploy)\\?[ _-]?(?:access\\?[ _-]?)?(?:key|token|secret)|secret|token)"
+    r"(?:_[a-z0-9_]{1,24})?"
+)
+_CODE: Final = (
+    r"(?:pin|cvv2?|cvc|passcode|otp|(?:door|gate|alarm|garage|lock|safe|security|access|entry|verification|unlock|pin)"
+    r" code)(?: number)?"
+)
+_ABOUT: Final = r"(?: (?:for|to|of|on|at|in)(?: [^\s.,;:!?]{1,24}){1,5}?)?"
+_SIGN: Final = r"[\"'`*\]]{0,3}[ \t]{0,4}(?::=|=>|={1,3}|:)[ \t]{0,4}(?:\*{1,2}[ \t]?)?"
+_IS: Final = r"(?:(?: is now| is still| is| was| ist| est| es| é):?[ \t]{1,3}|[ \t]?(?:是|は|는)[ \t]?)"
+_QUOTED: Final = r"[\"'`“](?P<quoted>[^\"'`”\s),;+][^\"'`”\n]{2,126}[^\"'`”\s])[\"'`”]"
+_BARE: Final = r"(?P<bare>[^\s\"'`“”<>(){}\[\]|,;*]{4,256}+)(?![(\[])"
+
+_PASSWORD_IS: Final = re.compile(rf"{_PASSWORD}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
+_KEY_IS: Final = re.compile(rf"{_HUMP}{_KEY}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
+_IS_PASSWORD: Final = re.compile(
+    rf"(?<!\S)(?P<secret>[^\s\[\]]{{5,64}}) is (?:my|our|the)(?: [\w-]{{1,20}}){{0,2}}? {_PASSWORD}", re.IGNORECASE
+)
+_OPTION: Final = re.compile(
+    r"--(?:password|passwd|token|api-key|secret)[ =](?P<secret>[^\s\"'<>${}\[]{4,256})", re.IGNORECASE
+)
+_CODE_IS: Final = re.compile(
+    rf"(?<!\w){_CODE}{_ABOUT}(?:{_SIGN}|{_IS}| )(?P<secret>\d{{3,8}})(?![\w-]|[.,:/]\d| ?(?:%|digit))", re.IGNORECASE
+)
+_BEARER: Final = re.compile(r"(?<!\w)bearer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/-]{16,}+=*+)", re.IGNORECASE)
+_BASIC: Final = re.compile(
+    r"authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?(?:basic|token)[ \t]{1,3}(?P<secret>[A-Za-z0-9+/_.-]{8,}+=*+)",
+    re.IGNORECASE,
+)
+
+_SAID_OF_PASSWORDS: Final = re.compile(
+    r"accepted|active|alphanumeric|asked|authentication|available|back|best|better|blank|blocked|"
+    r"boolean|both|broken|cached|changed|cleared|complex|complicated|compromised|confidential|"
+    r"correct|correctly|created|crucial|default|deleted|different|difficult|disabled|done|easy|"
+    r"either|empty|enabled|encoded|encrypted|enough|entered|essential|exactly|exposed|expired|fine|"
+    r"forgotten|generated|given|good|great|guessable|hacked|hard|hashed|here|hidden|important|"
+    r"impossible|incorrect|incorrectly|insecure|invalid|kept|leaked|long|longer|lost|mandatory|"
+    r"masked|missing|necessary|needed|never|none|nothing|null|obsolete|okay|optional|outdated|over|"
+    r"password|perfect|plaintext|private|properly|protected|public|random|really|recommended|"
+    r"rejected|required|reset|resets|reused|right|safe|salted|same|saved|secret|secure|secured|"
+    r"security|sensitive|sent|shared|short|shown|simple|stolen|stored|string|strong|stronger|"
+    r"sufficient|temporary|terrible|text|that|then|there|this|tied|unavailable|unchanged|unique|"
+    r"unknown|unsafe|updated|used|useful|useless|user|username|valid|varchar|verified|vital|"
+    r"vulnerable|weak|weaker|what|where|working|wrong|your|yours",
+    re.IGNORECASE,
+)
+_PLACEHOLDER: Final = re.compile(
+    r"(?:your|my|the|some|enter|insert|example|placeholder|changeme|none|null|redacted)(?:$|[^a-z0-9])"
+    r"|[$%{<\[]|https?:|(.)\1{3,}$|x{3,}|\.{3}",
+    re.IGNORECASE,
+)
+
+
+def _looks_secret(value: str) -> bool:
+    letters = any(char.isalpha() for char in value)
+    if any(char.isdigit() for char in value):
+        return letters or value.isdigit()
+    return letters and any(char in "!@#$%^&*+=~?" for char in value[:-1])
+
+
+def _looks_issued(value: str) -> bool:
+    return len(value) >= 8 and any(char.isdigit() for char in value) and not re.search(r"\s", value)
+
+
+def _is_plain_password(value: str, rest: str) -> bool:
+    """Whether a word that looks like any other is one: it ends the clause, and nobody says it of passwords."""
+    word = value.rstrip(".!?:")
+    ends_clause = value[-1] in ".!?" or rest.lstrip(" \t")[:1] in ("", "\n", ",", ";", ")")
+    return ends_clause and len(word) >= 4 and word.isalpha() and not _SAID_OF_PASSWORDS.fullmatch(word)
+
+
+def _is_password(value: str, rest: str | None) -> bool:
+    return rest is None or _looks_secret(value) or _is_plain_password(value, rest)
+
+
+def _is_key(value: str, rest: str | None) -> bool:
+    return _looks_issued(value)
+
+
+def _values(pattern: re.Pattern[str], is_secret: Callable[[str, str | None], bool]) -> Callable[[str], Iterator[Span]]:
+    """Return a finder of what follows a telling word.
+
+    ``is_secret`` judges it by itself and by what comes next, which is None after a quoted value.
+    """
+
+    def find(text: str) -> Iterator[Span]:
+        for match in pattern.finditer(text):
+            quoted = match["bare"] is None
+            start, end = match.span("quoted" if quoted else "bare")
+            value = text[start:end]
+            if not _PLACEHOLDER.match(value) and is_secret(value, None if quoted else text[end : end + 8]):
+                yield start, end - (not quoted and value[-1] in ".,;:")
+
+    return find
+
+
+PHRASE_RULES: Final[tuple[SecretRule, ...]] = (
+    SecretRule("bearer token", ("bearer",), matches(_BEARER, _looks_issued), folded=True),
+    SecretRule("basic auth", ("authorization",), matches(_BASIC), folded=True),
+    SecretRule("password", ("--",), matches(_OPTION), folded=True),
+    SecretRule(
+        "password",
+        (
+            *("passw", "passph", "passc", "passk", "pwd", "kennwort", "contraseña", "mot de passe", "senha", "пароль"),
+            *("密码", "密碼", "パスワード", "비밀번호"),
+        ),
+        _values(_PASSWORD_IS, _is_password),
+        folded=True,
+    ),
+    SecretRule("password", ("passw", "passc", "passph"), matches(_IS_PASSWORD, _looks_secret), folded=True),
+    SecretRule(
+        "secret",
+        (
+            "_key",
+            "-key",
+            "api key",
+            "apikey",
+            "access key",
+            "key:",
+            "key=",
+            "key is",
+            'key"',
+            "key'",
+            "token",
+            "secret",
+        ),
+        _values(_KEY_IS, _is_key),
+        folded=True,
+    ),
+    SecretRule("pin", ("pin ", "pin:", "cvv", "cvc", "otp", "passcode", " code"), matches(_CODE_IS), folded=True),
+)
+"""Tried after `TOKEN_RULES`, in this order."""
+
+
+_RULES: Final[tuple[SecretRule, ...]] = (*TOKEN_RULES, *PHRASE_RULES)
 _FIRST_PHRASE: Final = len(TOKEN_RULES)
 _REPEATABLE: Final = re.compile(r"(?=\S*\d)(?=\S*[^\W\d])\S{6,}$")
 """A secret that nobody would say by chance: a word with a letter and a digit."""
 _MOST_REPEATED: Final = 50
-_PLACEHOLDER: Final = re.compile(r"\[redacted: [a-z ]{1,40}\]")
+_PLACEHOLDERS: Final = re.compile(r"\[redacted: [a-z ]{1,40}\]")
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +390,7 @@ def placeholder(kind: str) -> str:
 
 def without_placeholders(text: str) -> str:
     """Return a redacted text without its placeholders: what was said apart from secrets."""
-    return _PLACEHOLDER.sub(" ", text)
+    return _PLACEHOLDERS.sub(" ", text)
 
 
 def redact(text: str) -> Redacted:

@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from factmem.detection.redaction import without_placeholders
-from factmem.detection.secret_tokens import Span
+from factmem.detection.redaction import Span, without_placeholders
 
 __all__ = ["MAX_WORD", "says_something", "sentence_spans", "statement_spans"]
 

@@ -1,20 +1,150 @@
-"""What was said in a conversation, and how it is cited: redacted, in order, each with its speaker and time."""
+"""Messages as a detector reads them, and the quotes that cite them."""
 
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import hashlib
+import html
 import json
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import attrs
 
 from factmem.abc import Conversation, Message
-from factmem.details import Treatment
-from factmem.detection.redaction import redact_conversation
-from factmem.detection.statements import says_something
-from factmem.records import Evidence, Origin
+from factmem.details import Evidence, Treatment
+from factmem.detection.redaction import Span, redact_conversation
+from factmem.detection.statements import says_something, sentence_spans
+from factmem.hidden import CONTROL, HIDDEN
+from factmem.records import Origin
 
-__all__ = ["Utterance", "utterances"]
+__all__ = ["QuotableText", "Utterance", "covers", "utterances"]
+
+_SAME: Final = str.maketrans(
+    {
+        **dict.fromkeys("“”„‟«»″＂", '"'),
+        **dict.fromkeys("‘’‚‛′`´＇", "'"),
+        **dict.fromkeys("‐‑‒–—―−", "-"),
+    }
+)
+"""What a model writes in place of each other."""
+_AROUND: Final = "\"'“”„‘’«»`…. \t\n"
+"""What a model puts around a quote."""
+
+
+def covers(quotes: Iterable[Evidence], words: Evidence) -> bool:
+    """Return whether quotes hold at least half of the letters and digits of each sentence of some words.
+
+    Args:
+        quotes: quotes of the same message.
+        words: what was said there, or a piece of it.
+    """
+    text, start = words.quote, words.start or 0
+    quoted = [_within(text, start, quote) for quote in quotes]
+    return bool(quoted) and all(
+        2 * sum(_letters(text[max(first, begin) : min(last, end)]) for begin, end in _united(quoted)) >= _letters(piece)
+        for first, last in sentence_spans(text)
+        if _letters(piece := text[first:last])
+    )
+
+
+def _within(text: str, start: int, quote: Evidence) -> Span:
+    """Return where a quote stands in a text that starts at some place of the message; (0, 0) if it does not."""
+    if quote.start is not None and quote.end is not None:
+        return max(0, quote.start - start), max(0, quote.end - start)
+    return QuotableText(text).find(quote.quote) or (0, 0)
+
+
+def _united(spans: Iterable[Span]) -> list[Span]:
+    united: list[Span] = []
+    for start, end in sorted(spans):
+        if united and start <= united[-1][1]:
+            united[-1] = united[-1][0], max(end, united[-1][1])
+        else:
+            united.append((start, end))
+    return united
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+@attrs.frozen
+class QuotableText:
+    """A text in which quotes are found that differ in spacing, case, quotation marks, hidden characters or form.
+
+    Attributes:
+        text: the text.
+    """
+
+    text: str = attrs.field(repr=False)
+
+    def find(self, quote: str) -> Span | None:
+        """Return where a quote stands in the text, in characters, or None.
+
+        What stands there has the quote's own letters and digits in their order. Of several places, one between
+        words goes before one inside a word, then the first. A quote without a letter or a digit stands nowhere.
+        """
+        for words in dict.fromkeys((quote, html.unescape(quote), quote.strip(_AROUND))):
+            if says_something(words) and (found := self._found(words)) is not None:
+                return found
+        return None
+
+    def _found(self, words: str) -> Span | None:
+        words = words.strip()
+        start = self.text.find(words)
+        exact = [(start, start + len(words))] if start >= 0 else []
+        if exact and self._between_words(*exact[0]):
+            return exact[0]
+        places = [*exact, *self._places(_folded(words)[0].strip())]
+        return next((place for place in places if self._between_words(*place)), places[0] if places else None)
+
+    def _places(self, folded: str) -> Iterator[Span]:
+        text, offsets = self._folded
+        at = text.find(folded) if folded else -1
+        while at >= 0:
+            end = at + len(folded)
+            if self._whole_characters(at, end):
+                yield offsets[at], offsets[end - 1] + 1
+            at = text.find(folded, at + 1)
+
+    def _whole_characters(self, start: int, end: int) -> bool:
+        """Whether a folded place starts and ends where characters of the text do, with all their accents."""
+        text, offsets = self._folded
+        starts = start == 0 or offsets[start - 1] != offsets[start]
+        ends = end == len(text) or (offsets[end] != offsets[end - 1] and not unicodedata.combining(text[end]))
+        return starts and ends
+
+    def _between_words(self, start: int, end: int) -> bool:
+        before, after = self.text[start - 1 : start], self.text[end : end + 1]
+        inside = (before.isalnum() and self.text[start].isalnum()) or (after.isalnum() and self.text[end - 1].isalnum())
+        return not inside
+
+    @functools.cached_property
+    def _folded(self) -> tuple[str, list[int]]:
+        return _folded(self.text)
+
+
+def _folded(text: str) -> tuple[str, list[int]]:
+    """Return a text as it is compared, with the place in the text of each of its characters."""
+    parts: list[str] = []
+    offsets: list[int] = []
+    spaced = False
+    for place, char in enumerate(text.translate(_SAME)):
+        if char.isspace() or CONTROL.match(char):
+            folded = "" if spaced else " "
+            spaced = True
+        elif HIDDEN.match(char):
+            folded = ""
+        else:
+            folded = char.casefold() if char.isascii() else unicodedata.normalize("NFKD", char).casefold()
+            spaced = False
+        parts.append(folded)
+        offsets.extend([place] * len(folded))
+    return "".join(parts), offsets
+
 
 _MESSAGE_STEP = dt.timedelta(milliseconds=1)
 _CLOCK_STEP = dt.timedelta(microseconds=1)

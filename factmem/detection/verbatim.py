@@ -21,23 +21,18 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.details import Treatment
-from factmem.detection.instructions import instructions_in
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.statements import statement_spans
+from factmem.detection.topics import instructions_in
 from factmem.detection.utterances import Utterance, utterances
-from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.records import FactDetails, Origin
+from factmem.validators import whole
 
 __all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "statement_candidates", "verbatim_candidates"]
 
 LONGEST_STATEMENT: Final = 100_000
 """The most characters that a statement may be allowed: as JSON they stay below `factmem.values.MAX_VALUE_BYTES`."""
-
-
-def _in_range(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_STATEMENT:
-        raise InvalidDataError(f"max_chars must be a whole number from 1 to {LONGEST_STATEMENT:,}", path="$.max_chars")
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +54,7 @@ class VerbatimDetector:
         InvalidDataError: ``max_chars`` is not in its range.
     """
 
-    max_chars: int = attrs.field(default=10_000, validator=_in_range)
+    max_chars: int = attrs.field(default=10_000, validator=whole(1, LONGEST_STATEMENT))
     clock: Clock = attrs.field(default=system_clock, repr=False)
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:

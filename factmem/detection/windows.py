@@ -9,9 +9,8 @@ from typing import Final
 import attrs
 
 from factmem.abc import Message
-from factmem.detection.quotes import QuotableText
 from factmem.detection.statements import statement_spans
-from factmem.detection.utterances import Utterance
+from factmem.detection.utterances import QuotableText, Utterance
 from factmem.hidden import escaped, escaped_words
 from factmem.records import Evidence
 

@@ -15,7 +15,7 @@ from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFound
 from factmem.facts import STATEMENT, MultipleFacts
 from factmem.integrations.adk_events import EventFormat, run_for, run_of, text_of
 from factmem.memory import Memory
-from factmem.memory.filtering import check_min_score
+from factmem.memory.filters import check_min_score
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin
 
 try:

@@ -1,16 +1,16 @@
-"""The one room through which every question to a language model goes.
+"""Language models: every question to one goes through this package.
 
 - `InstructorModel`: any OpenAI-compatible endpoint, and every provider that ``instructor`` knows.
-- `language_model`: a model by its address, as the terminal takes it.
-- `ask`: how any model is asked, so that observers are told.
+- `language_model`: a model by its address, as the command line takes it.
+- `ask`, `ask_all`: ask any model, with observers notified.
+- `metered`: count questions and tokens.
 
-What goes wrong on the way comes out as a `ModelError`, which holds no text of question or answer.
+Failures are raised as a `ModelError`, which holds no text of question or answer.
 """
 
 from __future__ import annotations
 
-from factmem.llm.addresses import language_model
-from factmem.llm.asking import ask
-from factmem.llm.instructor_model import InstructorModel
+from factmem.llm.asking import Spent, ask, ask_all, bounded_gather, metered
+from factmem.llm.instructor_model import InstructorModel, language_model
 
-__all__ = ["InstructorModel", "ask", "language_model"]
+__all__ = ["InstructorModel", "Spent", "ask", "ask_all", "bounded_gather", "language_model", "metered"]

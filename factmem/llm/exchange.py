@@ -1,9 +1,10 @@
-"""One question from its first request to its end: what was seen, whether to go on, what to say of a failure."""
+"""One question to an endpoint, from its first request to its answer or its error."""
 
 from __future__ import annotations
 
 import functools
 import json
+import logging
 import random
 import re
 import time
@@ -16,23 +17,26 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 import anyio
 import attrs
 
+from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
+from factmem.llm.asking import meter
 from factmem.llm.faults import (
     Ending,
     ending_of,
+    is_filtered,
     is_passing,
     pause_asked,
+    status_of,
     text_of,
     wants_other_mode,
     wants_other_temperature,
 )
-from factmem.llm.metering import meter
-from factmem.llm.reading import NoJSONError, json_in
+from factmem.llm.messages import NoJSONError, json_in
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from tenacity import RetryCallState
 
-__all__ = ["Exchange", "Limits", "current_exchange", "reader_of"]
+__all__ = ["Exchange", "Limits", "current_exchange", "failure_of", "hush", "reader_of"]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
@@ -194,3 +198,89 @@ def _read(said: str) -> BaseModel:
     assert exchange is not None, "a reader reads within an exchange"
     found: BaseModel = exchange.read(said)
     return found.model_copy()  # clients hang the whole response on what they are given
+
+
+def failure_of(exchange: Exchange[Any]) -> ModelError:
+    """Return the error to raise for an exchange that found nothing."""
+    error = exchange.error
+    if exchange.too_slow:
+        return _too_slow(exchange)
+    if exchange.ending is not None:
+        return _ended(exchange.ending)
+    if error is not None and is_filtered(error):
+        return _ended(Ending.FILTERED)
+    if error is not None and status_of(error) is not None:
+        return _refused_request(exchange, status_of(error) or 0)
+    if error is not None and is_passing(error) and "Timeout" in type(error).__name__:
+        return _too_slow(exchange)
+    if error is not None and is_passing(error):
+        return ModelUnavailableError(
+            f"the language model cannot be reached ({_tried(exchange)}): is its server running, is base_url right?"
+        )
+    if exchange.answers:
+        return ModelAnswerError(
+            f"the language model gave no valid {exchange.answer.__name__} in {exchange.answers} answer(s): "
+            "ask a larger model, set another mode=, or allow more tries="
+        )
+    kind = type(error).__name__
+    return ModelAnswerError(f"the endpoint answered something that is no chat completion ({kind}): is base_url right?")
+
+
+def _too_slow(exchange: Exchange[Any]) -> ModelError:
+    return ModelUnavailableError(
+        f"the language model did not answer within {exchange.limits.timeout:g} s: try later or raise timeout="
+    )
+
+
+def _ended(ending: Ending) -> ModelError:
+    match ending:
+        case Ending.REFUSED:
+            return ModelRefusedError("the language model refused to answer")
+        case Ending.FILTERED:
+            return ModelRefusedError("the question or the answer was stopped by the endpoint's content filter")
+        case Ending.CUT_OFF:
+            return ModelAnswerError(
+                "the answer was cut off at the model's length limit: ask about less at once (max_chars=) "
+                "or allow longer answers (max_tokens=)"
+            )
+
+
+def _refused_request(exchange: Exchange[Any], status: int) -> ModelError:
+    match status:
+        case 401 | 403:
+            step = "it does not accept the API key: set the key's environment variable or pass api_key="
+        case 404:
+            step = "it knows no such model or address: look at the model's name and base_url"
+        case 402 | 429:
+            step = f"overloaded or out of quota ({_tried(exchange)}): try later or look at the account's limits"
+        case 400 | 413 | 422:
+            step = "it does not take the question: set another mode=, lower max_chars or look at the model's name"
+        case _:
+            step = f"it failed ({_tried(exchange)}): try later"
+    return ModelUnavailableError(f"the language model's endpoint answered HTTP {status}: {step}")
+
+
+def _tried(exchange: Exchange[Any]) -> str:
+    return f"{exchange.failures} request(s) failed"
+
+
+_TALKATIVE: Final = frozenset({"anthropic", "instructor", "openai"})
+
+
+class _WithinQuestions(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return current_exchange() is None
+
+
+_FILTER: Final = _WithinQuestions()
+
+
+def hush() -> None:
+    """Drop what the clients' loggers say during a question of ours, at any level, and nothing else.
+
+    instructor logs rejected answers, whole, as errors; openai logs requests at DEBUG. Their loggers appear one by
+    one as their modules are imported, so this is called before each question.
+    """
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in _TALKATIVE:
+            logger.addFilter(_FILTER)

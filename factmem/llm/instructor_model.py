@@ -1,26 +1,28 @@
-"""Asks language models through instructor: typed answers, bounded calls and time, typed errors, no leaks."""
+"""Language models behind OpenAI-compatible endpoints and the providers of instructor."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
 from anyio.lowlevel import RunVar
 
-from factmem.abc import Prompt
+from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError
 from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint
-from factmem.llm.exchange import Exchange, Limits, current_exchange, reader_of
+from factmem.llm.exchange import Exchange, Limits, current_exchange, failure_of, hush, reader_of
 from factmem.llm.messages import messages_of
-from factmem.llm.quiet import hush
-from factmem.llm.verdicts import failure_of
+from factmem.validators import check_number, check_seconds, check_whole
+from factmem.values import check_text
 
 if TYPE_CHECKING:
     import instructor
     from pydantic import BaseModel
 
-__all__ = ["InstructorModel"]
+__all__ = ["InstructorModel", "language_model"]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
@@ -77,8 +79,12 @@ class InstructorModel:
         pause: float = 0.5,
         longest_wait: float = 30.0,
     ) -> None:
-        if max_chars < 1 or tries < 1 or retries < 0 or timeout <= 0 or pause < 0 or longest_wait < 0:
-            raise InvalidDataError("max_chars, tries and timeout are above 0; retries, pause, longest_wait at least 0")
+        check_whole(max_chars, "max_chars", least=1)
+        check_whole(tries, "tries", least=1)
+        check_whole(retries, "retries")
+        check_seconds(timeout, "timeout")
+        check_number(pause, "pause")
+        check_number(longest_wait, "longest_wait")
         self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
         self._limits = Limits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
         self._max_chars = max_chars
@@ -210,3 +216,55 @@ def _hear(response: Any) -> None:
     exchange = current_exchange()
     if exchange is not None:
         exchange.hear(response)
+
+
+_KEY_VARIABLE: Final = "FACTMEM_MODEL_API_KEY"
+_NO_KEY: Final = "none"
+
+
+def language_model(address: str) -> LanguageModel:
+    """Return the language model that an address stands for. Nothing is opened before its first question.
+
+    Keys come from the environment, never from the address: ``OPENAI_API_KEY`` for OpenAI itself and for what
+    ``OPENAI_BASE_URL`` tells, ``FACTMEM_MODEL_API_KEY`` for any other URL, and the provider's own variable
+    (``ANTHROPIC_API_KEY`` and so on) for the rest.
+
+    Args:
+        address: ``http://127.0.0.1:8080/v1#MODEL`` for an OpenAI-compatible server, ``openai/MODEL`` for OpenAI (or
+            where ``OPENAI_BASE_URL`` leads), ``PROVIDER/MODEL`` for anybody else that instructor knows.
+
+    Raises:
+        InvalidDataError: it has none of these forms.
+    """
+    check_text(address, path="$.model")
+    kind, _, model = address.partition("/")
+    if kind in {"http:", "https:"}:
+        return _at_url(address)
+    if not kind.replace("-", "").isalnum() or not model:
+        raise InvalidDataError("a language model is named openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL")
+    return InstructorModel(model) if kind == "openai" else InstructorModel.from_provider(address)
+
+
+def _at_url(address: str) -> LanguageModel:
+    base_url, _, model = address.partition("#")
+    host = _host(base_url)
+    if not model or not host:
+        raise InvalidDataError(f"write a server's address as http://HOST:PORT/v1#MODEL, its key into {_KEY_VARIABLE}")
+    key = os.environ.get(_KEY_VARIABLE) or _openai_key(host)
+    return InstructorModel(model, base_url=base_url, api_key=key)
+
+
+def _host(base_url: str) -> str | None:
+    """Return the host of a URL; None if it has none, tells a user, or is not written as one."""
+    try:
+        parts = urlsplit(base_url)
+        sound = parts.port is None or parts.port > 0
+    except ValueError:
+        return None
+    return parts.hostname if sound and "@" not in parts.netloc and base_url.isprintable() else None
+
+
+def _openai_key(host: str) -> str:
+    """Return OpenAI's key for the hosts that it is meant for, so that no other server is shown it."""
+    meant_for = {"api.openai.com", urlsplit(os.environ.get("OPENAI_BASE_URL", "")).hostname}
+    return os.environ.get("OPENAI_API_KEY", _NO_KEY) if host in meant_for else _NO_KEY

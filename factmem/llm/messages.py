@@ -1,16 +1,17 @@
-"""Turns a prompt into the messages of a chat."""
+"""Prompts as chat messages, and the JSON in the text of an answer."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from factmem.abc import Prompt
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["compact_schema", "messages_of"]
+__all__ = ["NoJSONError", "compact_schema", "json_in", "messages_of"]
 
 
 def messages_of(prompt: Prompt, answer: type[BaseModel], *, show_schema: bool) -> list[dict[str, str]]:
@@ -46,3 +47,58 @@ def _untitled(schema: Any) -> Any:
             return [_untitled(value) for value in schema]
         case _:
             return schema
+
+
+_OPENING: Final = re.compile(r'\{\s*["}]|\[\s*[\[{"\]]')
+_WITHIN: Final = re.compile(r'(?:[\[,]|"\s*:)\s*\Z')
+_THINKING: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+
+
+class NoJSONError(ValueError):
+    """Raised when a text holds no single, whole JSON value. Never leaves `factmem.llm`."""
+
+
+def json_in(text: str) -> Any:
+    """Return the one JSON value of an answer: bare, in a fence, in prose, or as JSON within a JSON string.
+
+    What is cut off is never read as the part that came through, and of two values none is chosen.
+
+    Args:
+        text: what the model said.
+
+    Raises:
+        NoJSONError: it holds none, more than one, or one without an end.
+    """
+    text = _THINKING.sub("", text, count=1).strip()
+    try:
+        value = _decoder().decode(text)
+    except (ValueError, RecursionError):
+        value = _in_prose(text)
+    if isinstance(value, str):
+        try:
+            return _decoder().decode(value)
+        except (ValueError, RecursionError):
+            raise NoJSONError("the answer is a string and no JSON document") from None
+    return value
+
+
+def _in_prose(text: str) -> Any:
+    """Read the value that begins at the first bracket which can begin one; a later one would be a part of it."""
+    opening = _OPENING.search(text)
+    if opening is None or _WITHIN.search(text, 0, opening.start()):
+        raise NoJSONError("the answer holds no whole JSON document")
+    try:
+        value, end = _decoder().raw_decode(text, opening.start())
+    except (ValueError, RecursionError):
+        raise NoJSONError("the JSON document of the answer is broken or cut off") from None
+    if _OPENING.search(text, end):
+        raise NoJSONError("the answer holds more than one JSON document")
+    return value
+
+
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(parse_constant=_refuse)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
 from factmem.records import FactRecord
+from factmem.scalars import scalar_named, typed_names
 from factmem.values import Json, decode_value
 
 __all__ = [
@@ -43,15 +44,11 @@ __all__ = [
 ]
 
 _NAMES: Final = 100
-_VALUE_TYPES: Final[dict[str, Any]] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "date": dt.date,
-    "datetime": dt.datetime,
-    "json": object,
-}
+
+
+def _type_name(name: str) -> str:
+    """Refuse a name that is no scalar type's, as a ``ValueError``, which pydantic takes for an invalid argument."""
+    return scalar_named(name).shape
 
 
 def _utc(moment: dt.datetime) -> dt.datetime:
@@ -107,7 +104,7 @@ ValueArgument: TypeAlias = Annotated[
     str, BeforeValidator(_json_text), WithJsonSchema({"description": "The value, as JSON of the concept's type."})
 ]
 ValueTypeArgument: TypeAlias = Annotated[
-    Literal["str", "int", "float", "bool", "date", "datetime", "json"] | None,
+    Annotated[str, AfterValidator(_type_name), WithJsonSchema({"type": "string", "enum": typed_names()})] | None,
     Field(description="The type of the concept's values; left out, as it is known already, or as the value is."),
 ]
 MultipleArgument: TypeAlias = Annotated[
@@ -159,7 +156,7 @@ def concept_and_value(
         InvalidDataError: the value is not of the type, or the keyword is not legal.
     """
     if type_name is not None:
-        value_type = _VALUE_TYPES[type_name]
+        value_type = scalar_named(type_name).type
     else:
         value_type = known.concept.value_type if known is not None else _type_of(json.loads(text))
     several = multiple or (known is not None and known.concept.fact_type is FactType.MULTIPLE)

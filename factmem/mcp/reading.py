@@ -34,7 +34,7 @@ from factmem.mcp.arguments import (
     SubjectArgument,
     TimeArgument,
 )
-from factmem.memory import Memory, MemoryReader
+from factmem.memory import Memory
 from factmem.recall import RecallSettings
 from factmem.records import FactRecord
 
@@ -217,7 +217,7 @@ class ReadingTools:
         )
 
 
-def _at(view: Memory, when: TimeArgument) -> MemoryReader:
+def _at(view: Memory, when: TimeArgument) -> Memory:
     return view if when is None else view.as_of(when)
 
 

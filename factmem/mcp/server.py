@@ -28,7 +28,7 @@ from factmem.mcp.answers import ServedAnswer
 from factmem.mcp.reading import ReadingTools
 from factmem.mcp.resources import add_prompts, add_resources, scope_resources
 from factmem.mcp.writing import WritingTools
-from factmem.memory.filtering import check_min_score
+from factmem.memory.filters import check_min_score
 from factmem.recall import RecallSettings
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

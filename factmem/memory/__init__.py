@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from factmem.memory.audit_trail import AuditAction, AuditEntry, AuditPage
+from factmem.memory.audit import AuditAction, AuditEntry, AuditPage
+from factmem.memory.background import Background, Handover, HandoverFailed, HandoverFinished, MemoryEvent
 from factmem.memory.blocking import (
     BlockingDeadLetters,
     BlockingHandover,
     BlockingMemory,
     BlockingQuarantine,
-    BlockingReader,
 )
+from factmem.memory.context import FuturePolicy, Policies
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
-from factmem.memory.erasing import PurgeResult
+from factmem.memory.eraser import PurgeResult
 from factmem.memory.errands import Trigger
 from factmem.memory.exchange import ImportReceipt
-from factmem.memory.expiry import ExpiryReceipt, TtlOperation, TtlPolicy
 from factmem.memory.facade import Memory
-from factmem.memory.filtering import Filters, RecordOrder, RecordPage
-from factmem.memory.generating import StoredSession
-from factmem.memory.handover import Background, Handover, HandoverFailed, HandoverFinished, MemoryEvent
-from factmem.memory.listing import ScopeInfo, ScopeTree
+from factmem.memory.filters import Filters, RecordOrder, RecordPage
+from factmem.memory.inbox import About, StoredSession
 from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
+from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
 from factmem.memory.quarantine import Quarantine
-from factmem.memory.reading import MemoryReader
-from factmem.memory.recalling import RecallDepth
-from factmem.memory.remembering import About
+from factmem.memory.recaller import RecallDepth
+from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.traces import Traces
-from factmem.memory.verifying import ErasureReport, FileTraces, verify_erased
-from factmem.memory.writing import FuturePolicy
+from factmem.memory.ttl import ExpiryReceipt, TtlOperation, TtlPolicy
 
 __all__ = [
     "About",
@@ -41,7 +38,6 @@ __all__ = [
     "BlockingHandover",
     "BlockingMemory",
     "BlockingQuarantine",
-    "BlockingReader",
     "DeadLetter",
     "DeadLetters",
     "ErasureReport",
@@ -56,8 +52,8 @@ __all__ = [
     "ImportReceipt",
     "Memory",
     "MemoryEvent",
-    "MemoryReader",
     "PartialProfile",
+    "Policies",
     "ProfileField",
     "ProfileSchema",
     "PurgeResult",

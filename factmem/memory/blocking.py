@@ -13,16 +13,15 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from factmem.abc import DropReason
 from factmem.errors import ProviderClosedError
+from factmem.memory.background import Handover
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
-from factmem.memory.handover import Handover
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
-from factmem.memory.reading import MemoryReader
 from factmem.memory.screening import FlaggedPolicy
 from factmem.scopes import MemoryScope
 
-__all__ = ["BlockingDeadLetters", "BlockingHandover", "BlockingMemory", "BlockingQuarantine", "BlockingReader"]
+__all__ = ["BlockingDeadLetters", "BlockingHandover", "BlockingMemory", "BlockingQuarantine"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,28 +112,7 @@ class BlockingDeadLetters(_Twin):
     dismiss: Final = _blocking(DeadLetters.dismiss)
 
 
-class BlockingReader(_Twin):
-    """The blocking twin of `MemoryReader`: the same methods, which wait."""
-
-    def __init__(self, reader: MemoryReader, portal: BlockingPortal | None) -> None:
-        super().__init__(reader, portal)
-
-    load: Final = _blocking(MemoryReader.load)
-    profile: Final = _blocking(MemoryReader.profile)
-    partial_profile: Final = _blocking(MemoryReader.partial_profile)
-    recall: Final = _blocking(MemoryReader.recall)
-    recall_deeply: Final = _blocking(MemoryReader.recall_deeply)
-    get: Final = _blocking(MemoryReader.get)
-    history: Final = _blocking(MemoryReader.history)
-    list_records: Final = _blocking(MemoryReader.list_records)
-    list_page: Final = _blocking(MemoryReader.list_page)
-    list_scopes: Final = _blocking(MemoryReader.list_scopes)
-    list_categories: Final = _blocking(MemoryReader.list_categories)
-    info: Final = _blocking(MemoryReader.info)
-    tree: Final = _blocking(MemoryReader.tree)
-
-
-class BlockingMemory(BlockingReader):
+class BlockingMemory(_Twin):
     """The blocking twin of `Memory`, opened with ``with``; its event loop runs in a thread of its own.
 
     ::
@@ -198,13 +176,13 @@ class BlockingMemory(BlockingReader):
         other._portal = self._portal_in_use()
         return other
 
-    def as_of(self, when: dt.datetime) -> BlockingReader:
-        """See `Memory.as_of`."""
-        return BlockingReader(self._memory.as_of(when), self._portal_in_use())
+    def as_of(self, when: dt.datetime) -> BlockingMemory:
+        """See `Memory.as_of`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.as_of(when))
 
-    def known_at(self, when: dt.datetime) -> BlockingReader:
-        """See `Memory.known_at`."""
-        return BlockingReader(self._memory.known_at(when), self._portal_in_use())
+    def known_at(self, when: dt.datetime) -> BlockingMemory:
+        """See `Memory.known_at`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.known_at(when))
 
     @property
     def quarantine(self) -> BlockingQuarantine:
@@ -216,6 +194,19 @@ class BlockingMemory(BlockingReader):
         """See `Memory.dead_letters`."""
         return BlockingDeadLetters(self._memory.dead_letters, self._portal_in_use())
 
+    load: Final = _blocking(Memory.load)
+    profile: Final = _blocking(Memory.profile)
+    partial_profile: Final = _blocking(Memory.partial_profile)
+    recall: Final = _blocking(Memory.recall)
+    recall_deeply: Final = _blocking(Memory.recall_deeply)
+    get: Final = _blocking(Memory.get)
+    history: Final = _blocking(Memory.history)
+    list_records: Final = _blocking(Memory.list_records)
+    list_page: Final = _blocking(Memory.list_page)
+    list_scopes: Final = _blocking(Memory.list_scopes)
+    list_categories: Final = _blocking(Memory.list_categories)
+    info: Final = _blocking(Memory.info)
+    tree: Final = _blocking(Memory.tree)
     remember_many: Final = _handing_over(Memory.remember_many)
     generate: Final = _handing_over(Memory.generate)
     ingest_events: Final = _handing_over(Memory.ingest_events)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
+from factmem.abc import StateRequest
 from factmem.errors import RecordNotFoundError
-from factmem.memory.journal import Unit
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.journal import Unit, settled_state, to_pending
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
-from factmem.memory.viewing import Reading
-from factmem.records import FactRecord
+from factmem.memory.pipeline import Pipeline
+from factmem.memory.writer import Writer
+from factmem.recall import LogPart
+from factmem.records import AssertionState, FactRecord, StateChange, record_of
 
 __all__ = ["DeadLetter", "DeadLetters"]
 
@@ -36,14 +41,14 @@ class DeadLetter:
 
 
 @observed("dead_letters.")
-@attrs.frozen(kw_only=True)
 class DeadLetters:
     """Words that could not be read. See `Memory.dead_letters`."""
 
-    _letters: Callable[[], Awaitable[Sequence[tuple[DeadLetter, Unit]]]] = attrs.field(alias="letters")
-    _retry: Callable[[Unit], Awaitable[Remembered]] = attrs.field(alias="retry")
-    _dismiss: Callable[[Unit], Awaitable[None]] = attrs.field(alias="dismiss")
-    _reading: Reading = attrs.field(alias="reading")
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._writer = Writer(context, backend)
+        self._pipeline = Pipeline(context, backend)
 
     async def list(self) -> tuple[DeadLetter, ...]:
         """Return them, in the order handed over."""
@@ -56,7 +61,7 @@ class DeadLetters:
             RecordNotFoundError: an id names no dead letter; none was read.
             ReadOnlyError: the memory is read-only.
         """
-        return tuple([await self._retry(unit) for unit in await self._chosen(ids)])
+        return tuple([await self._read_again(unit) for unit in await self._chosen(ids)])
 
     async def dismiss(self, *ids: str) -> None:
         """Give up on reading them: the words stay as they were said, like any other statement.
@@ -66,10 +71,49 @@ class DeadLetters:
             ReadOnlyError: the memory is read-only.
         """
         for unit in await self._chosen(ids):
-            await self._dismiss(unit)
+            await self._let_stand(unit)
 
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Unit]:
         letters = {letter.id: unit for letter, unit in await self._letters()}
         if missing := set(ids) - letters.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no dead letter: see list()")
         return [letters[id] for id in ids or letters]
+
+    async def _letters(self) -> Sequence[tuple[DeadLetter, Unit]]:
+        self._context.check_present()
+        given_up = {
+            entry.assertion_id: entry
+            for entry in await self._backend.mirror.log(LogPart(errands=True))
+            if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
+        }
+        visible = self._context.visible_owners
+        units = [unit for unit in await self._pipeline.waiting(AssertionState.FAILED) if unit.given.owner in visible]
+        return [(_letter(unit, given_up.get(unit.words[0].id)), unit) for unit in units]
+
+    async def _read_again(self, unit: Unit) -> Remembered:
+        self._context.check_writable()
+        await self._writer.commit([to_pending(recorded) for recorded in unit.words])
+        return await self._pipeline.read_now(unit)
+
+    async def _let_stand(self, unit: Unit) -> None:
+        self._context.check_writable()
+        await self._writer.commit(
+            [
+                StateRequest(
+                    assertion_id=recorded.id,
+                    state=settled_state(recorded),
+                    reason="dismissed",
+                    expected=AssertionState.FAILED,
+                )
+                for recorded in unit.words
+            ]
+        )
+
+
+def _letter(unit: Unit, why: StateChange | None) -> DeadLetter:
+    return DeadLetter(
+        id=unit.errand.id,
+        records=tuple(record_of(recorded, state=AssertionState.FAILED) for recorded in unit.words),
+        failure=(why and why.reason) or "unknown",  # an import tells the state, and not how it came about
+        failed_at=why.recorded_at if why else unit.words[0].recorded_at,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -13,11 +14,20 @@ import anyio
 import attrs
 from anyio import AsyncFile, to_thread
 
+from factmem.abc import Receipt
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, NewerVersionError, StoreUnavailableError
+from factmem.fold import states_of
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.quarantine import quarantined
+from factmem.memory.reader import Reader
+from factmem.memory.writer import Writer
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
-__all__ = ["ImportReceipt", "doubted", "export_log", "import_log"]
+__all__ = ["Exchange", "ImportReceipt", "doubted", "export_log", "import_log"]
+
+_log = logging.getLogger("factmem")
 
 _BATCH = 500
 
@@ -37,6 +47,78 @@ class ImportReceipt:
     imported: int
     quarantined: int
     let_in: int = 0
+
+
+class Exchange:
+    """Exports and imports the log.
+
+    Args:
+        context: Whose view.
+        backend: The store.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+        self._writer = Writer(context, backend)
+
+    async def export(self, target: Path | str | IO[str]) -> int:
+        """See `Memory.export`."""
+        self._context.check_present()
+        log = await self._backend.mirror.log()
+        return await export_log(target, await self._reader.recorded(), states_of(log))
+
+    async def import_(
+        self, source: Path | str | IO[str], *, trust: bool, progress: Callable[[int], None] | None
+    ) -> ImportReceipt:
+        """See `Memory.import_`."""
+        self._context.check_writable()
+        seen: set[str] = set()
+        imported = let_in = 0
+
+        def admit(said: Assertion) -> Assertion:
+            actor = ":".join(filter(None, ("import", self._context.writer)))
+            said = attrs.evolve(said, actor=actor)
+            if trust:
+                return said
+            self._context.owned(said.details, private=False)
+            return doubted(said)
+
+        async def append(assertions: Sequence[Assertion]) -> list[Recorded]:
+            nonlocal imported, let_in
+            receipts = await self._writer.receipts(assertions)
+            visible = [receipt for receipt in receipts if self._context.sees(receipt.recorded.assertion)]
+            imported += sum(receipt.new for receipt in visible)
+            seen.update(receipt.recorded.id for receipt in visible)
+            if trust:
+                let_in += await self._let_in(assertions, receipts)
+            return [receipt.recorded for receipt in receipts]
+
+        await import_log(source, append, tenant=self._context.tenant, admit=admit, trust=trust, progress=progress)
+        apart = await quarantined(self._reader) if seen else ()
+        waiting = sum(entry.id in seen and state is AssertionState.QUARANTINED for entry, state in apart)
+        if waiting:
+            _log.warning(
+                "%d imported assertions wait in quarantine and are not recalled: let them in%s",
+                waiting,
+                "" if trust else ", or import the file again with trust if it is your own",
+            )
+        return ImportReceipt(imported=imported, quarantined=waiting, let_in=let_in)
+
+    async def _let_in(self, assertions: Sequence[Assertion], receipts: Sequence[Receipt]) -> int:
+        """Let in what is trusted and waits in quarantine since an earlier import; return the number."""
+        known = {
+            receipt.recorded.id
+            for receipt, said in zip(receipts, assertions, strict=True)
+            if not receipt.new and said.state is AssertionState.ACTIVE
+        }
+        if not known:
+            return 0
+        waiting = AssertionState.QUARANTINED
+        apart = [entry for entry, state in await quarantined(self._reader) if state is waiting and entry.id in known]
+        await self._writer.change_states(apart, AssertionState.ACTIVE, "imported from a trusted file")
+        return len(apart)
 
 
 async def export_log(

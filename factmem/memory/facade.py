@@ -1,30 +1,32 @@
-"""`Memory`: the facade that people hold."""
+"""`Memory`: every public method, its signature and its documentation. The parts that do the work are beside it."""
 
 from __future__ import annotations
 
-import copy
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack
 
 import attrs
 
 from factmem.abc import (
+    Access,
     AgentMemoryProvider,
     Analyst,
     Clock,
     Consolidator,
+    Conversation,
+    DetectionRequest,
     Detector,
     Embedder,
-    Erases,
+    EraseReceipt,
     FeedsChanges,
     LanguageModel,
     MemoryObserver,
+    Message,
     QuestionAnalyst,
-    Receipt,
     system_clock,
 )
 from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
@@ -36,42 +38,55 @@ from factmem.detection import (
     VerbatimDetector,
     redact,
 )
-from factmem.errors import InvalidDataError, OutOfViewError
-from factmem.facts import Concept
-from factmem.fold import Moment, states_of
+from factmem.errors import IncompleteProfileError, InvalidDataError, OutOfViewError
+from factmem.facts import Concept, Fact, FactT
 from factmem.memory.accesses import AccessCounts, keeper_of
-from factmem.memory.arguments import check_parts, check_store, listed, observers_in
-from factmem.memory.auditing import MemoryAuditing
-from factmem.memory.erasing import MemoryErasing
-from factmem.memory.exchange import ImportReceipt, doubted, export_log, import_log
-from factmem.memory.expiry import TtlPolicy
-from factmem.memory.filtering import check_range
-from factmem.memory.handover import Background, MemoryEvent, Worker
-from factmem.memory.lifecycle import MemoryLifecycle
+from factmem.memory.audit import Audit, AuditAction, AuditPage
+from factmem.memory.backend import Backend
+from factmem.memory.background import Background, Handover, MemoryEvent, Worker
+from factmem.memory.checks import check_parts, check_store, listed, observers_in
+from factmem.memory.context import Context, FuturePolicy, Policies
+from factmem.memory.dead_letters import DeadLetters
+from factmem.memory.eraser import Eraser, PurgeResult
+from factmem.memory.errands import Trigger
+from factmem.memory.exchange import Exchange, ImportReceipt
+from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
+from factmem.memory.inbox import About, Inbox, StoredSession
 from factmem.memory.observed import observed
-from factmem.memory.reading import MemoryReader, MomentReader
+from factmem.memory.outcomes import Remembered
+from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.quarantine import Quarantine
+from factmem.memory.reader import Reader
+from factmem.memory.recaller import RecallDepth, Recaller
+from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.memory.screening import FlaggedPolicy
-from factmem.memory.streams import MemoryStreaming
-from factmem.memory.viewing import Reading, View
-from factmem.memory.writing import FuturePolicy, Writing
+from factmem.memory.streams import Streams
+from factmem.memory.traces import Traces
+from factmem.memory.ttl import ExpiryReceipt, TtlPolicy
+from factmem.memory.writer import UNSET, Unset, Writer
 from factmem.names import checked_name
 from factmem.observing import Observation
 from factmem.providers import open_provider
 from factmem.recall import (
     BoundedEmbedder,
-    Corpus,
+    DeepRecall,
     DeepSettings,
     Mirror,
     RecallFilter,
+    RecallMatches,
     RecallSettings,
     default_embedder,
     log_source,
 )
-from factmem.records import Assertion, AssertionState, Place, Recorded
+from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.values import Json
 
 __all__ = ["Memory"]
+
+ProfileT = TypeVar("ProfileT")
+T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
 _BETWEEN_EXPIRIES: Final = dt.timedelta(days=1)
@@ -79,10 +94,11 @@ _FOR_EVER: Final = TtlPolicy()
 _CONSOLIDATION: Final = ConsolidationPolicy()
 _DEEP: Final = DeepSettings()
 _BACKGROUND: Final = Background()
+_EVERYTHING: Final = MemorySubject.EVERYTHING
 
 
 @observed()
-class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
+class Memory:
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
     ::
@@ -91,54 +107,59 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
             await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
             fact = await memory.load(SEATS, subject=USER, scope="/product/alpha")
 
+    A memory is a frozen context (tenant, viewer, view, policies, …) over a backend (store, mirror, models, worker).
+    `as_viewer`, `acting_as`, `scope`, `slice`, `reviewed`, `with_flagged`, `as_of` and `known_at` return views: the
+    same backend under another context. A view lives as long as the memory that it was made of is open.
+
+    Wherever a scope is taken, a path such as ``"/product/alpha"`` does as well, and its subtree is included unless
+    ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
+
     Args:
-        store: an address for `factmem.providers.open_provider`, or a provider; a provider that was
-            handed in is not closed with the memory.
-        organization: the tenant; nothing of any other organisation is ever seen or touched.
-        viewer: who reads and owns private facts; sees what is public and what is their own.
-        concepts: concepts in use, so that records of them are read with their types.
-        subjects: where to look in a provider that has the four verbs only: these subjects …
+        store: An address for `factmem.providers.open_provider`, or a provider. A provider that is passed in is not
+            closed with the memory.
+        organization: The tenant. Data of other organizations is neither seen nor touched.
+        viewer: The reader and owner of private facts; sees public facts and their own.
+        concepts: Declared concepts: records of them are read with their types.
+        subjects: Subjects to look for in a provider that has the four verbs only …
         scopes: … in each of these scopes.
-        embedder: makes the vectors; the offline default if None.
-        embedder_timeout: seconds that one answer of the embedder may take, of at most 256 texts; any number if None.
-            Where it fails or takes longer, recall goes by words alone and says so, and what is saved is embedded
-            when it is back.
-        model: reads what is remembered: a detector, an analyst, a consolidator and a question analyst that ask it
-            are made for whichever of these is not given. None to work without any model, offline.
-        detector: finds facts in conversations; without it and a model, they are kept word for word.
-        analyst: says what texts are about.
-        consolidator: says what new statements do to similar ones that are known.
-        question_analyst: takes questions apart for deep recall, and says what is missing.
-        consolidation: how those are compared.
-        keep_words: keep the user's words as statements beside the facts that a model finds in them. Otherwise they are
-            retracted once they were read, and only facts and statements about the topics asked for are recalled.
-        origins: treatment of messages by their origin; that of an `InstructorDetector` that is given if None, else
-            the default of `OriginPolicy`.
-        background: how `remember_many` and its kin are read.
-        on_event: is called with every `MemoryEvent` about words that are public or this viewer's own.
-        observers: are told of every operation of this memory and of its views; see `MemoryObserver`. They are the
-            program's: they hear how much was done for every viewer, and never what was said.
-        observed_content: give observers the arguments and results of what the program calls as well.
-        access_statistics: count how often records are recalled, and when last; see `accesses`. They are counted in
-            memory and written in the background, some hundreds at a time or after half a minute, and at the end; a
-            process that is killed loses what it has not written.
-        settings: what weighs in recall.
-        deep: when deep recall asks the model.
-        read_only: refuse every write.
-        future: what to do with timestamps from the future.
-        clock_skew: how far into the future a timestamp may lie.
-        ttl: how long memories last; for ever, if it says nothing.
-        flagged: treatment of text that reads like an instruction or hides something; see `with_flagged`.
-        actor: who writes, for the audit trail; the viewer, if nobody is named.
-        memory_limit: how many bytes embeddings may take in memory, any number if None; where they would take more,
-            each recall reads them from the store: slower, with the same results.
-        clock: the present.
+        embedder: Makes the vectors; the offline default if None.
+        embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
+            If it fails or takes longer, recall goes by words alone and says so, and saved facts are embedded later.
+        model: Language model that reads what is remembered. A detector, an analyst, a consolidator and a question
+            analyst are made of it unless they are given. None works offline, without any model.
+        detector: Finds facts in conversations; without it and a model, they are kept word for word.
+        analyst: Finds out scope, categories and importance of texts.
+        consolidator: Decides what new statements do to similar known ones.
+        question_analyst: Takes questions apart for deep recall.
+        consolidation: Comparison of statements.
+        keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
+            are retracted once they were read, and only facts and statements about the topics asked for are recalled.
+        origins: Treatment of messages by their origin; that of a given `InstructorDetector` if None, else the default
+            of `OriginPolicy`.
+        background: Settings of background reading.
+        on_event: Called with every `MemoryEvent` about words that are public or this viewer's own.
+        observers: Called with every operation of this memory and of its views; see `MemoryObserver`. They see how
+            much was done for every viewer, and never what was said.
+        observed_content: Pass arguments and results of the program's calls to observers.
+        access_statistics: Count how often records are recalled, and when last; see `accesses`. Counts are written in
+            the background, some hundreds at a time or after half a minute, and at the end; a killed process loses
+            the rest.
+        settings: Weights of recall.
+        deep: Settings of deep recall.
+        read_only: Refuse every write.
+        future: Treatment of timestamps from the future.
+        clock_skew: Maximum time that a timestamp may lie in the future.
+        ttl: Times to live.
+        flagged: Treatment of text that reads like an instruction or hides something; see `with_flagged`.
+        actor: The writer named in the audit trail; the viewer if None.
+        memory_limit: Maximum number of bytes of embeddings in memory, unlimited if None. Above it, each recall reads
+            them from the store: slower, with the same results.
+        clock: Returns the present.
 
     Raises:
-        UnknownProviderError: the address names no installed provider.
-        CapabilityError: accesses are to be counted, or memory is limited, and the provider is not made for it.
-        InvalidDataError: something is not what it says here, such as a name in place of a model; accesses are to
-            be counted by a memory that is read-only; or the detector has another policy of origins than this memory.
+        UnknownProviderError: The address names no installed provider.
+        CapabilityError: Accesses are to be counted, or memory is limited, and the provider does not support it.
+        InvalidDataError: An argument is of another type or contradicts another one.
     """
 
     def __init__(
@@ -148,7 +169,7 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         organization: str | None = None,
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
-        subjects: Sequence[MemorySubject] = (MemorySubject.EVERYTHING,),
+        subjects: Sequence[MemorySubject] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
         embedder: Embedder | None = None,
         embedder_timeout: float | None = 30.0,
@@ -176,158 +197,197 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         memory_limit: int | None = None,
         clock: Clock = system_clock,
     ) -> None:
-        if organization is not None:
-            checked_name(organization, what="an organization")
-        if viewer is not None:
-            checked_name(viewer, what="a viewer")
-        if actor is not None:
-            checked_name(actor, what="an actor")
+        for name, what in ((organization, "an organization"), (viewer, "a viewer"), (actor, "an actor")):
+            if name is not None:
+                checked_name(name, what=what)
         check_range(memory_limit=memory_limit)
         check_store(store)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         check_parts(consolidator=consolidator, question_analyst=question_analyst)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
-        self._owned = isinstance(store, str)
-        self._provider = open_provider(store) if isinstance(store, str) else store
+        provider = open_provider(store) if isinstance(store, str) else store
         if access_statistics and read_only:
             raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
-        reading = Reading(
+        policy = _origins(origins, detector)
+        context = Context(
             tenant=organization,
             viewer=viewer,
+            actor=actor,
+            read_only=read_only,
             concepts={concept.keyword: concept for concept in declared},
             settings=settings or RecallSettings(),
-            question_analyst=question_analyst or (InstructorQuestionAnalyst(model) if model else None),
             deep=deep,
+            policies=Policies(
+                future=future,
+                clock_skew=clock_skew,
+                ttl=ttl,
+                flagged=flagged,
+                origins=policy,
+                consolidation=consolidation,
+                keep_words=keep_words,
+            ),
             clock=clock,
             observation=Observation(observers=observing, tenant=organization, content=observed_content)
             if observing
             else None,
-            accesses=AccessCounts(keeper_of(self._provider), organization, clock) if access_statistics else None,
         )
-        within = [reading.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
+        accesses = AccessCounts(keeper_of(provider), organization, clock) if access_statistics else None
+        within = [context.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
         about = listed("subjects", subjects, MemorySubject)
         places = [Place(subject, scope) for subject in about for scope in within if scope is not None]
         if embedder_timeout is not None and not embedder_timeout > 0:
             raise InvalidDataError(
                 "embedder_timeout is a number of seconds above 0, or None", path="$.embedder_timeout"
             )
-        embedder = BoundedEmbedder(embedder or default_embedder(), embedder_timeout)
+        bounded = BoundedEmbedder(embedder or default_embedder(), embedder_timeout)
         mirror = Mirror(
-            log_source(self._provider, organization, places),
-            self._provider,
-            embedder,
+            log_source(provider, organization, places),
+            provider,
+            bounded,
             tenant=organization,
             clock=clock,
             memory_limit=memory_limit,
         )
-        policy = _origins(origins, detector)
-        writing = Writing(
-            provider=self._provider,
+        backend = Backend(
+            provider=provider,
+            mirror=mirror,
+            embedder=bounded,
             detector=detector or _detector(model, policy, clock),
             analyst=analyst or (InstructorAnalyst(model) if model else None),
             consolidator=consolidator or (InstructorConsolidator(model, redact=_redacted) if model else None),
-            consolidation=consolidation,
-            keep_words=keep_words,
-            origins=policy,
+            question_analyst=question_analyst or (InstructorQuestionAnalyst(model) if model else None),
+            worker=Worker(background, on_event, viewer=viewer),
+            accesses=accesses,
             concurrency=background.concurrency,
-            read_only=read_only,
-            future=future,
-            clock_skew=clock_skew,
-            ttl=ttl,
-            flagged=flagged,
-            actor=actor,
         )
-        super().__init__(reading, writing, mirror, embedder)
-        self._worker = Worker(background, on_event, viewer=viewer)
-        if reading.accesses is not None:
-            reading.accesses.begin = self._worker.start
+        if accesses is not None:
+            accesses.begin = backend.worker.start
+        self._compose(context, backend, owns_store=isinstance(store, str))
+
+    def _compose(self, context: Context, backend: Backend, *, owns_store: bool) -> None:
+        self._context = context
+        self._backend = backend
+        self._owns_store = owns_store
+        self._reader = Reader(context, backend)
+        self._recaller = Recaller(context, backend)
+        self._writer = Writer(context, backend)
+        self._inbox = Inbox(context, backend)
+        self._streams = Streams(context, backend)
+        self._eraser = Eraser(context, backend)
+        self._audit = Audit(context, backend)
+        self._exchange = Exchange(context, backend)
+
+    def _view(self, context: Context) -> Self:
+        view = type(self).__new__(type(self))
+        view._compose(context, self._backend, owns_store=False)
+        return view
+
+    # -- Life of the memory ---------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        await self._worker.__aenter__()
-        if self._reads_words and isinstance(self._provider, FeedsChanges):
-            self._worker.start(self.resume)
-        erases = isinstance(self._provider, FeedsChanges) and isinstance(self._provider, Erases)
-        if erases and not self._writing.read_only:
-            self._worker.start(self._keep_expiring)
+        worker = self._backend.worker
+        await worker.__aenter__()
+        if (
+            self._backend.reads_words
+            and not self._context.read_only
+            and isinstance(self._backend.provider, FeedsChanges)
+        ):
+            worker.start(self.resume)
+        if self._backend.erases_by_itself and not self._context.read_only:
+            worker.start(self._keep_expiring)
         return self
 
     async def _keep_expiring(self) -> None:
         """Erase what has expired, now and once a day while this memory is open."""
+        worker = self._backend.worker
         while True:
             try:
-                await self._expire_by_itself()
+                await self._eraser.expire_by_itself()
             except Exception as error:  # it is out of sight already, and nobody waits for this
-                if self._worker.running:
+                if worker.running:
                     _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
-            if not await self._worker.rest(_BETWEEN_EXPIRIES):
+            if not await worker.rest(_BETWEEN_EXPIRIES):
                 return
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            await self._worker.__aexit__(exc_type, exc, traceback)
+            await self._backend.worker.__aexit__(exc_type, exc, traceback)
         finally:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Write what is counted, and close the store, if this memory opened it."""
+        """Write pending access counts, and close the store if this memory opened it."""
         try:
-            if self._reading.accesses is not None:
-                await self._reading.accesses.write()
+            if self._backend.accesses is not None:
+                await self._backend.accesses.write()
         finally:
-            if self._owned:
-                await self._provider.aclose()
+            if self._owns_store:
+                await self._backend.provider.aclose()
+
+    async def reembed(self) -> int:
+        """Bind the store to this memory's embedder and embed everything anew; return the number of visible records.
+
+        Raises:
+            EmbedderError: The embedder failed; if it was away from the start, the store is as it was.
+            OutOfViewError: This is a view, and a store has one embedder only.
+        """
+        self._context.check_writable()
+        if self._context.view is not None:
+            raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
+        await self._backend.mirror.reembed()
+        return len(await self._reader.visible(RecallFilter()))
+
+    # -- Views ----------------------------------------------------------------------------------------------------
 
     def as_viewer(self, viewer: str | None) -> Self:
-        """Return this memory as another viewer sees it, over the same store and the same mirror."""
+        """Return this memory as another viewer sees it.
+
+        Args:
+            viewer: The name of the viewer; None for one who sees public facts only.
+        """
         if viewer is not None:
             checked_name(viewer, what="a viewer")
-        other = copy.copy(self)
-        other._reading = attrs.evolve(self._reading, viewer=viewer)
-        other._owned = False
-        return other
+        return self._view(attrs.evolve(self._context, viewer=viewer))
 
     def acting_as(self, actor: str) -> Self:
-        """Return this memory as somebody else uses it, who is named in the audit trail of what they write."""
-        other = copy.copy(self)
-        other._writing = attrs.evolve(self._writing, actor=checked_name(actor, what="an actor"))
-        other._owned = False
-        return other
+        """Return this memory with another writer named in the audit trail."""
+        return self._view(attrs.evolve(self._context, actor=checked_name(actor, what="an actor")))
 
     def with_flagged(self, policy: FlaggedPolicy) -> Self:
-        """Return this memory with another treatment of flagged text, over the same store and the same mirror.
+        """Return this memory with another treatment of flagged text.
 
         Args:
             policy: The treatment of what is saved through the returned memory.
         """
         if not isinstance(policy, FlaggedPolicy):
             raise InvalidDataError(f"the policy is a FlaggedPolicy, not a {type(policy).__name__}", path="$.policy")
-        other = copy.copy(self)
-        other._writing = attrs.evolve(self._writing, flagged=policy)
-        other._owned = False
-        return other
+        policies = attrs.evolve(self._context.policies, flagged=policy)
+        return self._view(attrs.evolve(self._context, policies=policies))
 
     def reviewed(self) -> Self:
-        """Return a view of this memory for prompts: without flagged text that was kept as it was given.
+        """Return a view for prompts: without flagged text that was kept as it was given.
 
         See `FactDetails.unreviewed`. Views of the view leave it out as well.
         """
-        other = copy.copy(self)
-        other._reading = attrs.evolve(self._reading, reviewed=True)
-        other._owned = False
-        return other
+        return self._view(attrs.evolve(self._context, reviewed=True))
 
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
-        """Return a view of one scope and its subtree: this memory, as if there were nothing else.
+        """Return a view of one scope and its subtree, as if there were nothing else.
 
-        What is handed in without a scope is kept in that one. Paths mean what they mean everywhere:
-        they are not relative to the view, and one that leads out of it raises `OutOfViewError`.
+        What is written without a scope goes to that one. Paths are not relative to the view; one that leads out of it
+        raises `OutOfViewError`.
+
+        ::
+
+            alpha = memory.scope("/product/alpha")
+            await alpha.save(SingleFact(SEATS, 5))
 
         Args:
-            scope: the view's scope.
-            read_only: refuse every write.
+            scope: The view's scope.
+            read_only: Refuse every write.
         """
         return self.slice([scope], read_only=read_only)
 
@@ -341,142 +401,909 @@ class Memory(MemoryStreaming, MemoryAuditing, MemoryLifecycle, MemoryErasing):
         """Return a view of several scopes; see `scope`. A view of a view only narrows it.
 
         Args:
-            scopes: scopes of the view, with their subtrees.
-            exact: more of them, without what lies below.
-            read_only: refuse every write; it does, unless something else is said.
+            scopes: Scopes of the view, with their subtrees.
+            exact: Scopes of the view without their subtrees.
+            read_only: Refuse every write, as is the default.
 
         Raises:
-            InvalidDataError: there is no scope.
-            OutOfViewError: a scope lies outside of this view.
+            InvalidDataError: There is no scope.
+            OutOfViewError: A scope lies outside of this view.
         """
-        if isinstance(scopes, str):
-            raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
-        view = View(
-            roots=tuple(dict.fromkeys(map(self._scope, scopes))), exact=tuple(dict.fromkeys(map(self._scope, exact)))
+        return self._view(self._context.confined(scopes, exact, read_only=read_only))
+
+    def as_of(self, when: dt.datetime) -> Self:
+        """Return a read-only view of a time: only what had been *said* by then.
+
+        ::
+
+            before = await memory.as_of(datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject=USER)
+        """
+        return self._view(self._context.at("as_of", when))
+
+    def known_at(self, when: dt.datetime) -> Self:
+        """Return a read-only view of this memory as it was at a time: only what had been *recorded* by then."""
+        return self._view(self._context.at("known_at", when))
+
+    # -- Reading --------------------------------------------------------------------------------------------------
+
+    async def load(
+        self,
+        concept: Concept[Any, FactT],
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
+    ) -> FactT | None:
+        """Return the current fact of a concept, or None.
+
+        With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all places that fit:
+        by the strongest subject, then the narrowest scope, then the newest timestamp; the viewer's own facts come
+        before public ones.
+
+        ::
+
+            seats = await memory.load(SEATS, subject=USER, scope="/product/alpha")
+
+        Args:
+            concept: The concept.
+            subject: The subject of the fact.
+            scope: The exact scope of the fact.
+
+        Raises:
+            ConceptConflictError: The stored fact cannot be read as this concept's type.
+            InvalidDataError: It is no concept.
+        """
+        return await self._reader.load(concept, subject, scope)
+
+    async def get(self, record_id: str) -> FactRecord[Any]:
+        """Return the current record with an id.
+
+        Raises:
+            RecordNotFoundError: No record that is current and visible has this id.
+        """
+        return (await self._reader.current([record_id]))[0]
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        min_score: float = 0.0,
+        depth: RecallDepth | Literal["shallow", "deep"] = RecallDepth.SHALLOW,
+        lexical: bool = True,
+        semantic: bool = True,
+        strongest: bool = False,
+        history: bool = False,
+        settings: RecallSettings | None = None,
+        **filters: Unpack[Filters],
+    ) -> RecallMatches:
+        """Return the best records for a query: the true top of all that fit, best first.
+
+        If the embedder fails, the results go by words alone, and `RecallMatches.failure` says why.
+
+        ::
+
+            matches = await memory.recall("How many seats?", scope="/product/alpha", limit=5)
+
+        Args:
+            query: The query, in words.
+            limit: Maximum number of results.
+            min_score: Minimum score of a result, from 0 to 1. All scores are low for a query that nothing answers.
+            depth: Whether a language model helps, if there is one.
+            lexical: Rank by words.
+            semantic: Rank by meaning.
+            strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
+            history: Add the earlier revisions of each record; see `RecallMatch.earlier`.
+            settings: Weights instead of this memory's.
+            filters: Conditions on the records, applied before ranking; see `Filters`.
+
+        Raises:
+            InvalidDataError: The query is blank or holds lone surrogates, a number is out of range, there is no such
+                depth, or both kinds of evidence are switched off.
+            EmbedderError: The embedder failed, and only meaning counts.
+            EmbedderMismatchError: The store's vectors come from another embedder, and meaning counts.
+        """
+        return await self._recaller.recall(
+            query,
+            limit=limit,
+            min_score=min_score,
+            depth=depth,
+            lexical=lexical,
+            semantic=semantic,
+            strongest=strongest,
+            history=history,
+            settings=settings,
+            filters=filters,
         )
-        if not (view.roots or view.exact):
-            raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
-        if self._reading.view is not None:
-            view = self._reading.view.narrowed(view)
-        other = copy.copy(self)
-        other._reading = attrs.evolve(self._reading, view=view)
-        other._writing = attrs.evolve(self._writing, read_only=read_only or self._writing.read_only)
-        other._owned = False
-        return other
 
-    async def reembed(self) -> int:
-        """Bind the store to this memory's embedder and embed everything anew; return how many records are visible.
+    async def recall_deeply(
+        self,
+        question: str,
+        *,
+        limit: int = 10,
+        min_score: float = 0.0,
+        lexical: bool = True,
+        semantic: bool = True,
+        strongest: bool = False,
+        history: bool = False,
+        settings: RecallSettings | None = None,
+        deep: DeepSettings | None = None,
+        strict: bool = False,
+        **filters: Unpack[Filters],
+    ) -> DeepRecall:
+        """Search for a question with the help of a language model, and report how."""
+        return await self._recaller.recall_deeply(
+            question,
+            limit=limit,
+            min_score=min_score,
+            lexical=lexical,
+            semantic=semantic,
+            strongest=strongest,
+            history=history,
+            settings=settings,
+            deep=deep,
+            strict=strict,
+            filters=filters,
+        )
+
+    async def history(
+        self,
+        concept: Concept[Any, Any] | str,
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[FactRecord[Any]]:
+        """Return every revision of a concept or of a record, oldest first, with its state.
+
+        With a subject and a scope, of exactly that place; otherwise of all places that fit.
+
+        Args:
+            concept: The concept, its keyword, or the id of a record. A text is a keyword first.
+            subject: The subject of the facts.
+            scope: The exact scope of the facts.
+            labels: Only revisions that carry all of these labels.
 
         Raises:
-            EmbedderError: the embedder failed; if it was away from the start, the store is as it was.
-            OutOfViewError: this is a view, and a store has one embedder only.
+            RecordNotFoundError: The text has the form of an id, and no visible record there has it.
         """
-        self._check_writable()
-        if self._reading.view is not None:
-            raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
-        await self._mirror.reembed()
-        return len(await self._visible(RecallFilter()))
+        return await self._reader.history(concept, subject, scope, labels)
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
+    ) -> ProfileT:
+        """Return an instance of a class, its fields filled with the facts of the concepts that they name.
+
+        Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
+        legal.
+
+        Args:
+            schema: An attrs class or a pydantic model; see `ProfileSchema`.
+            subject: The subject of the facts.
+            scope: The exact scope of the facts.
+
+        Raises:
+            IncompleteProfileError: A required field is unknown.
+            ConceptConflictError: A stored fact cannot be read as a field's type.
+            InvalidDataError: The class is no profile, or does not accept the facts.
+        """
+        found = await self._reader.profile(schema, subject, scope)
+        if found.profile is None:
+            name = schema.profile.__name__ if isinstance(schema, ProfileSchema) else schema.__name__
+            raise IncompleteProfileError(name, found.missing)
+        return found.profile
+
+    async def partial_profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
+    ) -> PartialProfile[ProfileT]:
+        """Return the known fields of a profile, and the names of the required ones that are missing."""
+        return await self._reader.profile(schema, subject, scope)
+
+    async def list_records(
+        self,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        page: str | None = None,
+        order_by: RecordOrder = RecordOrder.SAID,
+        descending: bool = True,
+        strongest: bool = False,
+        **filters: Unpack[Filters],
+    ) -> RecordPage:
+        """Return the current records, newest first by default, all of them or page by page.
+
+        Records that are saved or go away between two pages do not shift them.
+
+        ::
+
+            page = await memory.list_records(limit=100)
+            while page.next_page:
+                page = await memory.list_records(limit=100, page=page.next_page)
+
+        Args:
+            limit: Maximum number of records.
+            offset: Number of records to skip; not together with a page.
+            page: `RecordPage.next_page` of the page before; None for the first page.
+            order_by: The key to sort by.
+            descending: Newest or most important first.
+            strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
+            filters: Conditions on the records; see `Filters`. Use the same ones for every page.
+
+        Raises:
+            InvalidDataError: A filter is not legal, a number is out of range, or the page is none of such a listing.
+        """
+        return await self._reader.list_records(
+            limit=limit,
+            offset=offset,
+            page=page,
+            order_by=order_by,
+            descending=descending,
+            strongest=strongest,
+            filters=filters,
+        )
+
+    async def list_page(
+        self,
+        page: str | None = None,
+        *,
+        size: int = 100,
+        order_by: RecordOrder = RecordOrder.SAID,
+        descending: bool = True,
+        **filters: Unpack[Filters],
+    ) -> RecordPage:
+        """Return one page of the current records."""
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise InvalidDataError("the size of a page must be a whole number from 1 on")
+        return await self._reader.list_records(
+            limit=size,
+            offset=0,
+            page=page,
+            order_by=order_by,
+            descending=descending,
+            strongest=False,
+            filters=filters,
+        )
+
+    async def list_scopes(self, scope: MemoryScope | str | None = None) -> list[MemoryScope]:
+        """Return the scopes that hold records, in ``scope`` and below it, sorted by path."""
+        return list((await self._reader.info(scope)).scopes)
+
+    async def list_categories(self, scope: MemoryScope | str | None = None) -> list[str]:
+        """Return the categories in use, in ``scope`` and below it, sorted."""
+        return list((await self._reader.info(scope)).categories)
+
+    async def info(
+        self,
+        scope: MemoryScope | str | None = None,
+        *,
+        exact: bool = False,
+        subjects: Collection[MemorySubject] | None = None,
+    ) -> ScopeInfo:
+        """Return a summary of the records in a scope and its subtree.
+
+        Args:
+            scope: The scope; everything if None.
+            exact: Leave out the subtree.
+            subjects: Only records about one of these subjects.
+        """
+        return await self._reader.info(scope, exact=exact, subjects=subjects)
+
+    async def tree(self, *, subjects: Collection[MemorySubject] | None = None) -> ScopeTree:
+        """Return the tree of all scopes that hold records.
+
+        Args:
+            subjects: Only records about one of these subjects.
+        """
+        return await self._reader.tree(subjects)
+
+    # -- Writing --------------------------------------------------------------------------------------------------
+
+    async def save(
+        self,
+        fact: Fact[T],
+        *,
+        subject: MemorySubject = _EVERYTHING,
+        scope: MemoryScope | str | None = None,
+        details: FactDetails | None = None,
+        private: bool = False,
+        ttl: dt.timedelta | None = None,
+    ) -> tuple[FactRecord[T], ...]:
+        """Save a fact; it is on disk when this returns. The same fact with the same timestamp changes nothing.
+
+        ::
+
+            await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
+
+        Args:
+            fact: The fact.
+            subject: The subject of the fact.
+            scope: The scope that the fact holds in; everywhere (`MemoryScope.CROSS_PRODUCT`) if None, in a view of one
+                scope that scope.
+            details: Importance, categories, evidence, origin and so on.
+            private: Keep the fact for this memory's viewer alone.
+            ttl: Time to live; by the details or this memory's `TtlPolicy` if None.
+
+        Returns:
+            A record of each value, as it is in the store.
+
+        Raises:
+            ConceptConflictError: The place holds another type under this keyword.
+            InvalidDataError: It is no fact, its timestamp lies in the future, or both an expiry and a ttl are given.
+            CapabilityError: The provider has the four verbs only and cannot keep these details.
+        """
+        return await self._writer.save(fact, subject=subject, scope=scope, details=details, private=private, ttl=ttl)
+
+    async def save_profile(
+        self,
+        profile: object,
+        *,
+        subject: MemorySubject = _EVERYTHING,
+        scope: MemoryScope | str | None = None,
+        details: FactDetails | None = None,
+        private: bool = False,
+        ttl: dt.timedelta | None = None,
+    ) -> tuple[FactRecord[Any], ...]:
+        """Save each field of a profile as a fact of its own, said now.
+
+        A field that is None and a collection that is empty are left out: they retract nothing either.
+
+        Args:
+            profile: An instance of an attrs class or of a pydantic model; see `ProfileSchema`.
+            subject: The subject of the facts.
+            scope: The scope that the facts hold in; see `save`.
+            details: Importance, categories, evidence, origin and so on, of every field.
+            private: Keep the facts for this memory's viewer alone.
+            ttl: Time to live.
+
+        Returns:
+            A record of each value, as it is in the store.
+
+        Raises:
+            ConceptConflictError: The place holds another type under a field's name; nothing was saved.
+            InvalidDataError: Its class is no profile, or a value cannot be stored.
+        """
+        return await self._writer.save_profile(
+            profile, subject=subject, scope=scope, details=details, private=private, ttl=ttl
+        )
+
+    async def update(
+        self,
+        record_id: str,
+        *,
+        value: Any = UNSET,
+        importance: float | None = None,
+        categories: Sequence[str] | None = None,
+        topics: Sequence[str] | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        merge: MetadataMerge = MetadataMerge.MERGE,
+        labels: Mapping[str, str] | None = None,
+        expires_at: dt.datetime | Unset | None = UNSET,
+        ttl: dt.timedelta | None = None,
+        origin: Origin | None = None,
+    ) -> Change:
+        """Change a record by id. Its history keeps the revision before; what is not given stays as it is.
+
+        The expiry is set anew by this memory's `TtlPolicy`, if it has a time for updates. When an update expires, so
+        does its record: the revision before does not come back.
+
+        Args:
+            record_id: The record.
+            value: The new value, said now, or at the present revision's time if that is later.
+            importance: From 0 to 1.
+            categories: Labels, in place of the present ones.
+            topics: Topics, in place of the present ones.
+            source: The source of the fact.
+            metadata: More metadata, or other metadata; see ``merge``.
+            merge: Treatment of the present metadata if ``metadata`` is given.
+            labels: Labels of the new revision; those of the present one are not handed on.
+            expires_at: The time of expiry; None for never.
+            ttl: The same, counted from now.
+            origin: The origin of the words. Those of one that is not trusted are quarantined: until they are let in,
+                the record stays as it is.
+
+        Raises:
+            RecordNotFoundError: No record that is current and visible has this id.
+            InvalidDataError: The value is not of the concept's type, or both an expiry and a ttl are given.
+            ConceptConflictError: The value's type cannot join its place.
+            StateConflictError: The metadata is not the same, as ``merge`` requires.
+        """
+        return await self._writer.update(
+            record_id,
+            value=value,
+            importance=importance,
+            categories=categories,
+            topics=topics,
+            source=source,
+            metadata=metadata,
+            merge=merge,
+            labels=labels,
+            expires_at=expires_at,
+            ttl=ttl,
+            origin=origin,
+        )
+
+    async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Retract records: they are neither loaded nor recalled any more, and `restore` brings them back.
+
+        Args:
+            record_ids: Ids of the records.
+            reason: The reason, for the audit trail.
+
+        Raises:
+            RecordNotFoundError: An id names no record that is current and visible; none was retracted.
+        """
+        return await self._writer.retract(record_ids, reason)
+
+    async def restore(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        """Bring back records that were retracted, or removed by a wish such as "forget that …".
+
+        The last retraction or removal of each record is taken back, and none before it.
+
+        Args:
+            record_ids: Ids of the records.
+            reason: The reason, for the audit trail.
+
+        Raises:
+            RecordNotFoundError: Nothing visible of one of them is retracted or removed, or it has expired, or another
+                record has its value by now. None was restored.
+        """
+        return await self._writer.restore(record_ids, reason)
+
+    async def rollback(self, revision: int | FactRecord[Any], *, reason: str | None = None) -> Change:
+        """Roll a record back to a revision. Nothing is lost: a rollback can be rolled back.
+
+        Later revisions are retracted and the revision itself is restored. A retracted record comes back so.
+
+        Args:
+            revision: The revision, as `history` returns it, or its number (`FactRecord.revision`).
+            reason: The reason, for the audit trail.
+
+        Returns:
+            The change: UPDATED, or CREATED if the record was not there any more.
+
+        Raises:
+            InvalidDataError: It is neither a record nor a number.
+            RecordNotFoundError: No visible revision has this number, or it was never let in from quarantine, or has
+                expired, or another record has its value by now.
+            StateConflictError: Words that wait for a model would have to be retracted, or somebody else changed the
+                record meanwhile.
+            ConceptConflictError: Its type cannot join its place any more.
+        """
+        return await self._writer.rollback(revision, reason)
+
+    async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
+        """Take changes back, the last one first: those of a `Remembered`, say, or of a rollback.
+
+        Created records are retracted, updated ones rolled back, deleted ones restored. Later changes of the same
+        records are taken back with them.
+
+        Args:
+            changes: The changes, in the order made.
+            reason: The reason, for the audit trail.
+
+        Returns:
+            The changes made, in their order; undoing these brings the first changes about again.
+
+        Raises:
+            InvalidDataError: It is no list of changes.
+            RecordNotFoundError: One of them is undone already, or its record was erased. The changes before it in this
+                order are undone, but for its neighbours of the same kind.
+        """
+        return await self._writer.undo(changes, reason)
+
+    # -- Words ----------------------------------------------------------------------------------------------------
+
+    async def remember(self, what: str | Message | Conversation, **about: Unpack[About]) -> Remembered:
+        """Keep what was said, secrets redacted, and read it with the model if there is one.
+
+        A text is a memory itself. Without a model it is kept word for word. With one, scope, categories and importance
+        are inferred where they are not given, and similar memories are updated or retracted. A message or a
+        conversation is searched for facts by the detector; without a model it is kept word for word. Words of a tool,
+        a document or an unknown origin are quarantined.
+
+        Words without a letter, a digit or an emoji, and words that are nothing but secrets, are not kept. Neither are
+        images, audio and files in messages. `Remembered.dropped` counts secrets and media; a log line warns of media.
+
+        The same words are kept once. When this returns they are on disk; if the model failed, as they were said, and
+        `Remembered.failure` says so. If this is cancelled, words that are kept already are read when they are submitted
+        again, or at the next opening of the store.
+
+        A provider with the four verbs only keeps typed facts and statements by `AgentMemoryProvider.save`;
+        `Remembered.unrepresented` counts the rest.
+
+        ::
+
+            outcome = await memory.remember("The venue has 120 seats.", scope="/product/alpha")
+            for record in outcome:
+                print(record.value)
+
+        Args:
+            what: A text (said by the user, now), a message or a whole conversation.
+            about: Subject, scope and so on; see `About`.
+
+        Raises:
+            CapabilityError: The provider has the four verbs only, and a detail is given that it cannot keep.
+            InvalidDataError: There is nothing to remember, or it was said in the future.
+            TypeError: A keyword argument is not one of `About`.
+        """
+        return await self._inbox.remember(what, about)
+
+    async def remember_many(self, what: Iterable[str | Message | Conversation], **about: Unpack[About]) -> Handover:
+        """Submit many texts, messages or conversations; see `remember` for the treatment of each.
+
+        When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said. It
+        is read in the background. Words that are unread when the process ends are read by the next process that opens
+        the store with a model. In a provider with the four verbs only, everything is read before this returns.
+
+        Texts of one call whose embeddings are at least as close as `ConsolidationPolicy.duplicate` are kept once;
+        `Remembered.dropped` counts the others. Messages and conversations are evidence, and all of them stay; so do all
+        texts with ``consolidate=False``, or while the embedder is away.
+
+        ::
+
+            submission = await memory.remember_many(["The venue has 120 seats.", "The bar opens at six."])
+            outcomes = await submission.wait()
+
+        Args:
+            what: Texts, messages or conversations.
+            about: Subject, scope and so on; see `About`.
+
+        Raises:
+            CapabilityError: The memory was not opened with ``async with``, or a detail is given that the provider
+                cannot keep; see `remember`.
+            InvalidDataError: It is no list, or one of them says nothing or was said in the future; nothing was kept.
+            TypeError: A keyword argument is not one of `About`.
+        """
+        return await self._inbox.remember_many(what, about)
+
+    async def generate(
+        self,
+        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        *,
+        subject: MemorySubject = _EVERYTHING,
+        scope: MemoryScope | str | None = None,
+        looking_for: DetectionRequest | None = None,
+        consolidate: bool = True,
+        metadata: Mapping[str, Json] | None = None,
+        merge: MetadataMerge = MetadataMerge.MERGE,
+        labels: Mapping[str, str] | None = None,
+        expires_at: dt.datetime | None = None,
+        private: bool = False,
+        origins: OriginPolicy | None = None,
+    ) -> Handover:
+        """Generate memories from messages, ready facts or a stored session, in the background.
+
+        When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
+        revision) or DELETED.
+
+        ::
+
+            submission = await memory.generate(StoredSession(id="session-7"), subject=USER)
+            outcomes = await submission.wait()
+
+        Args:
+            source: Messages, ready facts, or a session that is in the store.
+            subject: The subject of the memories.
+            scope: The scope that they hold in; see `save`.
+            looking_for: Facts and topics to look for in messages; by default memories about `MANAGED_TOPICS`.
+            consolidate: Compare findings with known memories; otherwise each one is created.
+            metadata: Metadata of every memory that is created or updated.
+            merge: Treatment of the metadata of a record that is updated. Google's pages contradict each other on the
+                default (MERGE on one, OVERWRITE on another); merging loses nothing.
+            labels: Labels of every new revision.
+            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            private: Keep the memories for this memory's viewer alone.
+            origins: Treatment of messages by their origin, instead of this memory's.
+
+        Raises:
+            CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
+                a stored session or a detail is given, which it cannot keep.
+            InvalidDataError: The source is empty, or of a kind that cannot be read.
+            RecordNotFoundError: The store holds no such session that the viewer may see.
+        """
+        about = About(
+            subject=subject,
+            scope=scope,
+            looking_for=looking_for,
+            consolidate=consolidate,
+            metadata=metadata,
+            expires_at=expires_at,
+            private=private,
+            origins=origins,
+        )
+        return await self._inbox.generate(source, about, merge=merge, labels=labels)
+
+    async def ingest_events(
+        self,
+        stream: str,
+        events: Sequence[Message],
+        *,
+        trigger: Trigger | None = None,
+        flush: bool = False,
+        subject: MemorySubject = _EVERYTHING,
+        scope: MemoryScope | str | None = None,
+        looking_for: DetectionRequest | None = None,
+        source: str | None = None,
+        private: bool = False,
+        origins: OriginPolicy | None = None,
+    ) -> Handover:
+        """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
+
+        An event is identified by its id: a second one with the same id changes nothing. Events are read in the order of
+        their times. Until then they can be recalled as they were said. A restart continues at the same point. Without a
+        model, events are kept as they are.
+
+        The same event from two processes at the same moment is kept once if it has a timestamp. Without one, each
+        process gives it a time, and both are kept until they are read; findings in them are kept once.
+
+        In a provider with the four verbs only, events are read before this returns, and only the process that read
+        them recognizes them.
+
+        Args:
+            stream: The name of the stream; the same name at the same place is the same stream.
+            events: Messages; those without an id are identified by their content and time.
+            trigger: When to read; at once if None.
+            flush: Read waiting events now, whatever the trigger says.
+            subject: The subject of the facts in them.
+            scope: The scope that these hold in; see `save`.
+            looking_for: Facts to look for; by default all facts about the subject.
+            source: The source of the events.
+            private: Keep them for this memory's viewer alone.
+            origins: Treatment of events by their origin, instead of this memory's.
+
+        Returns:
+            The submission; the same one for all events that are read together.
+
+        Raises:
+            CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
+                a source, an owner or a trigger that waits is given.
+            InvalidDataError: An event lies in the future, or the stream's name is not legal.
+        """
+        about = About(
+            subject=subject, scope=scope, source=source, private=private, looking_for=looking_for, origins=origins
+        )
+        return await self._streams.ingest(stream, events, trigger, about, flush=flush)
+
+    async def flush(self) -> None:
+        """Read all waiting events of this viewer's streams, whatever their triggers say, and wait for it.
+
+        Raises:
+            CapabilityError: The memory was not opened with ``async with``.
+        """
+        await self._streams.flush()
+
+    async def resume(self) -> Handover:
+        """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
+
+        Streams whose trigger has not fired are watched again.
+
+        Returns:
+            A submission of public words and the viewer's own. It is finished when those of others are read, too, and
+            reports nothing about them.
+
+        Raises:
+            CapabilityError: The memory was not opened with ``async with``.
+        """
+        return await self._streams.resume()
+
+    async def extract(self, text: str) -> tuple[str, ...]:
+        """Return the atomic statements of a text, each understandable by itself. Nothing is stored.
+
+        A blank text costs no call of a model.
+
+        Raises:
+            CapabilityError: This memory has no analyst to ask.
+            ModelError: The model failed.
+        """
+        return await self._inbox.extract(text)
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """Assertions of untrusted origins, until somebody accepts or rejects them."""
+        return Quarantine(self._context, self._backend)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Words that a model could not read, kept as they were said."""
+        return DeadLetters(self._context, self._backend)
+
+    # -- Erasing --------------------------------------------------------------------------------------------------
+
+    async def forget(
+        self,
+        *record_ids: str,
+        scope: MemoryScope | str | None = None,
+        exact: bool = False,
+        subject: MemorySubject | None = None,
+        concepts: Collection[Concept[Any, Any] | str] = (),
+        categories: Collection[str] = (),
+        sources: Collection[str] = (),
+        before: dt.datetime | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> EraseReceipt:
+        """Erase records with all their history, vectors and index entries."""
+        return await self._eraser.forget(
+            *record_ids,
+            scope=scope,
+            exact=exact,
+            subject=subject,
+            concepts=concepts,
+            categories=categories,
+            sources=sources,
+            before=before,
+            metadata=metadata,
+        )
+
+    async def would_forget(
+        self,
+        *record_ids: str,
+        scope: MemoryScope | str | None = None,
+        exact: bool = False,
+        subject: MemorySubject | None = None,
+        concepts: Collection[Concept[Any, Any] | str] = (),
+        categories: Collection[str] = (),
+        sources: Collection[str] = (),
+        before: dt.datetime | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> list[FactRecord[Any]]:
+        """Return the records that `forget` would erase, each as it is now or was last, oldest first."""
+        return await self._eraser.would_forget(
+            *record_ids,
+            scope=scope,
+            exact=exact,
+            subject=subject,
+            concepts=concepts,
+            categories=categories,
+            sources=sources,
+            before=before,
+            metadata=metadata,
+        )
+
+    async def finish_erasing(self) -> EraseReceipt:
+        """Remove what earlier erasures of this organization left in the files of the store, and nothing else."""
+        return await self._eraser.finish_erasing()
+
+    async def purge(self, *, dry_run: bool = True, **filters: Unpack[Filters]) -> PurgeResult:
+        """Erase the records that pass all filters, with all their history; by default, only report them."""
+        return await self._eraser.purge(dry_run=dry_run, filters=filters)
+
+    async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
+        """Erase expired records, and superseded revisions that are older than the policy allows.
+
+        Expired records are invisible before that, too; this removes their words from the store. Current records do not
+        change. A memory that is open for writing does this by itself, for every viewer, at opening and then once a
+        day. A call erases what this viewer may see.
+
+        Args:
+            revisions: Maximum age of superseded revisions, instead of the one of this memory's `TtlPolicy`.
+            dry_run: Erase nothing, and report what would be erased.
+
+        Raises:
+            CapabilityError: The provider cannot erase.
+        """
+        return await self._eraser.expire(revisions=revisions, dry_run=dry_run)
+
+    async def traces(self, *record_ids: str, texts: Collection[str] = ()) -> Traces:
+        """Gather the traces of records before `forget`, for `factmem.memory.verify_erased` to look for afterwards.
+
+        Nothing is gathered of records that the viewer may not see.
+
+        Args:
+            record_ids: The records that are to be erased.
+            texts: Words to look for besides, wherever they were said.
+        """
+        return await self._eraser.traces(*record_ids, texts=texts)
+
+    # -- Audit and exchange ---------------------------------------------------------------------------------------
+
+    async def audit(
+        self,
+        *ids: str,
+        actions: Collection[AuditAction] = (),
+        actors: Collection[str] = (),
+        origins: Collection[Origin] = (),
+        flagged: bool | None = None,
+        happened_since: dt.datetime | None = None,
+        happened_until: dt.datetime | None = None,
+        descending: bool = True,
+        size: int = 100,
+        page: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> AuditPage:
+        """Return the audit trail, page by page: what was recorded, quarantined, let in, retracted, by whom and why.
+
+        Of erased records only the fact of the erasure is left. It is listed if nothing narrows the trail to records or
+        scopes, for its owner and place are unknown.
+
+        Args:
+            ids: Only these records, with all their revisions; quarantined ones by their id in `quarantine`.
+            actions: Only these actions.
+            actors: Only actions of these actors, by full name or by the part before a colon, such as ``mcp``.
+            origins: Only words of one of these origins.
+            flagged: Only flagged records, or only others.
+            happened_since: Only actions at this time or later.
+            happened_until: Only actions before this time.
+            descending: Newest first.
+            size: Number of entries of a page.
+            page: `AuditPage.next_page` of the page before.
+            filters: Conditions on the assertions; see `Filters`.
+
+        Raises:
+            RecordNotFoundError: An id names nothing that is visible.
+            InvalidDataError: A filter cannot be met, or there is no such page.
+        """
+        return await self._audit.page(
+            ids,
+            actions=actions,
+            actors=actors,
+            origins=origins,
+            flagged=flagged,
+            happened_since=happened_since,
+            happened_until=happened_until,
+            descending=descending,
+            size=size,
+            page=page,
+            filters=filters,
+        )
+
+    async def accesses(self, *record_ids: str) -> dict[str, Access]:
+        """Return how often records were recalled, and when last, by any viewer.
+
+        Results of `recall` count, in memories that were opened with ``access_statistics=True``. Counts that another
+        process has not written yet are missing.
+
+        Args:
+            record_ids: Ids of the records.
+
+        Raises:
+            RecordNotFoundError: An id names no record that is current and visible.
+            CapabilityError: The provider keeps no such counts.
+        """
+        return await self._audit.accesses(record_ids)
+
+    async def export(self, target: Path | str | IO[str]) -> int:
+        """Write everything that the viewer may see, with its history, as JSON Lines; return the number of lines.
+
+        Args:
+            target: A file opened for writing, or a path.
+        """
+        return await self._exchange.export(target)
 
     async def import_(
         self, source: Path | str | IO[str], *, trust: bool = False, progress: Callable[[int], None] | None = None
     ) -> ImportReceipt:
-        """Take in what `export` wrote; what is there already stays as it is.
+        """Import what `export` wrote; assertions that are there already stay as they are.
 
         A file says of itself what is believed in it. All of it is quarantined until somebody lets it in, unless the
         caller trusts the file. A log line warns of what waits.
 
         Args:
             source: A file of JSON Lines, or its path.
-            trust: Believe what the file says is believed, such as a backup of one's own. What an earlier import of
-                the same put into quarantine is let in.
-            progress: A function that is called with the number of lines taken in so far.
+            trust: Believe what the file says is believed, such as a backup of one's own. Assertions that an earlier
+                import put into quarantine are let in.
+            progress: A function that is called with the number of lines read so far.
 
         Returns:
             The number of assertions that are new, and of those that wait in quarantine.
 
         Raises:
             CodecError: A line is malformed; what came before it is kept.
-            InvalidDataError: It is not trusted and holds what somebody else keeps private; the same.
+            InvalidDataError: The file is not trusted and holds another viewer's private facts; the same.
         """
-        self._check_writable()
-        seen: set[str] = set()
-        imported = let_in = 0
-
-        def admit(said: Assertion) -> Assertion:
-            actor = ":".join(filter(None, ("import", self._actor)))
-            said = attrs.evolve(said, actor=actor)
-            if trust:
-                return said
-            self._owned_details(said.details, private=False)
-            return doubted(said)
-
-        async def append(assertions: Sequence[Assertion]) -> list[Recorded]:
-            nonlocal imported, let_in
-            receipts = await self._receipts(assertions)
-            visible = [receipt for receipt in receipts if self._reading.sees(receipt.recorded.assertion)]
-            imported += sum(receipt.new for receipt in visible)
-            seen.update(receipt.recorded.id for receipt in visible)
-            if trust:
-                let_in += await self._let_in(assertions, receipts)
-            return [receipt.recorded for receipt in receipts]
-
-        await import_log(source, append, tenant=self._reading.tenant, admit=admit, trust=trust, progress=progress)
-        apart = await self._kept_apart() if seen else ()
-        quarantined = sum(entry.id in seen and state is AssertionState.QUARANTINED for entry, state in apart)
-        if quarantined:
-            _log.warning(
-                "%d imported assertions wait in quarantine and are not recalled: let them in%s",
-                quarantined,
-                "" if trust else ", or import the file again with trust if it is your own",
-            )
-        return ImportReceipt(imported=imported, quarantined=quarantined, let_in=let_in)
-
-    async def _let_in(self, assertions: Sequence[Assertion], receipts: Sequence[Receipt]) -> int:
-        """Let in what is trusted and waits in quarantine since an earlier import; return the number."""
-        known = {
-            receipt.recorded.id
-            for receipt, said in zip(receipts, assertions, strict=True)
-            if not receipt.new and said.state is AssertionState.ACTIVE
-        }
-        if not known:
-            return 0
-        waiting = AssertionState.QUARANTINED
-        apart = [entry for entry, state in await self._kept_apart() if state is waiting and entry.id in known]
-        await self._change_states(apart, AssertionState.ACTIVE, "imported from a trusted file")
-        return len(apart)
-
-    async def export(self, target: Path | str | IO[str]) -> int:
-        """Write everything that the viewer may see, with its history, as JSON Lines; return how many lines.
-
-        Args:
-            target: a file opened for writing, or a path.
-        """
-        log = await self._mirror.log()
-        return await export_log(target, await self._visible_log(), states_of(log))
-
-    def as_of(self, when: dt.datetime) -> MemoryReader:
-        """Return this memory as of a time: only what had been *said* by then."""
-        return self._at(Moment(now=self._reading.clock(), as_of=_aware(when)))
-
-    def known_at(self, when: dt.datetime) -> MemoryReader:
-        """Return this memory as it was at a time: only what had been *recorded* by then."""
-        return self._at(Moment(now=self._reading.clock(), known_at=_aware(when)))
-
-    def _at(self, moment: Moment) -> MemoryReader:
-        return MomentReader(self._reading, self._mirror, self._embedder, moment)
-
-    async def _corpus(self, *, embedded: bool = False) -> Corpus:
-        return await self._mirror.corpus(embedded=embedded)
-
-    def _at_once(self, *, embedded: bool) -> Corpus | None:
-        return self._mirror.up_to_date(embedded=embedded)
-
-    def _moment(self) -> Moment:
-        return Moment(now=self._reading.clock())
+        self._context.check_writable()
+        return await self._exchange.import_(source, trust=trust, progress=progress)
 
 
 def _origins(origins: OriginPolicy | None, detector: Detector | None) -> OriginPolicy:
-    """Return the treatment of messages by their origin; a detector of ours may have been given one of its own."""
+    """Return the treatment of messages by their origin: the memory's, or the one that a detector was made with."""
     if origins is not None and not isinstance(origins, OriginPolicy):
         raise InvalidDataError(
             f"origins is an OriginPolicy(assistant=Treatment.…), not a {type(origins).__name__}", path="$.origins"
@@ -496,9 +1323,3 @@ def _detector(model: LanguageModel | None, origins: OriginPolicy, clock: Clock) 
 
 def _redacted(text: str) -> str:
     return redact(text).text
-
-
-def _aware(when: dt.datetime) -> dt.datetime:
-    if not isinstance(when, dt.datetime) or when.tzinfo is None:
-        raise InvalidDataError("the time needs a time zone, for example datetime(2026, 5, 1, tzinfo=UTC)")
-    return when

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from factmem.abc import Candidate, Conversation, Message
+from factmem.abc import Candidate, Conversation, Message, StateRequest
 from factmem.details import Treatment
 from factmem.errors import CodecError
 from factmem.facts import STATEMENT, Concept
@@ -31,6 +31,7 @@ __all__ = [
     "is_words",
     "rebuilt",
     "settled_state",
+    "to_pending",
     "treatment_of",
     "units_in",
     "words_behind",
@@ -254,3 +255,13 @@ def _message(pieces: Sequence[Recorded]) -> Message:
 def _start(recorded: Recorded) -> int:
     evidence = recorded.assertion.details.evidence
     return (evidence[0].start or 0) if evidence else 0
+
+
+def to_pending(recorded: Recorded) -> StateRequest:
+    """Return the request that lets words wait again that could not be read."""
+    return StateRequest(
+        assertion_id=recorded.id,
+        state=AssertionState.PENDING,
+        reason="to be read again",
+        expected=AssertionState.FAILED,
+    )

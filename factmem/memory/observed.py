@@ -11,9 +11,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from factmem.abc import Conversation, Message, Operation
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
-from factmem.memory.exchange import ImportReceipt
-from factmem.memory.expiry import ExpiryReceipt
-from factmem.memory.viewing import Reading
+from factmem.memory.context import Context
 from factmem.observing import TellingCall
 from factmem.records import Change, FactRecord
 from factmem.scopes import MemoryScope
@@ -38,12 +36,9 @@ _HANDED_IN: Final[Mapping[Operation, str]] = {
 
 _BY_PLACE: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-_RECALLING: Final = (Operation.RECALL, Operation.RECALL_DEEPLY)
-"""What is counted by the records that it finds."""
-
 
 class _Reads(Protocol):
-    _reading: Reading
+    _context: Context
 
 
 def observed(group: str = "") -> Callable[[ClassT], ClassT]:
@@ -72,8 +67,7 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
         which: what to call it.
     """
 
-    def mark(given: MethodT) -> MethodT:
-        method = _counting(given) if which in _RECALLING else given
+    def mark(method: MethodT) -> MethodT:
         signature = inspect.signature(method)
         _, *by_place = (name for name, item in signature.parameters.items() if item.kind in _BY_PLACE)
         counted = _HANDED_IN.get(which)
@@ -81,14 +75,14 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
 
         @functools.wraps(method)
         async def told(self: _Reads, *args: Any, **kwargs: Any) -> Any:
-            observation = self._reading.observation
+            observation = self._context.observation
             if observation is None:
                 return await method(self, *args, **kwargs)
             named = {**dict(zip(by_place, args, strict=False)), **kwargs}
             call = TellingCall(
                 observation,
                 which,
-                scope=_path(self._reading, named.get("scope")),
+                scope=_path(self._context, named.get("scope")),
                 records_in=len(args) if many else _number_of(named.get(counted)) if counted else None,
                 arguments=_arguments(signature, self, args, kwargs) if observation.content else None,
             )
@@ -103,28 +97,15 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
     return mark
 
 
-def _counting(method: MethodT) -> MethodT:
-    """Have what a method recalls counted, where anybody counts."""
-
-    @functools.wraps(method)
-    async def counted(self: _Reads, *args: Any, **kwargs: Any) -> Any:
-        found = await method(self, *args, **kwargs)
-        if (counts := self._reading.accesses) is not None:
-            counts.count(match.record.id for match in getattr(found, "matches", found))
-        return found
-
-    return cast("MethodT", counted)
-
-
-def _path(reading: Reading, scope: object) -> str | None:
+def _path(context: Context, scope: object) -> str | None:
     """The path that an operation is about, as people write it; whatever else was given is the operation's to refuse."""
     if isinstance(scope, str):
         try:
             scope = MemoryScope.parse(scope)
         except FactMemError:
             return None
-    if scope is None and reading.view is not None:
-        scope = reading.view.only
+    if scope is None and context.view is not None:
+        scope = context.view.only
     return str(scope.within(None)) if isinstance(scope, MemoryScope) else None
 
 
@@ -151,11 +132,7 @@ def _number_of(thing: object) -> int | None:
             return len(thing.messages)
         case str() | FactRecord() | Change() | Message():
             return 1
-        case ExpiryReceipt():
-            return thing.expired + thing.superseded
-        case ImportReceipt():
-            return thing.imported
         case Sized():
             return len(thing)
-    parts = (getattr(thing, name, None) for name in ("records", "matches", "entries", "erased", "ids"))
+    parts = (getattr(thing, name, None) for name in ("records", "matches", "entries", "erased", "imported", "ids"))
     return next((number for part in parts if (number := _number_of(part)) is not None), None)

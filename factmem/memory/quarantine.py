@@ -1,25 +1,29 @@
-"""Quarantine: what came from an untrusted mouth, until somebody lets it in or turns it away."""
+"""Quarantine: assertions of untrusted origins, until somebody accepts or rejects them."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept
-from factmem.memory.filtering import ids_of
+from factmem.fold import never_let_in, states_of
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.filters import ids_of
 from factmem.memory.observed import observed
-from factmem.memory.viewing import Reading
+from factmem.memory.reader import Reader
+from factmem.memory.writer import Writer
+from factmem.recall import LogPart
 from factmem.records import AssertionState, Change, ChangeKind, FactRecord, Recorded
 from factmem.showing import shown_record
 
-__all__ = ["Quarantine", "as_kept_apart"]
+__all__ = ["Quarantine", "as_kept_apart", "quarantined"]
 
 
 @observed("quarantine.")
-@attrs.frozen(kw_only=True)
 class Quarantine:
     """What is kept apart: neither loaded nor recalled nor counted, until it is let in. See `Memory.quarantine`.
 
@@ -27,11 +31,10 @@ class Quarantine:
     of its own, which names nothing outside the quarantine.
     """
 
-    _entries: Callable[[], Awaitable[Sequence[tuple[Recorded, AssertionState]]]] = attrs.field(alias="entries")
-    _change_states: Callable[[Sequence[Recorded], AssertionState, str | None], Awaitable[None]] = attrs.field(
-        alias="change_states"
-    )
-    _reading: Reading = attrs.field(alias="reading")
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._reader = Reader(context, backend)
+        self._writer = Writer(context, backend)
 
     async def list(self, *, rejected: bool = False) -> tuple[FactRecord[Any], ...]:
         """Return what is quarantined, in the order recorded, each with its evidence and origin.
@@ -56,9 +59,9 @@ class Quarantine:
             ReadOnlyError: the memory is read-only.
         """
         chosen = await self._chosen(ids)
-        await self._change_states(chosen, AssertionState.ACTIVE, reason)
+        await self._writer.change_states(chosen, AssertionState.ACTIVE, reason)
         return tuple(
-            Change(kind=ChangeKind.CREATED, record=shown_record(entry, self._reading.concepts)) for entry in chosen
+            Change(kind=ChangeKind.CREATED, record=shown_record(entry, self._context.concepts)) for entry in chosen
         )
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
@@ -74,10 +77,14 @@ class Quarantine:
             ReadOnlyError: the memory is read-only.
         """
         chosen = await self._chosen(ids)
-        await self._change_states(chosen, AssertionState.RETRACTED, reason)
+        await self._writer.change_states(chosen, AssertionState.RETRACTED, reason)
         return tuple(
             Change(kind=ChangeKind.DELETED, record=self._record(entry, AssertionState.RETRACTED)) for entry in chosen
         )
+
+    async def _entries(self) -> Sequence[tuple[Recorded, AssertionState]]:
+        self._context.check_present()
+        return await quarantined(self._reader)
 
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Recorded]:
         wanted = ids_of(ids)
@@ -87,7 +94,7 @@ class Quarantine:
         return [entries[id] for id in wanted]
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
-        return as_kept_apart(entry, state, self._reading.concepts)
+        return as_kept_apart(entry, state, self._context.concepts)
 
 
 def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
@@ -99,3 +106,14 @@ def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str,
         concepts: the declared concepts by keyword.
     """
     return attrs.evolve(shown_record(entry, concepts, state=state), id=entry.id)
+
+
+async def quarantined(reader: Reader) -> list[tuple[Recorded, AssertionState]]:
+    """Return the visible assertions that were never let in, with their states, in the order recorded."""
+    log = await reader.log(LogPart(apart=True))
+    states, apart = states_of(log), never_let_in(log)
+    return [
+        (entry, states[entry.id])
+        for entry in log
+        if isinstance(entry, Recorded) and entry.id in apart and entry.id in states and not entry.assertion.only_shown
+    ]

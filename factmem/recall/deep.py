@@ -31,9 +31,9 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.abc import Complexity, Gap
-from factmem.errors import InvalidDataError
 from factmem.recall.engine import RecallMatch
 from factmem.recall.time_expressions import TimeSpan
+from factmem.validators import count, fraction, positive, seconds
 
 __all__ = ["COMPARED", "DeepRecall", "DeepSettings", "Hint", "Look", "Results", "confidence_of", "merged", "unplaced"]
 
@@ -42,27 +42,6 @@ _HINTED: Final = 1.5
 
 COMPARED: Final = 10
 """Number of first matches that the confidence in a question is computed from."""
-
-
-def _share(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidDataError(f"{attribute.name} must be a number from 0 to 1", path=f"$.{attribute.name}")
-
-
-def _count(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 0 on", path=f"$.{attribute.name}")
-
-
-def _some(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    _count(instance, attribute, value)
-    if not value:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 1 on", path=f"$.{attribute.name}")
-
-
-def _seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InvalidDataError(f"{attribute.name} must be a number of seconds", path=f"$.{attribute.name}")
 
 
 @attrs.frozen(kw_only=True)
@@ -90,15 +69,15 @@ class DeepSettings:
         InvalidDataError: a number is out of range.
     """
 
-    confidence_threshold_high: float = attrs.field(default=0.1, validator=_share)
-    confidence_threshold_low: float = attrs.field(default=0.05, validator=_share)
-    complex_query_threshold: float = attrs.field(default=0.08, validator=_share)
-    exploration_budget: int = attrs.field(default=1, validator=_count)
-    added_share: float = attrs.field(default=0.3, validator=_share)
-    most_questions: int = attrs.field(default=3, validator=_count)
-    concurrency: int = attrs.field(default=4, validator=_some)
-    timeout: float = attrs.field(default=60.0, validator=_seconds)
-    token_budget: int = attrs.field(default=50_000, validator=_some)
+    confidence_threshold_high: float = attrs.field(default=0.1, validator=fraction)
+    confidence_threshold_low: float = attrs.field(default=0.05, validator=fraction)
+    complex_query_threshold: float = attrs.field(default=0.08, validator=fraction)
+    exploration_budget: int = attrs.field(default=1, validator=count)
+    added_share: float = attrs.field(default=0.3, validator=fraction)
+    most_questions: int = attrs.field(default=3, validator=count)
+    concurrency: int = attrs.field(default=4, validator=positive)
+    timeout: float = attrs.field(default=60.0, validator=seconds)
+    token_budget: int = attrs.field(default=50_000, validator=positive)
 
     def analyses(self, confidence: float) -> bool:
         """Return whether to take the question apart."""

@@ -24,7 +24,7 @@ import attrs
 
 from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
-from factmem.llm.metering import Spent, metered
+from factmem.llm import Spent, metered
 from factmem.recall.deep import DeepRecall, DeepSettings, Hint, Look, Results, confidence_of, merged, unplaced
 from factmem.recall.engine import RecallMatch
 from factmem.recall.events import events_in, span_between, spans_told, told_by

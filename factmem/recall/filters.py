@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -13,7 +13,7 @@ from factmem.errors import InvalidDataError
 from factmem.records import Assertion, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import instance_of, text
+from factmem.validators import aware, check_aware, fraction, instance_of, text
 from factmem.values import Json, canonical_bytes, check_json
 
 __all__ = ["MetadataCondition", "MetadataOperator", "RecallFilter"]
@@ -31,8 +31,7 @@ def _comparable(
     instance: MetadataCondition, attribute: attrs.Attribute[Json | dt.datetime], value: Json | dt.datetime
 ) -> None:
     if isinstance(value, dt.datetime):
-        if value.tzinfo is None:
-            raise InvalidDataError("a time to compare metadata with needs a time zone", path="$.value")
+        check_aware(value, "value")
         return
     ordered = isinstance(value, str | int | float) and not isinstance(value, bool)
     if instance.operator is not MetadataOperator.EQUAL and not ordered:
@@ -107,10 +106,8 @@ def _ordered(found: object, wanted: object, operator: MetadataOperator) -> bool:
             return found < wanted  # type: ignore[operator, no-any-return]
 
 
-def _aware(moment: dt.datetime | None) -> dt.datetime | None:
-    if moment is not None and (not isinstance(moment, dt.datetime) or moment.tzinfo is None):
-        raise InvalidDataError("a time to filter by is a datetime with a time zone: datetime(2026, 5, 1, tzinfo=UTC)")
-    return moment
+_AWARE: Final = attrs.validators.optional(aware)
+_FRACTION: Final = attrs.validators.optional(fraction)
 
 
 def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[MetadataCondition, ...], ...]:
@@ -130,15 +127,6 @@ def _several(names: Collection[str] | None) -> frozenset[str] | None:
     if not several or not all(isinstance(name, str) for name in given):
         raise InvalidDataError('what a filter takes several of is given as a list of texts: ["this", "or this"]')
     return frozenset(given)
-
-
-def _bound(importance: float | None) -> float | None:
-    if importance is None:
-        return None
-    number = isinstance(importance, int | float) and not isinstance(importance, bool)
-    if not number or not 0 <= importance <= 1:
-        raise InvalidDataError("an importance to filter by is a number from 0 to 1", path="$.min_importance")
-    return importance
 
 
 def _entries(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -194,12 +182,12 @@ class RecallFilter:
     categories: Collection[str] | None = attrs.field(default=None, converter=_several)
     topics: Collection[str] | None = attrs.field(default=None, converter=_several)
     sources: Collection[str] | None = attrs.field(default=None, converter=_several)
-    since: dt.datetime | None = attrs.field(default=None, converter=_aware)
-    until: dt.datetime | None = attrs.field(default=None, converter=_aware)
-    recorded_since: dt.datetime | None = attrs.field(default=None, converter=_aware)
-    recorded_until: dt.datetime | None = attrs.field(default=None, converter=_aware)
-    min_importance: float | None = attrs.field(default=None, converter=_bound)
-    max_importance: float | None = attrs.field(default=None, converter=_bound)
+    since: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
+    until: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
+    recorded_since: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
+    recorded_until: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
+    min_importance: float | None = attrs.field(default=None, validator=_FRACTION)
+    max_importance: float | None = attrs.field(default=None, validator=_FRACTION)
     metadata: Mapping[str, Json] = attrs.field(factory=dict, converter=_entries)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
     record_ids: Collection[str] | None = attrs.field(default=None, converter=_several)

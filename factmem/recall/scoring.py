@@ -50,6 +50,7 @@ import attrs
 import numpy as np
 
 from factmem.errors import InvalidDataError
+from factmem.validators import fraction, weight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,17 +129,6 @@ _DAY: Final = 86_400.0
 _MONTH: Final = 30 * _DAY
 
 
-def _weight(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise InvalidDataError(f"{attribute.name} must be a number from 0 on", path=f"$.{attribute.name}")
-
-
-def _share(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    _weight(instance, attribute, value)
-    if value > 1:
-        raise InvalidDataError(f"{attribute.name} must be a number from 0 to 1", path=f"$.{attribute.name}")
-
-
 @attrs.frozen(kw_only=True)
 class Boost:
     """Composite in which recency and importance order records that answer about equally well.
@@ -155,8 +145,8 @@ class Boost:
         InvalidDataError: a weight is out of range.
     """
 
-    recency_weight: float = attrs.field(default=0.03, validator=_share)
-    importance_weight: float = attrs.field(default=0.1, validator=_share)
+    recency_weight: float = attrs.field(default=0.03, validator=fraction)
+    importance_weight: float = attrs.field(default=0.1, validator=fraction)
 
 
 @attrs.frozen(kw_only=True)
@@ -176,9 +166,9 @@ class Additive:
         InvalidDataError: a weight is out of range, or all three are 0.
     """
 
-    similarity_weight: float = attrs.field(default=0.5, validator=_weight)
-    recency_weight: float = attrs.field(default=0.3, validator=_weight)
-    importance_weight: float = attrs.field(default=0.2, validator=_weight)
+    similarity_weight: float = attrs.field(default=0.5, validator=weight)
+    recency_weight: float = attrs.field(default=0.3, validator=weight)
+    importance_weight: float = attrs.field(default=0.2, validator=weight)
 
     def __attrs_post_init__(self) -> None:
         if not self.similarity_weight + self.recency_weight + self.importance_weight:
@@ -219,9 +209,9 @@ class RecallSettings:
     """
 
     composite: Composite = attrs.field(default=Boost(), converter=_composite, validator=_known)
-    half_life_days: float = attrs.field(default=30.0, validator=_weight)
-    lexical_weight: float = attrs.field(default=0.65, validator=_share)
-    diversity: float = attrs.field(default=0.0, validator=_share)
+    half_life_days: float = attrs.field(default=30.0, validator=weight)
+    lexical_weight: float = attrs.field(default=0.65, validator=fraction)
+    diversity: float = attrs.field(default=0.0, validator=fraction)
 
     def __attrs_post_init__(self) -> None:
         if not self.half_life_days:

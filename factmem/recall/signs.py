@@ -15,6 +15,7 @@ from typing import Any, Final
 from factmem.facts import STATEMENT
 from factmem.recall.analysis import analyse, count_words, plain, spaced
 from factmem.records import Assertion
+from factmem.scalars import ScalarKind, scalar_of_shape
 
 __all__ = [
     "Kind",
@@ -123,16 +124,17 @@ def kinds_held(said: Assertion) -> Kind:
         return Kind.NUMBER if holds_number else Kind.NONE
     kinds = Kind.NONE
     for shape in _shapes(said.shape):
-        match shape:
-            case "bool":
+        scalar = scalar_of_shape(shape)
+        match ScalarKind.TEXT if scalar is None else scalar.kind:
+            case ScalarKind.TRUTH:
                 kinds |= Kind.TRUTH
-            case "date" | "datetime" | "time":
+            case ScalarKind.TIME:
                 kinds |= Kind.TIME
-            case "int" | "float" | "decimal" | "timedelta":
+            case ScalarKind.NUMBER:
                 kinds |= Kind.NUMBER
-            case "null":
+            case ScalarKind.NOTHING:
                 pass
-            case _:
+            case ScalarKind.TEXT:
                 kinds |= _kinds_of_words(said) | (Kind.NUMBER if holds_number else Kind.NONE)
     return kinds
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -149,6 +150,8 @@ _TYPED: Final[Sequence[tuple[Any, st.SearchStrategy[Any]]]] = (
     (bytes, st.binary(max_size=40)),
     (dt.date, st.dates()),
     (dt.datetime, st.datetimes(timezones=st.none() | st.just(dt.UTC))),
+    (dt.time, st.times()),
+    (uuid.UUID, st.uuids()),
     (dt.timedelta, st.timedeltas(dt.timedelta(days=-90_000), dt.timedelta(days=90_000))),
     (decimal.Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
     (Mood, st.sampled_from(Mood)),

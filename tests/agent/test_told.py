@@ -270,7 +270,7 @@ async def test_only_what_matches_a_topic_may_be_kept() -> None:
         await talked(memory, ["I live in Oslo.", "I play the cello."])
         assert [record.value for record in await memory.list_records()] == ["Oslo"]
     config = AgentMemoryConfig(store="memory:", keep_words=False)
-    assert config.make_memory()._writing.keep_words is False
+    assert config.make_memory()._context.policies.keep_words is False
 
 
 async def test_what_the_assistant_said_may_be_kept_with_a_model_too() -> None:

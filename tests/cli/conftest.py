@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from factmem.cli.app import app
 from factmem.cli.options import Scoring
-from factmem.memory.handover import Worker
+from factmem.memory.background import Worker
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import unreachable_base_url
 

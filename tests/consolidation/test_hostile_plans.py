@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
 from factmem.abc import Action, Append, Known, Novelty, StateRequest, Verdict, Verdicts
 from factmem.consolidation import ConsolidationPolicy, Newcomer, Plan
-from factmem.consolidation.asking import LONGEST_REASON, lawful
-from factmem.consolidation.newcomers import walls_of
+from factmem.consolidation.candidates import walls_of
+from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.fold import Moment, fold
 from factmem.records import Assertion, LogEntry, Origin, Place, Recorded, StateChange
 

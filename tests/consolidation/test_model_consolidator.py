@@ -87,7 +87,7 @@ async def test_texts_are_data_in_one_escaped_document() -> None:
 
 @pytest.mark.parametrize("removal", [False, True], ids=["statement", "wish"])
 async def test_each_prompt_has_worked_examples_that_are_right_answers(removal: bool) -> None:
-    from factmem.consolidation.verdict_answers import ConsolidationAnswer
+    from factmem.consolidation.verdicts import ConsolidationAnswer
 
     model = saying()
     await InstructorConsolidator(model).decide(Novelty(text="x", said_at=THEN, removal=removal, known=NOVELTY.known))

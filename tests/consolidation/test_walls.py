@@ -10,7 +10,7 @@ import pytest
 
 from factmem import MemoryScope, MemorySubject
 from factmem.abc import Action, Novelty, Verdict, Verdicts
-from factmem.consolidation.newcomers import walls_of
+from factmem.consolidation.candidates import walls_of
 from factmem.records import Assertion, Evidence, Place
 
 if TYPE_CHECKING:

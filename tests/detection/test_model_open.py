@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, PREFERENCES, DetectionRequest, DropReason, Message
 from factmem.detection import OriginPolicy, Treatment
-from factmem.detection.keywords import LONGEST_KEYWORD, Vocabulary, keyword_of
+from factmem.detection.tasks import LONGEST_KEYWORD, Vocabulary, keyword_of
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.records import Origin
 from factmem.subjects import MemorySubject

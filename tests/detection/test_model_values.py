@@ -17,11 +17,9 @@ from hypothesis import given
 from pydantic import TypeAdapter
 
 from factmem.abc import MANAGED_TOPICS, DetectionRequest
-from factmem.detection.answers import answer_model, findings_in
-from factmem.detection.question import question_of
-from factmem.detection.type_words import sample_of, words_for
-from factmem.detection.value_models import answer_type, read_value
-from factmem.detection.worked_examples import worked_examples
+from factmem.detection.prompts import sample_of, words_for, worked_examples
+from factmem.detection.response_models import answer_model, answer_type, extractions_in, read_value
+from factmem.detection.tasks import task_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.subjects import MemorySubject
@@ -66,9 +64,9 @@ def test_a_value_that_is_answered_as_it_is_stored_reads_back(typed: tuple[Any, A
 @given(strategies.typed_values())
 def test_a_value_passes_through_the_model_of_an_answer(typed: tuple[Any, Any]) -> None:
     value_type, value = typed
-    question = question_of(DetectionRequest(concepts=[Concept.single("thing", "A thing", value_type)]))
+    question = task_of(DetectionRequest(concepts=[Concept.single("thing", "A thing", value_type)]))
     written = json.dumps({"thing": [{"quote": "x", "message": 1, "value": encode_value(value, value_type)}]})
-    (finding,) = findings_in(answer_model(question).model_validate_json(written), question)
+    (finding,) = extractions_in(answer_model(question).model_validate_json(written), question)
     said: Any = finding.said
     assert [read_value(data, value_type) for data in said.values] == [value]
 
@@ -90,13 +88,13 @@ def test_worked_examples_are_right_answers(value_type: Any, kind: Any, several: 
     request = DetectionRequest(
         concepts=[kind("thing", "A thing", value_type)], open=True, topics=MANAGED_TOPICS, subjects=subjects
     )
-    question = question_of(request)
+    question = task_of(request)
     empty, full = worked_examples(question)
     model = answer_model(question)
     fields = list(model.model_json_schema()["properties"])
     assert list(json.loads(full.answer)) == list(json.loads(empty.answer)) == fields
-    assert len(list(findings_in(model.model_validate_json(full.answer), question))) == 8
-    assert list(findings_in(model.model_validate_json(empty.answer), question)) == []
+    assert len(list(extractions_in(model.model_validate_json(full.answer), question))) == 8
+    assert list(extractions_in(model.model_validate_json(empty.answer), question)) == []
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from factmem.abc import DetectionRequest, DropReason, Message
-from factmem.detection.quotes import QuotableText
 from factmem.detection.statements import says_something
+from factmem.detection.utterances import QuotableText
 from factmem.facts import Concept
 
 SEATS = DetectionRequest(concepts=[Concept.single("seats", "How many seats", int)])

@@ -20,7 +20,7 @@ from factmem.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from factmem.llm.metering import meter
+from factmem.llm.asking import meter
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
 
@@ -196,7 +196,7 @@ async def test_a_model_makes_an_analyst() -> None:
 
     model = ScriptedModel(script)
     memory = await knowing(None)
-    asking = remembering(InstructorQuestionAnalyst(model), store=memory._provider)
+    asking = remembering(InstructorQuestionAnalyst(model), store=memory._backend.provider)
     found = await asking.recall_deeply("Tell me of them.", deep=ALWAYS)
     assert found.questions == ("Tell me of them.", "What does Ben eat?", "What does Cy play?")
     assert (found.calls, found.rounds, found.complexity) == (2, 1, Complexity.COMPLEX)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
-from factmem.memory.deepening import Searches
+from factmem.memory.recaller import Searches
 from factmem.recall.deep import Hint, Look, confidence_of
 from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
 
@@ -169,7 +169,7 @@ async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
 async def test_only_so_many_searches_are_under_way_at_once() -> None:
     memory = await filled(Asked())
     under_way, most, lock = 0, 0, threading.Lock()
-    query = memory._search("x", 5, 0.0, True, False, False, None, {}).query
+    query = memory._recaller.search("x", 5, 0.0, True, False, False, None, {}).query
 
     def slow(text: str, vector: Any) -> Any:
         nonlocal under_way, most
@@ -183,8 +183,8 @@ async def test_only_so_many_searches_are_under_way_at_once() -> None:
 
     options: dict[str, Any] = {"viewer": "alice", "embedder": None, "limit": 5, "concepts": {}, "concurrency": 2}
     options["now"] = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    wanted = memory._confined(memory._wanted({}))
-    searches = Searches(corpus=memory._corpus, query=slow, wanted=wanted, **options)
+    wanted = memory._reader.confined(memory._reader.wanted({}))
+    searches = Searches(corpus=memory._reader.corpus, query=slow, wanted=wanted, **options)
     looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]
     assert list(await searches.found(looks)) == looks
     assert most == 2

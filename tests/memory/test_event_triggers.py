@@ -170,8 +170,8 @@ async def test_a_busy_stream_leaves_no_watchers_behind() -> None:
         for minute in range(20):
             await told(memory, event(f"I have a cat{minute}.", minute), trigger=Trigger(idle=HOUR))
             await (await told(memory, trigger=Trigger(idle=HOUR), flush=True)).wait()
-        assert memory._worker._tasks is not None
-        await until(lambda: memory._worker._watched == {})
+        assert memory._backend.worker._tasks is not None
+        await until(lambda: memory._backend.worker._watched == {})
 
 
 async def test_overlapping_events_are_read_along_and_give_nothing_anew(provider: AgentMemoryProvider) -> None:

@@ -58,7 +58,7 @@ async def test_two_processes_that_take_in_an_event_at_once_read_it_once(
         return dict.fromkeys(ids, ())
 
     async with opened(provider, model) as memory, opened(provider, model) as other:
-        monkeypatch.setattr(other, "_events", looked_before)
+        monkeypatch.setattr(other._streams, "_events", looked_before)
         for each in (memory, other):
             await told(each, NOW, trigger=LATER)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 2}

@@ -104,7 +104,7 @@ async def quarantined(memory: Memory) -> FactRecord[str]:
 
 
 async def let_in(memory: Memory, provider: KeepsHistory, record: FactRecord[str]) -> None:
-    (entry,) = [item for item in await memory._visible_log() if item.seq == record.revision]
+    (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
     await provider.append([StateRequest(assertion_id=entry.id, state=AssertionState.ACTIVE)])
 
 
@@ -179,7 +179,7 @@ async def test_nothing_leaves_the_quarantine_by_a_rollback(provider: AgentMemory
     record = await quarantined(memory)
     with pytest.raises(RecordNotFoundError):
         await memory.rollback(record.revision)
-    (entry,) = [item for item in await memory._visible_log() if item.seq == record.revision]
+    (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
     assert isinstance(provider, KeepsHistory)
     await provider.append([StateRequest(assertion_id=entry.id, state=AssertionState.RETRACTED)])
     with pytest.raises(RecordNotFoundError):

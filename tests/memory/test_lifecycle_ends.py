@@ -22,7 +22,7 @@ from factmem import (
 from factmem.errors import InvalidDataError
 from factmem.fold import Moment, fold
 from factmem.memory import TtlOperation, TtlPolicy
-from factmem.memory.expiry import after, expires_at, outlived
+from factmem.memory.ttl import after, expires_at, outlived
 from factmem.recall import MetadataCondition, MetadataOperator
 from factmem.records import Assertion, LogEntry, Place, Recorded
 from factmem.records import AssertionState as State

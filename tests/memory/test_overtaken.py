@@ -21,7 +21,6 @@ from factmem import (
     RecallMatch,
     SingleFact,
 )
-from factmem.memory import MemoryReader
 from factmem.testing import FakeClock, HashEmbedder
 from tests.recall.update_pairs import CHAT, UNSEEN
 
@@ -46,13 +45,13 @@ def talk(*texts: str, id: str, at: dt.datetime, name: str | None = None) -> Conv
     )
 
 
-async def found(memory: MemoryReader, text: str = OLD, **options: Any) -> RecallMatch:
+async def found(memory: Memory, text: str = OLD, **options: Any) -> RecallMatch:
     """The match of a statement, whatever its rank."""
     matches = await memory.recall(text, limit=50, **options)
     return next(match for match in matches if match.record.value == text)
 
 
-async def newer(memory: MemoryReader, text: str = OLD, **options: Any) -> Any:
+async def newer(memory: Memory, text: str = OLD, **options: Any) -> Any:
     """The value of the record that overtakes a statement; None if none does."""
     match = await found(memory, text, **options)
     return None if match.newer is None else match.newer.value

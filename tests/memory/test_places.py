@@ -28,7 +28,6 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
-from factmem.memory import BlockingReader, MemoryReader
 from factmem.testing import FakeClock, HashEmbedder
 
 NOTE = Concept.multiple("note", "A note")
@@ -43,7 +42,7 @@ async def noted(memory: Memory, *scopes: str) -> None:
         await memory.save(MultipleFacts(NOTE, (f"note in {scope}",)), scope=scope)
 
 
-async def found(memory: MemoryReader, scope: str, *, exact: bool = False) -> set[str]:
+async def found(memory: Memory, scope: str, *, exact: bool = False) -> set[str]:
     return {str(match.record.scope) for match in await memory.recall("note", limit=99, scope=scope, exact=exact)}
 
 
@@ -227,8 +226,6 @@ def test_the_blocking_twin_has_every_method_with_the_same_arguments() -> None:
             continue
         twin = getattr(BlockingMemory, name)
         assert list(inspect.signature(twin).parameters) == list(inspect.signature(method).parameters), name
-    for name, _ in inspect.getmembers(MemoryReader, inspect.iscoroutinefunction):
-        assert name.startswith("_") or hasattr(BlockingReader, name), name
 
 
 def test_the_blocking_twin_works_without_an_event_loop(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ async def test_what_people_said_stays_whoever_says_the_same(clock: FakeClock) ->
     async with Memory(InMemoryProvider(clock=clock), embedder=HashEmbedder(), clock=clock) as memory:
         await (await memory.remember_many([*said, talk(*SAME), SAME[0]])).wait()
         assert {record.value for record in await memory.list_records()} == set(SAME)
-        assert len((await log_of(memory._provider))[0]) == 6
+        assert len((await log_of(memory._backend.provider))[0]) == 6
 
 
 async def test_what_is_not_to_be_compared_stays(clock: FakeClock) -> None:

@@ -15,6 +15,7 @@ VOCABULARY = {
     "hidden",
     "names",
     "records",
+    "scalars",
     "scopes",
     "shapes",
     "showing",

@@ -24,7 +24,6 @@ from factmem import (
     SingleFact,
 )
 from factmem.abc import Operation, OperationCompleted, OperationFailed
-from factmem.memory.reading import MomentReader
 from factmem.testing import ScriptedModel
 from tests.memory.telling import SEATS, opened, well
 from tests.observing.watching import Watcher
@@ -140,7 +139,7 @@ async def test_an_operation_tells_when_it_begins_and_when_it_ends(operation: Ope
 
 def _waiting() -> Iterator[tuple[str, Any]]:
     public: list[Any] = [getattr(factmem.memory, name) for name in factmem.memory.__all__]
-    classes: list[type[Any]] = [*filter(inspect.isclass, public), MomentReader]
+    classes: list[type[Any]] = [*filter(inspect.isclass, public)]
     for cls in classes:
         for name, method in inspect.getmembers(cls, inspect.iscoroutinefunction):
             if not name.startswith("_") and cls not in NO_OPERATIONS and not issubclass(cls, BlockingMemory):

@@ -103,7 +103,7 @@ async def test_operations_go_by_the_names_of_the_conventions(telemetry: Telemetr
         "factmem.scope": "/product/alpha",
         "factmem.count.in": 1,
     }
-    assert [_of(span)["factmem.operation"] for span in telemetry.spans("search_memory")] == ["recall", "get"]
+    assert [_of(span)["factmem.operation"] for span in telemetry.spans("search_memory")] == ["recall"]
     assert [span.name for name in ("update_memory", "delete_memory", "tree") for span in telemetry.spans(name)] == [
         "update_memory",
         "delete_memory",

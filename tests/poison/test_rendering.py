@@ -26,7 +26,7 @@ from factmem.cli.output import print_block, record_block, record_json
 from factmem.consolidation import InstructorConsolidator
 from factmem.detection import InstructorAnalyst, VerbatimDetector, redact
 from factmem.detection.prompts import header_of, prompts_for
-from factmem.detection.question import question_of
+from factmem.detection.tasks import task_of
 from factmem.detection.utterances import Utterance
 from factmem.detection.windows import windows_of
 from factmem.hidden import CONTROL, HIDDEN
@@ -176,7 +176,7 @@ def test_a_detectors_question_is_one_document_with_each_message_in_its_element(
         for number, text in enumerate(said)
     ]
     others = MemorySubject("other")
-    question = question_of(DetectionRequest(subjects=[known.subject, others], concepts=[known.concept], open=True))
+    question = task_of(DetectionRequest(subjects=[known.subject, others], concepts=[known.concept], open=True))
     (prompt,) = prompts_for(question, header_of(question, 10_000), windows_of(spoken, 1_000_000))
     document, subjects, concepts, *_, conversation = elements(prompt.content)
     assert document.tag == "document"

@@ -33,11 +33,11 @@ async def test_embeddings_are_those_of_the_corpus_while_all_are_made_again() -> 
     async with opened() as memory:
         for text in SAID:
             await memory.remember(text)
-        corpus = await memory._mirror.corpus(embedded=True)
+        corpus = await memory._backend.mirror.corpus(embedded=True)
         expected = vectors_in(corpus)
         assert expected == [vector.tolist() for vector in await HashEmbedder(64).embed(SAID[::-1])]
 
-        memory._mirror._ledger.drop_vectors()
+        memory._backend.mirror._ledger.drop_vectors()
         assert vectors_in(corpus) == expected
 
 
@@ -45,8 +45,8 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
     async with opened() as memory:
         for text in ("plum one two", "plum one three", "plum four five six seven"):
             await memory.remember(text)
-        corpus = await memory._mirror.corpus(embedded=True)
-        terms = memory._mirror.terms("plum")
+        corpus = await memory._backend.mirror.corpus(embedded=True)
+        terms = memory._backend.mirror.terms("plum")
 
         def best(diversity: float) -> list[str]:
             settings = RecallSettings(diversity=diversity)
@@ -57,7 +57,7 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
         expected = best(1.0)
         assert expected != best(0.0)
 
-        memory._mirror._ledger.drop_vectors()
+        memory._backend.mirror._ledger.drop_vectors()
         assert best(1.0) == expected
 
 
@@ -65,7 +65,7 @@ async def test_viewers_who_have_nothing_of_their_own_share_one_view() -> None:
     async with opened() as memory:
         await memory.remember(SAID[0])
         await memory.as_viewer("ann").save(MultipleFacts(STATEMENT, (SAID[1],), timestamp=NOW), private=True)
-        corpus = await memory._mirror.corpus(embedded=True)
+        corpus = await memory._backend.mirror.corpus(embedded=True)
 
         assert all(corpus.seen(f"stranger {number}") is corpus.seen(None) for number in range(1000))
         assert corpus.seen("ann").counts[0] == corpus.seen(None).counts[0] + 1
@@ -77,7 +77,7 @@ async def test_what_viewers_see_is_kept_for_so_many_only() -> None:
             await memory.as_viewer(f"viewer {number}").save(
                 MultipleFacts(STATEMENT, ("a pear",), timestamp=NOW), private=True
             )
-        corpus = await memory._mirror.corpus(embedded=True)
+        corpus = await memory._backend.mirror.corpus(embedded=True)
 
         assert all(corpus.seen(f"viewer {number}").counts[0] == 1 for number in range(150))
         assert len(corpus._seen) <= 128

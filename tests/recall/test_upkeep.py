@@ -112,8 +112,8 @@ def test_a_mirror_kept_up_to_date_is_one_made_anew(happened: list[Step], query: 
                 seen, again = memory.as_viewer(viewer), anew.as_viewer(viewer)
                 assert told(await seen.recall(query, limit=50)) == told(await again.recall(query, limit=50))
                 assert told(await seen.recall(query, limit=3)) == told(await again.recall(query, limit=50))[:3]
-            corpus = await memory._corpus()
-            log = await memory._mirror.log()
+            corpus = await memory._reader.corpus()
+            log = await memory._backend.mirror.log()
             wanted = {_shown(row) for row in fold(log, Moment(now=clock()))}
             found = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
             assert {_shown(row) for row in found} == {row for row in wanted if row[-1] in (None, "alice")}
@@ -141,8 +141,8 @@ def test_another_moment_is_folded_as_the_log_tells_it(happened: list[Step], days
             Moment(now=clock(), as_of=when),
             Moment(now=clock(), known_at=NOW - dt.timedelta(days=days - 20)),
         ):
-            corpus = await memory._mirror.corpus(moment)
-            rows = [_shown(row) for row in fold(await memory._mirror.log(), moment)]
+            corpus = await memory._backend.mirror.corpus(moment)
+            rows = [_shown(row) for row in fold(await memory._backend.mirror.log(), moment)]
             found = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
             assert {_shown(row) for row in found} == {row for row in rows if row[-1] in (None, "alice")}
 
@@ -159,7 +159,7 @@ def test_the_strongest_are_those_that_a_load_would_choose(happened: list[Step]) 
         memory = Memory(provider, embedder=HashEmbedder(), clock=clock)
         for step in happened:
             await done(memory, clock, step)
-        corpus = await memory._corpus()
+        corpus = await memory._reader.corpus()
         everything = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
         typed = [row for row in everything if row.recorded.assertion.keyword != STATEMENT.keyword]
         strongest = corpus.currents(selected(corpus, "alice", RecallFilter(keywords=("seat",), strongest=True)))

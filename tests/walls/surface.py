@@ -38,9 +38,7 @@ __all__ = ["CLASSES", "classes", "commands", "paths_of", "unlisted_classes"]
 
 CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "Memory": {**READING, **WAITING, **WRITING},
-    "MemoryReader": READING,
     "BlockingMemory": {**READING, **WAITING, **WRITING},
-    "BlockingReader": READING,
     "Quarantine": QUARANTINE,
     "BlockingQuarantine": QUARANTINE,
     "DeadLetters": DEAD_LETTERS,

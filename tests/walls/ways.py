@@ -14,7 +14,6 @@ import attrs
 
 from factmem import Memory, MemoryScope, MemorySubject
 from factmem.errors import FactMemError
-from factmem.memory import MemoryReader
 from factmem.testing import HashEmbedder
 from tests.walls.curious import CURIOUS
 from tests.walls.leaves import Leaf, leaves, text_of
@@ -90,7 +89,7 @@ class Asked:
     grown: Grown
     seat: Seat
     memory: Memory
-    reader: MemoryReader
+    reader: Memory
     scope: MemoryScope
     subject: MemorySubject
     some: Sequence[Plant]

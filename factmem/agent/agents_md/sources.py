@@ -16,6 +16,7 @@ from factmem.agent.agents_md.comments import visible
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file
 from factmem.agent.agents_md.prompting import DEFAULT_TEMPLATE, Source, prompt_of
 from factmem.errors import InvalidDataError
+from factmem.validators import positive
 
 __all__ = ["AgentsMd", "AgentsMdText", "Limits", "read_as"]
 
@@ -23,11 +24,6 @@ _log = logging.getLogger("factmem")
 
 _RAW: Final = 8
 """So many times its limit is read of a file: that much of it may be comments."""
-
-
-def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
 
 
 def _paths(paths: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLike[str], ...]:
@@ -45,8 +41,8 @@ class Limits:
         total: bytes of all files together. The last ones, which are the most specific, go first.
     """
 
-    source: int = attrs.field(default=32_768, validator=_positive)
-    total: int = attrs.field(default=65_536, validator=_positive)
+    source: int = attrs.field(default=32_768, validator=positive)
+    total: int = attrs.field(default=65_536, validator=positive)
 
 
 @attrs.frozen(kw_only=True)

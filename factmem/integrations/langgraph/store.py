@@ -20,7 +20,7 @@ from factmem.agent import AgentMemory, AgentMemoryConfig, Store
 from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import Concept, SingleConcept, SingleFact
 from factmem.memory import Filters, FlaggedPolicy, Memory
-from factmem.memory.filtering import check_min_score
+from factmem.memory.filters import check_min_score
 from factmem.recall import Boost, MetadataCondition, RecallSettings
 from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
 from factmem.scopes import MemoryScope

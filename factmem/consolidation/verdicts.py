@@ -1,0 +1,63 @@
+"""Response models of a consolidator. Imported when a question is asked, since pydantic loads slowly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from pydantic import BaseModel, Field
+
+from factmem.abc import Action, Verdict, Verdicts
+from factmem.llm.answering import Kept, ModelAnswer, each
+
+__all__ = ["ConsolidationAnswer", "KnownAnswer", "verdicts_from"]
+
+
+class KnownAnswer(BaseModel):
+    """What to do with one known record."""
+
+    number: int = Field(description="the number of the known record")
+    action: Literal["keep", "update", "delete"]
+    text: str | None = Field(default=None, description="for update: the whole new text")
+    reason: str | None = Field(default=None, description="why, in a few words")
+
+
+if TYPE_CHECKING:
+    _KnownAnswers: TypeAlias = list[KnownAnswer]
+else:
+    _KnownAnswers = each(KnownAnswer)
+
+
+class ConsolidationAnswer(ModelAnswer):
+    """What to do about something new."""
+
+    known: _KnownAnswers = Field(default_factory=list, description="one item for each known record")
+    insert: bool = Field(default=True, description="whether the new statement becomes a record of its own")
+
+
+def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdicts:
+    """Return an answer as verdicts.
+
+    A number that was not shown is passed over, as are an item that is not valid and a number about which the answer
+    contradicts itself. An update without a text is a keep. In each of these cases but the first, what is new is
+    inserted, for nothing else may come to say it.
+
+    Args:
+        answer: the model's.
+        numbers: which record of the novelty has which number in the question.
+    """
+    verdicts: dict[int, Verdict] = {}
+    contradicted: set[int] = set()
+    insert = answer.insert or (isinstance(answer.known, Kept) and bool(answer.known.dropped))
+    for item in answer.known:
+        if not 0 <= item.number < len(numbers):
+            continue
+        number = numbers[item.number]
+        verdict = Verdict(action=Action(item.action), text=item.text, reason=item.reason)
+        if verdict.action is Action.UPDATE and not (item.text and item.text.strip()):
+            verdict, insert = Verdict(action=Action.KEEP, reason=item.reason), True
+        told = verdicts.setdefault(number, verdict)
+        if (told.action, told.text) != (verdict.action, verdict.text):
+            contradicted.add(number)
+    known = {number: verdict for number, verdict in verdicts.items() if number not in contradicted}
+    return Verdicts(insert=insert or bool(contradicted), known=known)

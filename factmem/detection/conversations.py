@@ -1,0 +1,538 @@
+"""Conversations from JSON files and streams: chats, LoCoMo samples, LongMemEval questions."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import gzip
+import io
+import itertools
+import json
+import os
+import re
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TextIO
+
+import attrs
+
+from factmem.abc import Conversation, Message
+from factmem.errors import ConversationFormatError, InvalidDataError
+from factmem.facts import utc
+
+__all__ = [
+    "MAX_VALUE_CHARS",
+    "ConversationFile",
+    "conversations_in",
+    "conversations_of",
+    "count_not_text",
+    "json_values",
+    "read_conversations",
+    "said_at",
+]
+
+_NO_CONTENT: Final = re.compile(r"tool|function|thinking|reasoning|refusal|text")
+"""The types of parts that are no media: calls of tools and their results, what a model thought, and text."""
+
+
+def count_not_text(parts: Iterable[object]) -> int:
+    """Return the number of images, audio, files and the like among a message's parts.
+
+    Args:
+        parts: The content of a message as the APIs of models write it: texts, and mappings with a ``type``.
+    """
+    return sum(isinstance(part, Mapping) and _is_media(part) for part in parts)
+
+
+def _is_media(part: Mapping[object, object]) -> bool:
+    kind = part.get("type")
+    if isinstance(part.get("text"), str):
+        return False
+    return not isinstance(kind, str) or _NO_CONTENT.search(kind) is None
+
+
+_LOCOMO: Final = re.compile(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
+_LONGMEMEVAL: Final = re.compile(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
+_EPOCH: Final = re.compile(r"\d{9,13}(?:\.\d{1,9})?")
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MILLISECONDS_FROM: Final = 1e11
+"""A larger number of seconds lies after the year 5000, and must be meant in milliseconds."""
+
+
+def said_at(value: Any, path: str) -> dt.datetime | None:
+    """Return a time in UTC; one without a zone is taken as UTC, and None stays None.
+
+    Args:
+        value: text, or a number of seconds (or milliseconds) since 1970.
+        path: where it stands, for the error.
+
+    Raises:
+        ConversationFormatError: it is no time.
+    """
+    if value is None:
+        return None
+    try:
+        moment = _parsed(value)
+        return utc(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
+    except (ValueError, OverflowError, OSError, InvalidDataError):
+        raise ConversationFormatError(
+            "not a time that can be read; write it as ISO 8601, for example 2024-05-08T13:56:00Z", path=path
+        ) from None
+
+
+def _parsed(value: Any) -> dt.datetime:
+    match value:
+        case bool():
+            raise ValueError
+        case int() | float():
+            return _epoch(float(value))
+        case str():
+            text = value.strip()
+        case _:
+            raise ValueError
+    if _EPOCH.fullmatch(text):
+        return _epoch(float(text))
+    if found := _LOCOMO.fullmatch(text):
+        hour, minute, half, day, month, year = found.groups()
+        return dt.datetime(
+            *(int(year), _MONTHS.index(month.lower()) + 1, int(day)), _hour(int(hour), half), int(minute)
+        )
+    if found := _LONGMEMEVAL.fullmatch(text):
+        year_, month_, day_, hour_, minute_ = map(int, found.groups())
+        return dt.datetime(year_, month_, day_, hour_, minute_)
+    return dt.datetime.fromisoformat(text)
+
+
+def _hour(hour: int, half: str) -> int:
+    if not 1 <= hour <= 12:
+        raise ValueError
+    return hour % 12 + (12 if half.lower() == "p" else 0)
+
+
+def _epoch(seconds: float) -> dt.datetime:
+    if abs(seconds) >= _MILLISECONDS_FROM:
+        seconds /= 1000
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
+"""The most characters that one conversation or sample may have in a file."""
+
+_CHUNK: Final = 64 * 1024
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_SLACK: Final = 16
+"""An error nearer to the end of what was read than this may vanish when more is read (``nul``, ``\\u12``)."""
+
+
+class _Buffer:
+    """What was read of the stream and not yet parsed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.text = ""
+        self.at = 0
+        self.ended = False
+
+    def read_more(self) -> None:
+        """Read as much again as is there already, so that a large value is scanned only a few times."""
+        pending = self.text[self.at :]
+        read = self._stream.read(max(_CHUNK, len(pending)))
+        self.text, self.at, self.ended = pending + read, 0, not read
+
+    def peek(self) -> str:
+        """Return the next character that is no white space; empty at the end."""
+        while True:
+            space = _SPACE.match(self.text, self.at)
+            assert space is not None
+            self.at = space.end()
+            if self.at < len(self.text) or self.ended:
+                return self.text[self.at : self.at + 1]
+            self.read_more()
+
+
+def json_values(stream: TextIO) -> Iterator[tuple[str, Any]]:
+    """Yield the elements of a top-level list, or the values that follow each other (JSON Lines), with their paths.
+
+    A value that stands alone has the path ``$``. NaN and infinity, which are no JSON, read as null.
+
+    Raises:
+        ConversationFormatError: it is no JSON, is nested too deeply, or one value is too large.
+        UnicodeDecodeError: the stream's, from its text.
+    """
+    buffer = _Buffer(stream)
+    if buffer.peek() == "[":
+        yield from _elements(buffer)
+        return
+    index = 0
+    while buffer.peek():
+        value = _value(buffer, f"$[{index}]" if index else "$")
+        yield ("$" if index == 0 and not buffer.peek() else f"$[{index}]"), value
+        index += 1
+
+
+def _elements(buffer: _Buffer) -> Iterator[tuple[str, Any]]:
+    buffer.at += 1
+    if buffer.peek() == "]":
+        buffer.at += 1
+        return _end(buffer)
+    index = 0
+    while True:
+        path = f"$[{index}]"
+        buffer.peek()
+        yield path, _value(buffer, path)
+        index += 1
+        match buffer.peek():
+            case ",":
+                buffer.at += 1
+            case "]":
+                buffer.at += 1
+                return _end(buffer)
+            case "":
+                raise ConversationFormatError("the file ends within a list: it is incomplete", path=path)
+            case _:
+                raise ConversationFormatError("expected a comma or the end of the list after this", path=path)
+
+
+def _end(buffer: _Buffer) -> None:
+    if buffer.peek():
+        raise ConversationFormatError("something follows the end of the list; put all conversations into one list")
+
+
+def _not_finite(_: str) -> None:
+    return None
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_not_finite)
+
+
+def _value(buffer: _Buffer, path: str) -> Any:
+    while True:
+        try:
+            value, end = _DECODER.raw_decode(buffer.text, buffer.at)
+        except json.JSONDecodeError as error:
+            if buffer.ended or not _may_continue(error, buffer.text):
+                raise _no_json(error, path) from None
+        except RecursionError:
+            raise ConversationFormatError("the JSON is nested too deeply", path=path) from None
+        except ValueError:
+            raise ConversationFormatError("the JSON holds a number that is too long to read", path=path) from None
+        else:
+            if end < len(buffer.text) or buffer.ended:  # a number at the end may have more digits
+                buffer.at = end
+                return value
+        if len(buffer.text) - buffer.at > MAX_VALUE_CHARS:
+            raise ConversationFormatError(
+                f"one value is longer than {MAX_VALUE_CHARS:,} characters; split the file into conversations", path=path
+            )
+        buffer.read_more()
+
+
+def _may_continue(error: json.JSONDecodeError, text: str) -> bool:
+    return error.msg.startswith("Unterminated string") or error.pos > len(text) - _SLACK
+
+
+def _no_json(error: json.JSONDecodeError, path: str) -> ConversationFormatError:
+    return ConversationFormatError(
+        f"not JSON: {error.msg}; give a JSON or JSON Lines file, or convert it to a list of role and content", path=path
+    )
+
+
+_IDS: Final = ("id", "message_id", "dia_id", "uuid")
+_CONVERSATION_IDS: Final = ("id", "conversation_id", "session_id")
+_NAMES: Final = ("name", "speaker")
+_TIMES: Final = ("timestamp", "created_at", "time", "date")
+_STARTS: Final = ("started_at", *_TIMES)
+_TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
+_CALLS: Final = ("tool_calls", "function_call")
+_SESSION: Final = re.compile(r"session_(\d{1,6})")
+
+
+def conversations_of(values: Iterable[tuple[str, Any]]) -> Iterator[Conversation]:
+    """Turn the JSON values of a file into conversations; values that are messages make up one.
+
+    Args:
+        values: each with its path from the root of the file.
+
+    Raises:
+        ConversationFormatError: a value has none of the shapes that are known; the path says where.
+    """
+    seen: set[str] = set()
+    rest = iter(values)
+    for path, value in rest:
+        match value:
+            case {"haystack_sessions": _}:
+                yield from _longmemeval(value, path, seen)
+            case {"conversation": {} as sessions}:
+                yield from _locomo(sessions, _label(value, ("sample_id",), path), path)
+            case {"messages": _}:
+                yield _conversation(value, path)
+            case list():
+                yield _chat(value, path)
+            case {"role": _} | {"speaker": _}:
+                chat = (_message(item, where) for where, item in itertools.chain([(path, value)], rest))
+                yield _started(Conversation(messages=tuple(chat)))
+            case _:
+                raise ConversationFormatError(
+                    "neither a message with role and content, nor a conversation with messages", path=path
+                )
+
+
+def _conversation(value: Mapping[str, Any], path: str) -> Conversation:
+    messages = _messages(value["messages"], f"{path}.messages")
+    return _started(
+        Conversation(
+            messages=messages, id=_label(value, _CONVERSATION_IDS, path), started_at=_time(value, _STARTS, path)
+        )
+    )
+
+
+def _chat(value: list[Any], path: str) -> Conversation:
+    return _started(Conversation(messages=_messages(value, path)))
+
+
+def _started(conversation: Conversation) -> Conversation:
+    """Let a conversation begin with the first message that tells its time, if it does not tell its own."""
+    if conversation.started_at is not None:
+        return conversation
+    first = next((message.timestamp for message in conversation.messages if message.timestamp), None)
+    return attrs.evolve(conversation, started_at=first)
+
+
+def _messages(value: Any, path: str) -> tuple[Message, ...]:
+    return tuple(_message(item, f"{path}[{index}]") for index, item in enumerate(_list(value, path)))
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ConversationFormatError(f"expected a list, found {_kind(value)}", path=path)
+    return value
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
+def _message(value: Any, path: str) -> Message:
+    if not isinstance(value, dict):
+        raise ConversationFormatError(f"expected a message with role and content, found {_kind(value)}", path=path)
+    content, not_text = _content(value, path)
+    return Message(
+        content=content,
+        role=_role(value, path),
+        name=_label(value, _NAMES, path),
+        id=_label(value, _IDS, path),
+        timestamp=_time(value, _TIMES, path),
+        not_text=not_text,
+    )
+
+
+def _role(value: Mapping[str, Any], path: str) -> str:
+    match value:
+        case {"role": str() as role} if role.strip():
+            return role.strip().lower()
+        case {"role": _}:
+            raise ConversationFormatError("the role must be a text: user, assistant, tool, …", path=f"{path}.role")
+        case {"speaker": _}:
+            return "user"  # a speaker without a role is a person
+        case _:
+            raise ConversationFormatError("the message has no role; give it one: user, assistant, tool, …", path=path)
+
+
+def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
+    """Return the text of a message, and the number of its parts that hold none."""
+    not_text = 0
+    key = "content" if "content" in value else "text"
+    match value.get(key):
+        case str() as text:
+            pass
+        case list() as parts:
+            text = "\n".join(_texts(parts, f"{path}.{key}"))
+            not_text = count_not_text(parts)
+        case None if key in value or any(call in value for call in _CALLS):
+            text = ""
+        case None:
+            raise ConversationFormatError("the message has no content", path=path)
+        case other:
+            raise ConversationFormatError(
+                f"expected a text or a list of parts, found {_kind(other)}", path=f"{path}.{key}"
+            )
+    match value:
+        case {"blip_caption": str() as caption} if caption.strip():
+            return f"{text} [image: {caption.strip()}]".lstrip(), not_text
+        case {"img_url": [_, *_] as images}:
+            not_text += len(images)
+    return text, not_text
+
+
+def _texts(parts: list[Any], path: str) -> Iterator[str]:
+    """Yield the texts among a message's parts; images, tool calls and tool results are no words of the speaker."""
+    for index, part in enumerate(parts):
+        match part:
+            case str():
+                yield part
+            case {"type": str() as kind, "text": str() as text} if kind in _TEXT_PARTS:
+                yield text
+            case {"type": "text" | "input_text" | "output_text"}:
+                raise ConversationFormatError("the part has no text", path=f"{path}[{index}]")
+            case {}:
+                pass
+            case other:
+                raise ConversationFormatError(f"expected a part, found {_kind(other)}", path=f"{path}[{index}]")
+
+
+def _label(value: Mapping[str, Any], keys: tuple[str, ...], path: str) -> str | None:
+    """Return the id or name under the first key that has one; whole numbers are ids too."""
+    for key in keys:
+        match value.get(key):
+            case None | "":
+                continue
+            case str() as label:
+                return label
+            case int() as number if not isinstance(number, bool):
+                return str(number)
+            case other:
+                raise ConversationFormatError(f"expected a text, found {_kind(other)}", path=f"{path}.{key}")
+    return None
+
+
+def _time(value: Mapping[str, Any], keys: tuple[str, ...], path: str) -> dt.datetime | None:
+    return next((said_at(value[key], f"{path}.{key}") for key in keys if value.get(key) not in (None, "")), None)
+
+
+def _locomo(sessions: Mapping[str, Any], sample: str | None, path: str) -> Iterator[Conversation]:
+    """Yield the sessions of a sample in their order; both speakers are people, told apart by their names."""
+    where = f"{path}.conversation"
+    numbers = {key: int(found[1]) for key in sessions if (found := _SESSION.fullmatch(key))}
+    if not numbers:
+        raise ConversationFormatError("the sample has no session_1, session_2, …", path=where)
+    for key in sorted(numbers, key=numbers.__getitem__):
+        yield Conversation(
+            messages=_messages(sessions[key], f"{where}.{key}"),
+            id=None if sample is None else f"{sample}/{key}",
+            started_at=said_at(sessions.get(f"{key}_date_time"), f"{where}.{key}_date_time"),
+        )
+
+
+def _longmemeval(question: Mapping[str, Any], path: str, seen: set[str]) -> Iterator[Conversation]:
+    """Yield the sessions of a question's haystack, but one whose id was seen before: that is the same session."""
+    sessions = _list(question["haystack_sessions"], f"{path}.haystack_sessions")
+    ids = _parallel(question, "haystack_session_ids", len(sessions), path)
+    dates = _parallel(question, "haystack_dates", len(sessions), path)
+    for index, (session, label, date) in enumerate(zip(sessions, ids, dates, strict=True)):
+        session_id = _label({"id": label}, ("id",), f"{path}.haystack_session_ids[{index}]")
+        if session_id is not None:
+            if session_id in seen:
+                continue
+            seen.add(session_id)
+        yield Conversation(
+            messages=_messages(session, f"{path}.haystack_sessions[{index}]"),
+            id=session_id,
+            started_at=said_at(date, f"{path}.haystack_dates[{index}]"),
+        )
+
+
+def _parallel(question: Mapping[str, Any], key: str, length: int, path: str) -> list[Any]:
+    values = question.get(key)
+    if values is None:
+        return [None] * length
+    if len(_list(values, f"{path}.{key}")) != length:
+        raise ConversationFormatError("there must be as many as there are haystack_sessions", path=f"{path}.{key}")
+    return list(values)
+
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+@attrs.define(eq=False)
+class ConversationFile:
+    """The conversations of a file; each iteration opens it anew and holds one conversation at a time.
+
+    Attributes:
+        path: the file.
+        size: how large it is on disk, in bytes: the whole of a progress bar.
+        bytes_read: how much of that the present iteration has read.
+        changed_at: when it was last changed; stands in for the beginning of conversations that tell no time,
+            so that reading the file again gives the same facts.
+    """
+
+    path: Path
+    size: int
+    changed_at: dt.datetime
+    bytes_read: int = attrs.field(default=0, init=False)
+
+    def __iter__(self) -> Iterator[Conversation]:
+        """Read the conversations in the order of the file.
+
+        Raises:
+            ConversationFormatError: the file is not what it should be; the path says where, and what was
+                yielded before stands.
+        """
+        self.bytes_read = 0
+        try:
+            with self.path.open("rb") as file, contextlib.closing(conversations_in(file)) as conversations:
+                for conversation in conversations:
+                    self.bytes_read = file.tell()
+                    if conversation.started_at is None:
+                        conversation = attrs.evolve(conversation, started_at=self.changed_at)
+                    yield conversation
+                self.bytes_read = self.size
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+
+
+def read_conversations(path: str | os.PathLike[str]) -> ConversationFile:
+    """Return the conversations of a JSON or JSON Lines file, gzipped or not, whatever its name.
+
+    It reads, each alone, in a list, or one a line: messages with ``role`` and ``content`` (and ``name``,
+    ``id``, ``timestamp`` if there are); conversations with ``messages`` (and ``id``, ``created_at``); the
+    samples of LoCoMo, each session a conversation of its own, what an image shows in brackets behind the
+    words; the questions of LongMemEval, whose sessions come once each, however many questions share them.
+    Times without a zone are taken as UTC. It blocks: call it in a thread from async code.
+
+    Raises:
+        ConversationFormatError: the file cannot be opened. What is wrong inside is raised while reading.
+    """
+    file = Path(path)
+    try:
+        found = file.stat()
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, error) from None
+    return ConversationFile(file, found.st_size, dt.datetime.fromtimestamp(found.st_mtime, dt.UTC))
+
+
+def _unreadable(path: Path, error: Exception) -> ConversationFormatError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a file's name"
+    return ConversationFormatError(f"{path} cannot be read: {reason}; check the path and its permissions")
+
+
+def conversations_in(stream: BinaryIO) -> Generator[Conversation, None, None]:
+    """Yield the conversations of a binary stream that can be rewound; see `read_conversations`.
+
+    Raises:
+        ConversationFormatError: it holds something else.
+        OSError: the stream's own.
+    """
+    try:
+        text = _text(stream)
+        try:
+            yield from conversations_of(json_values(text))
+        finally:
+            text.detach()  # the stream is the caller's to close
+    except UnicodeDecodeError as error:
+        raise ConversationFormatError(f"the file is not {error.encoding} text; save it as UTF-8") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise ConversationFormatError("the gzip data is damaged or incomplete; fetch the file again") from None
+
+
+def _text(stream: BinaryIO) -> io.TextIOWrapper:
+    zipped = _head(stream).startswith(_GZIP)
+    binary = gzip.GzipFile(fileobj=stream) if zipped else stream
+    return io.TextIOWrapper(binary, encoding=json.detect_encoding(_head(binary)), newline="")
+
+
+def _head(stream: BinaryIO | gzip.GzipFile) -> bytes:
+    head = stream.read(4)
+    stream.seek(0)
+    return head

@@ -1,0 +1,635 @@
+"""Response models: what a language model may answer, and how it is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import json
+import re
+import types
+import typing
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
+
+import attrs
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from factmem.abc import (
+    Analysis,
+    AnalysisRequest,
+    Complexity,
+    DropReason,
+    Gap,
+    QuestionAnalysis,
+    QuestionRequest,
+    SubQuestion,
+)
+from factmem.detection.candidates import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
+from factmem.detection.tasks import DetectionTask
+from factmem.errors import InvalidDataError, InvalidNameError
+from factmem.facts import Concept, FactType
+from factmem.llm.answering import Flaw, Kept, ModelAnswer, each, in_shape, listed
+from factmem.names import checked_name
+from factmem.scalars import Scalar, is_number, scalar_of
+from factmem.values import Json, check_json, decode_value
+
+__all__ = [
+    "AnswerPart",
+    "GapAnswer",
+    "GapsAnswer",
+    "QuestionAnswer",
+    "Statements",
+    "SubQuestionAnswer",
+    "analysis_from",
+    "analysis_model",
+    "answer_model",
+    "answer_type",
+    "dropped_in",
+    "extractions_in",
+    "gaps_from",
+    "question_analysis_from",
+    "read_value",
+    "statements_model",
+    "strict_schema",
+]
+
+# What is made here at run time, no type checker can know.
+_Dynamic: TypeAlias = Any
+
+
+def strict_schema(schema: dict[str, Any]) -> None:
+    """Require every field in a model's JSON schema, as endpoints that constrain answers want it.
+
+    Reading an answer stays lenient: a field that is missing takes its default.
+    """
+    schema["required"] = list(schema.get("properties", {}))
+    for field in schema.get("properties", {}).values():
+        field.pop("default", None)
+    schema["additionalProperties"] = False
+
+
+class AnswerPart(BaseModel):
+    """What answers are made of: unknown keys are dropped, numbers stand for texts, and every field is asked for."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(coerce_numbers_to_str=True, json_schema_extra=strict_schema)
+
+
+class _Record(AnswerPart):
+    """An object: it is written with the names of its class, without what is left to the class's defaults."""
+
+    names: ClassVar[Mapping[str, str]] = {}
+    optional: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _with_the_names_of_the_class(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        written = handler(self)
+        return {
+            name: written[field]
+            for field, name in self.names.items()
+            if field not in self.optional or (field in self.model_fields_set and written[field] is not None)
+        }
+
+
+def _no_bool(data: object) -> object:
+    if isinstance(data, bool):
+        raise ValueError("expected a number, not true or false")
+    return data
+
+
+def _text_of_number(data: object) -> object:
+    return str(data) if is_number(data) else data
+
+
+def _scalar_answer(scalar: Scalar) -> _Dynamic:
+    """Return the pydantic type of the JSON that a scalar is written as."""
+    described: dict[str, Any] = {} if scalar.is_native else {"description": scalar.words}
+    if scalar.json_type is object:
+        return Any
+    if scalar.json_type is float:
+        return Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False, **described)]
+    if scalar.json_type is int:
+        return Annotated[int, BeforeValidator(_no_bool)]
+    if scalar.is_native:
+        return None if scalar.type is type(None) else scalar.type
+    schema_format = {} if scalar.schema_format is None else {"format": scalar.schema_format}
+    text: _Dynamic = Annotated[str, WithJsonSchema({"type": "string", **schema_format, **described})]
+    return Annotated[text, BeforeValidator(_text_of_number)] if scalar.reads_numbers else text
+
+
+def answer_type(value_type: _Dynamic) -> _Dynamic:
+    """Return the pydantic type of the JSON that a value of a type is written as.
+
+    Raises:
+        InvalidDataError: factmem cannot store such values.
+    """
+    if (scalar := scalar_of(value_type)) is not None:
+        return _scalar_answer(scalar)
+    origin: _Dynamic = typing.get_origin(value_type)
+    args: tuple[_Dynamic, ...] = typing.get_args(value_type)
+    if origin is Annotated:
+        return answer_type(args[0])
+    if origin is typing.Literal:
+        return _one_of(args, {})
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[tuple(answer_type(arg) for arg in args)]  # noqa: UP007 - the options are made at run time
+    if origin is tuple and args[1:] != (...,):
+        return tuple[tuple(answer_type(arg) for arg in args)]  # type: ignore[misc]
+    if origin in (list, tuple, set, frozenset, Sequence):
+        return list[answer_type(args[0])]  # type: ignore[misc]
+    if origin in (dict, Mapping):
+        return dict[str, answer_type(args[1])]  # type: ignore[misc]
+    return _class(value_type)
+
+
+def _class(cls: _Dynamic) -> _Dynamic:
+    if not isinstance(cls, type):
+        raise InvalidDataError(f"{cls!r} cannot be the type of a value: factmem cannot write it as JSON")
+    if issubclass(cls, enum.Enum):
+        return _one_of([member.value for member in cls], {member.name: member.value for member in cls})
+    if cls is list:
+        return list[Any]
+    if cls is dict:
+        return dict[str, Any]
+    if attrs.has(cls):
+        fields = [(item.name, item.default is attrs.NOTHING) for item in attrs.fields(cls) if item.init]
+    elif dataclasses.is_dataclass(cls):
+        fields = [(item.name, _is_required(item)) for item in dataclasses.fields(cls) if item.init]
+    else:
+        raise InvalidDataError(f"{cls.__name__} cannot be the type of a value: make it an attrs class")
+    return _record(cls, fields)
+
+
+def _is_required(item: dataclasses.Field[Any]) -> bool:
+    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+
+
+def _record(cls: type[Any], fields: Sequence[tuple[str, bool]]) -> type[_Record]:
+    """Make the model of a class. Its fields have names that pydantic allows, and the class's own in the JSON."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    made: dict[str, _Dynamic] = {}
+    for number, (name, required) in enumerate(fields):
+        wanted = answer_type(hints.get(name, object))
+        if required:
+            made[f"field_{number}"] = (wanted, Field(alias=name))
+        else:
+            made[f"field_{number}"] = (wanted | None if wanted is not None else None, Field(default=None, alias=name))
+    model = create_model(cls.__name__, __base__=_Record, **made)
+    model.names = {f"field_{number}": name for number, (name, _) in enumerate(fields)}
+    model.optional = frozenset(f"field_{number}" for number, (_, required) in enumerate(fields) if not required)
+    return model
+
+
+def _one_of(members: Sequence[Any], names: Mapping[str, Any]) -> _Dynamic:
+    """Make the type of an enumeration: its values, also in another case, or the names of its members."""
+    told = {_spelled(name): member for name, member in names.items()}
+    told |= {_spelled(member): member for member in members}
+
+    def member_of(data: object) -> object:
+        for member in members:
+            if type(member) is type(data) and member == data:
+                return member
+        if isinstance(data, str | int | float) and _spelled(data) in told:
+            return told[_spelled(data)]
+        raise ValueError("it is none of the values that are allowed")
+
+    schema: dict[str, Any] = {"enum": list(members)}
+    if explained := [f"{member!r} is {name}" for name, member in names.items() if _spelled(name) != _spelled(member)]:
+        schema["description"] = ", ".join(explained)
+    if all(isinstance(member, str) for member in members):
+        schema["type"] = "string"
+    return Annotated[Any, BeforeValidator(member_of), WithJsonSchema(schema)]
+
+
+def _spelled(member: object) -> str:
+    return str(member).strip().casefold().replace("_", " ").replace("-", " ")
+
+
+def read_value(data: Json, value_type: _Dynamic) -> Any:
+    """Read a value that a model answered, leniently where nothing is lost, then by the strict codec.
+
+    Raises:
+        InvalidDataError: it is not of the type.
+    """
+    if value_type is str:
+        return decode_value(_as_text(data), str)
+    adapter: TypeAdapter[Any] = TypeAdapter(answer_type(value_type))
+    try:
+        read = adapter.validate_python(data)
+    except ValidationError:
+        read = _read_from_text(data, adapter)
+    written = adapter.dump_python(read)
+    check_json(written)
+    return decode_value(written, value_type)
+
+
+def _read_from_text(data: Json, adapter: TypeAdapter[Any]) -> Any:
+    """Read an object or a list that was answered as the text of its JSON."""
+    try:
+        return adapter.validate_json(data) if isinstance(data, str) else adapter.validate_python(data)
+    except ValidationError as error:
+        what = error.errors(include_input=False, include_url=False)[0]["type"]
+        raise InvalidDataError(f"the answer is not of the concept's type: {what}") from None
+
+
+def _as_text(data: Json) -> Json:
+    """Write a number as it stands; a list or an object is no text."""
+    return json.dumps(data) if is_number(data) else data
+
+
+_FEWEST_OF_ONE: Final = 2
+_FACTS_PER_CHANGE: Final = 8
+"""What there is one of at a time changes once in so many facts at most."""
+_LONGEST_TOLD: Final = 500
+"""Up to this length, a limit is told in the schema: engines that enforce it refuse large ones."""
+
+
+def _number(data: object) -> object:
+    """Read ``"[3]"`` and ``"message 3"`` as 3, and what is no number as none."""
+    if isinstance(data, str):
+        found = re.search(r"\d{1,9}", data)
+        return int(found[0]) if found else None
+    return data if isinstance(data, int) and not isinstance(data, bool) else None
+
+
+def _or_blank(data: object) -> object:
+    return "" if data is None else data
+
+
+_Text: TypeAlias = Annotated[str, BeforeValidator(_or_blank)]
+
+
+class _Cited(AnswerPart):
+    """Something found, with where. An object with none of its keys is no finding."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_shape(cls, data: Any) -> Any:
+        return in_shape(data, cls) if isinstance(data, Mapping) else data
+
+    quote: _Text = Field(default="", description="the exact words of the message that say it, copied")
+    message: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = Field(
+        default=None, description="the number of that message"
+    )
+
+
+class _Described(AnswerPart):
+    keyword: _Text = Field(default="", description="a short snake_case name for what it is; one in use, if one fits")
+    description: _Text = Field(default="", description="what the keyword stands for, whatever its value")
+    kind: Annotated[_Text, WithJsonSchema({"type": "string", "enum": ["single", "multiple"]})] = Field(
+        default="single", description="single: there is one at a time; multiple: there may be many at once"
+    )
+    value: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(default=None, description="the value alone")
+
+
+class _Forgotten(AnswerPart):
+    what: _Text = Field(default="", description="what to forget, in a full sentence")
+    keyword: str | None = Field(default=None, description="the keyword it is about, if it is one of those known")
+    value: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = Field(
+        default=None, description="the one value of that keyword to forget; null for all of them"
+    )
+
+
+class _Memory(AnswerPart):
+    memory: _Text = Field(default="", description="what to remember, in one full sentence that needs no context")
+
+
+class _Findings(AnswerPart, ModelAnswer):
+    """An answer to a task.
+
+    Findings under keys that were not asked for are counted. Where there are no others, and the keys are none that
+    another question asks for, the answer is refused.
+    """
+
+    tolerated_keys: ClassVar[frozenset[str]] = frozenset({"facts", "memories", "remember", "forget"})
+
+    _stray: int = PrivateAttr(default=0)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _count_stray_findings(cls, data: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        found = read(data)
+        if isinstance(data, BaseModel) or not data:
+            return found
+        keys = {field.alias or name for name, field in cls.model_fields.items()}
+        answered = in_shape(data, cls, tolerated=cls.tolerated_keys)
+        stray = {key: len(_citations(items)) for key, items in answered.items() if key not in keys}
+        if not any(items for _, items in found) and any(stray[key] for key in stray.keys() - cls.tolerated_keys):
+            raise PydanticCustomError(
+                "stray_findings", "expected findings under the keys {keys} only", {"keys": ", ".join(sorted(keys))}
+            )
+        found._stray = sum(stray.values())
+        return found
+
+
+def _citations(items: object) -> list[Mapping[str, Any]]:
+    """Return what has a quote of some JSON, as every finding has."""
+    several = items if isinstance(items, list) else [items]
+    return [item for item in several if isinstance(item, Mapping) and "quote" in item]
+
+
+def answer_model(task: DetectionTask, *, most: int = 100, longest: int = 10_000) -> type[BaseModel]:
+    """Build the model of the answer: a list for each concept asked for, and for what else is looked for.
+
+    Args:
+        task: what is looked for.
+        most: how many items a list is to have at most; of a SINGLE concept, fewer. The schema says so, since small
+            models repeat themselves without end where it is enforced; an answer with more is read all the same.
+        longest: how many characters a quote is to have at most, and a text that is a concept's value; likewise.
+    """
+    told: dict[str, JsonValue] = {"maxLength": longest} if longest <= _LONGEST_TOLD else {}
+    cited = _cited(task, told)
+    fields: dict[str, _Dynamic] = {}
+    for number, (name, concept) in enumerate(task.fields.items()):
+        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept, told))
+        items = most if concept.fact_type is FactType.MULTIPLE else _FEWEST_OF_ONE + most // _FACTS_PER_CHANGE
+        fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword, items)
+    if task.open:
+        fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", "other facts about the subjects", most)
+    if task.topics:
+        memory = create_model("Memory", __base__=(_Memory, cited), topics=_labels(task))
+        fields["memories"] = _list_of(memory, "memories", "what to remember of the topics", most)
+    if task.instructions:
+        remember = _item("Remember", cited, _Memory)
+        fields["remember"] = _list_of(remember, "remember", "what the user asks in so many words to remember", most)
+        forget = _item("Forget", cited, _Forgotten)
+        fields["forget"] = _list_of(forget, "forget", "what the user asks in so many words to forget", most)
+    return create_model("Findings", __base__=_Findings, **fields)
+
+
+def _item(name: str, cited: type[_Cited], what: type[AnswerPart]) -> type[BaseModel]:
+    return create_model(name, __base__=(what, cited))  # the fields of the last base come first
+
+
+def _cited(task: DetectionTask, told: dict[str, JsonValue]) -> type[_Cited]:
+    described = Field(default="", description=_Cited.model_fields["quote"].description, json_schema_extra=told)
+    quote: _Dynamic = (_Text, described)
+    if not task.several_subjects:
+        return create_model("Cited", __base__=_Cited, quote=quote)
+    schema = {"type": "string", "enum": list(task.subjects)}
+    about: _Dynamic = (Annotated[str | None, WithJsonSchema(schema)], Field(default=None, description="about whom"))
+    return create_model("CitedAbout", __base__=_Cited, quote=quote, about=about)
+
+
+def _value_fields(concept: Concept[Any, Any], told: dict[str, JsonValue]) -> dict[str, _Dynamic]:
+    value: _Dynamic = answer_type(concept.value_type)
+    if value is str:
+        value = Annotated[str, Field(json_schema_extra=told)]
+    if concept.fact_type is FactType.SINGLE:
+        return {"value": (value, Field(description=concept.description or concept.keyword))}
+    return {"values": (each(value, needs_one=True), Field(description="the values that are said there"))}
+
+
+def _labels(task: DetectionTask) -> _Dynamic:
+    schema = {"type": "array", "items": {"type": "string", "enum": [topic.label for topic in task.topics]}}
+    labels = Annotated[list[str], BeforeValidator(listed), WithJsonSchema(schema)]
+    return (labels, Field(default_factory=list, description="the topics that it belongs to"))
+
+
+def _list_of(item: _Dynamic, name: str, description: str, most: int) -> _Dynamic:
+    told: dict[str, JsonValue] = {"maxItems": most}
+    return (each(item), Field(default_factory=list, alias=name, description=description, json_schema_extra=told))
+
+
+def extractions_in(answer: BaseModel, task: DetectionTask) -> Iterator[Extraction]:
+    """Yield what an answer to a question says was found."""
+    items: _Dynamic
+    for number, concept in enumerate(task.fields.values()):
+        items = getattr(answer, f"concept_{number}")
+        yield from (_finding(item, Targeted(concept, _values(item, concept))) for item in items)
+    for item in getattr(answer, "facts", ()):
+        yield _finding(item, _described(item))
+    for item in getattr(answer, "memories", ()):
+        yield _finding(item, Sentence(item.memory, tuple(item.topics)))
+    for item in getattr(answer, "remember", ()):
+        yield _finding(item, Sentence(item.memory, instruction=True))
+    for item in getattr(answer, "forget", ()):
+        yield _finding(item, Forgotten(text=item.what, keyword=item.keyword, value=item.value))
+
+
+def dropped_in(answer: BaseModel) -> Counter[DropReason]:
+    """Count what an answer holds and `extractions_in` does not yield, by why it was left out."""
+    dropped: Counter[DropReason] = Counter()
+    for _, items in answer:
+        if isinstance(items, Kept):
+            dropped.update(_reason(flaws) for flaws in items.dropped)
+            values = (getattr(item, "values", None) for item in items)
+            dropped[DropReason.INVALID_VALUE] += sum(len(of.dropped) for of in values if isinstance(of, Kept))
+    dropped[DropReason.UNKNOWN_CONCEPT] += getattr(answer, "_stray", 0)
+    return +dropped
+
+
+def _reason(flaws: tuple[Flaw, ...]) -> DropReason:
+    of_values = all(flaw.where[:1] in (("value",), ("values",)) for flaw in flaws)
+    return DropReason.INVALID_VALUE if of_values else DropReason.MALFORMED
+
+
+def _finding(item: _Dynamic, said: Said) -> Extraction:
+    return Extraction(quote=item.quote, message=item.message, about=getattr(item, "about", None), said=said)
+
+
+def _values(item: _Dynamic, concept: Concept[Any, Any]) -> tuple[Any, ...]:
+    written = item.model_dump()
+    return (written["value"],) if concept.fact_type is FactType.SINGLE else tuple(written["values"])
+
+
+def _described(item: _Dynamic) -> Described:
+    return Described(
+        keyword=item.keyword,
+        description=item.description,
+        multiple=item.kind.strip().casefold().startswith("multi"),
+        value=item.value,
+    )
+
+
+if TYPE_CHECKING:
+    _Labels: TypeAlias = list[str]
+else:
+    _Labels = each(str)
+
+
+class Statements(AnswerPart, ModelAnswer):
+    """The statements of a text."""
+
+    statements: _Labels = Field(description="the atomic statements of the text, in order")
+
+
+def statements_model(most: int) -> type[Statements]:
+    """Build the model of the statements of a text, whose schema says how many there are to be at most."""
+    told: dict[str, JsonValue] = {"maxItems": most}
+    described = Field(description="the atomic statements of the text, in order", json_schema_extra=told)
+    return create_model("Statements", __base__=Statements, statements=(_Labels, described))
+
+
+class _Analysis(AnswerPart, ModelAnswer):
+    entities: _Labels = Field(default_factory=list, description="people, places, organisations and things it names")
+    dates: _Labels = Field(default_factory=list, description="dates and times it names, as they stand there")
+    topics: _Labels = Field(default_factory=list, description="what it touches, a few words each")
+
+
+def analysis_model(request: AnalysisRequest) -> type[BaseModel]:
+    """Build the model of an analysis, with the fields that are asked for."""
+    fields: dict[str, _Dynamic] = {}
+    if request.scope:
+        fields["scope"] = (str | None, Field(default=None, description="the path of the scope it belongs to"))
+    if request.categories:
+        fields["categories"] = (_Labels, Field(default_factory=list, description="one to three short labels"))
+    if request.importance:
+        fields["importance"] = (float, Field(ge=0, le=1, description="how much it matters, from 0 to 1"))
+    return create_model("Analysis", __base__=_Analysis, **fields)
+
+
+def analysis_from(answer: BaseModel) -> Analysis:
+    """Read an analysis. Labels that no store can carry, and what models say instead of nothing, are left out."""
+    said: _Dynamic = answer
+    return Analysis(
+        scope=_path(getattr(said, "scope", None)),
+        categories=_names(getattr(said, "categories", ())),
+        importance=getattr(said, "importance", None),
+        entities=_names(said.entities),
+        dates=_names(said.dates),
+        topics=_names(said.topics),
+    )
+
+
+def _path(text: str | None) -> str | None:
+    if text is None or says_nothing(text):
+        return None
+    return f"/{text.strip().strip('/')}"
+
+
+def _names(labels: Iterable[str]) -> tuple[str, ...]:
+    spelled = (" ".join(label.split()) for label in labels if not says_nothing(label))
+    return tuple(dict.fromkeys(label for label in spelled if _is_legal(label)))
+
+
+def _is_legal(label: str) -> bool:
+    try:
+        checked_name(label, what="a label")
+    except InvalidNameError:
+        return False
+    return True
+
+
+_DATE: Final = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
+
+
+def _spelled_label(data: object) -> object:
+    return {"text": data} if isinstance(data, str) else data
+
+
+def _complexity(data: object) -> object:
+    return "complex" if isinstance(data, str) and "complex" in data.casefold() else "simple"
+
+
+class SubQuestionAnswer(AnswerPart):
+    """A simpler question."""
+
+    text: str = Field(description="one thing that is asked, understood by itself")
+    keyword: str | None = Field(default=None, description="the one of keywords_in_use that answers it, or null")
+
+
+if TYPE_CHECKING:
+    _SubQuestions: TypeAlias = list[SubQuestionAnswer]
+else:
+    _SubQuestions = each(Annotated[SubQuestionAnswer, BeforeValidator(_spelled_label)])
+
+
+class QuestionAnswer(AnswerPart, ModelAnswer):
+    """What a question asks for."""
+
+    questions: _SubQuestions = Field(default_factory=list, description="the simpler questions that it is made of")
+    scopes: _Labels = Field(default_factory=list, description="those of scopes_in_use that it is about")
+    since: str | None = Field(default=None, description="the first day that it asks about, as YYYY-MM-DD, or null")
+    until: str | None = Field(default=None, description="the last day that it asks about, as YYYY-MM-DD, or null")
+    complexity: Annotated[Literal["simple", "complex"], BeforeValidator(_complexity)] = Field(
+        default="simple", description="complex if several facts have to be put together"
+    )
+
+
+class GapAnswer(AnswerPart):
+    """Something that is missing."""
+
+    missing: str = Field(description="what is not known and needed, in a few words")
+    question: str = Field(description="a new question that would find it")
+
+
+if TYPE_CHECKING:
+    _Gaps: TypeAlias = list[GapAnswer]
+else:
+    _Gaps = each(GapAnswer)
+
+
+class GapsAnswer(AnswerPart, ModelAnswer):
+    """What is missing to answer a question."""
+
+    gaps: _Gaps = Field(default_factory=list, description="one item for each thing that is missing; none if nothing is")
+
+
+def question_analysis_from(answer: QuestionAnswer, request: QuestionRequest) -> QuestionAnalysis:
+    """Read an analysis: of its scopes and keywords those that were offered, of its times those that are some."""
+    offered = set(request.keywords_in_use)
+    questions = (
+        SubQuestion(" ".join(item.text.split()), keyword=item.keyword if item.keyword in offered else None)
+        for item in answer.questions
+        if not says_nothing(item.text)
+    )
+    since, until = _moment(answer.since), _moment(answer.until, last=True)
+    if since is not None and until is not None and since >= until:
+        since, until = None, None
+    return QuestionAnalysis(
+        questions=tuple({item.text.casefold(): item for item in questions}.values())[: request.most_questions],
+        scopes=_offered(answer.scopes, request.scopes_in_use),
+        since=since,
+        until=until,
+        complexity=Complexity(answer.complexity),
+    )
+
+
+def gaps_from(answer: GapsAnswer) -> list[Gap]:
+    """Read what is missing; what models say instead of nothing is left out."""
+    return [
+        Gap(missing=" ".join(item.missing.split()), question=" ".join(item.question.split()))
+        for item in answer.gaps
+        if not says_nothing(item.missing) and not says_nothing(item.question)
+    ]
+
+
+def _offered(paths: Iterable[str], offered: Sequence[str]) -> tuple[str, ...]:
+    spelled = (f"/{path.strip().strip('/')}" for path in paths)
+    return tuple(dict.fromkeys(path for path in spelled if path in offered))
+
+
+def _moment(text: str | None, *, last: bool = False) -> dt.datetime | None:
+    """Read a day, a month, a year or a time, UTC if it names no zone; of the last one, the end."""
+    text = (text or "").strip()
+    try:
+        if (found := _DATE.fullmatch(text)) is None:
+            moment = dt.datetime.fromisoformat(text)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
+        year, month, day = (int(part) if part else None for part in found.groups())
+        assert year is not None
+        start = dt.datetime(year, month or 1, day or 1, tzinfo=dt.UTC)
+        if not last:
+            return start
+        if day is not None:
+            return start + dt.timedelta(days=1)
+        return start.replace(year=year + (month in (None, 12)), month=1 if month is None else month % 12 + 1)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,305 @@
+"""The audit trail: what happened to every assertion, who brought it about, when and why."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Access, FeedsChanges
+from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.facts import Concept
+from factmem.memory.accesses import keeper_of
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.filters import Filters
+from factmem.memory.quarantine import as_kept_apart
+from factmem.memory.reader import Reader
+from factmem.records import AssertionState, FactRecord, LogEntry, Origin, Recorded, StateChange, Tombstone
+from factmem.showing import shown_record
+
+__all__ = ["Audit", "AuditAction", "AuditEntry", "AuditPage", "page_at", "trail"]
+
+
+class Audit:
+    """Tells what happened to records, and how often they were recalled.
+
+    Args:
+        context: Whose view.
+        backend: The store.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+
+    async def page(
+        self,
+        ids: Collection[str],
+        *,
+        actions: Collection[AuditAction],
+        actors: Collection[str],
+        origins: Collection[Origin],
+        flagged: bool | None,
+        happened_since: dt.datetime | None,
+        happened_until: dt.datetime | None,
+        descending: bool,
+        size: int,
+        page: str | None,
+        filters: Filters,
+    ) -> AuditPage:
+        """See `Memory.audit`."""
+        self._context.check_present()
+        times = (happened_since, happened_until)
+        if any(moment is not None and moment.tzinfo is None for moment in times):
+            raise InvalidDataError("the time needs a time zone, for example datetime(2026, 5, 1, tzinfo=UTC)")
+        wanted = self._reader.wanted(filters)
+        visible = await self._reader.recorded()
+        if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
+            raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is visible, or it was erased")
+        kept = set(actions)
+
+        def passes(recorded: Recorded) -> bool:
+            details = recorded.assertion.details
+            return (
+                (not ids or recorded.id in ids or recorded.record_id in ids)
+                and (not origins or details.origin in origins)
+                and (flagged is None or bool(details.flags) is flagged)
+                and wanted.keeps(recorded)
+            )
+
+        def happened(entry: AuditEntry) -> bool:
+            return (
+                (not kept or entry.action in kept)
+                and (not actors or _is_one_of(entry.actor, actors))
+                and (happened_since is None or (entry.at is not None and entry.at >= happened_since))
+                and (happened_until is None or (entry.at is not None and entry.at < happened_until))
+            )
+
+        whole = not (ids or origins or flagged is not None or filters or self._context.view)
+
+        log = [*await self._backend.mirror.log(), *(await self._erasures() if whole else ())]
+
+        def entries() -> list[AuditEntry]:
+            found = trail(log, [recorded for recorded in visible if passes(recorded)], self._context.concepts)
+            return [entry for entry in found if happened(entry)]
+
+        found = await to_thread.run_sync(entries)
+        return await to_thread.run_sync(partial(page_at, found, size=size, page=page, descending=descending))
+
+    async def accesses(self, record_ids: Collection[str]) -> dict[str, Access]:
+        """See `Memory.accesses`."""
+        self._context.check_present()
+        keeper, counts = keeper_of(self._backend.provider), self._backend.accesses
+        ids = [record.id for record in await self._reader.current(record_ids)]
+        written = await keeper.accesses(self._context.tenant, ids)
+        return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
+
+    async def _erasures(self) -> list[Tombstone]:
+        """What the store tells of what was erased; the mirror lets go of it."""
+        provider = self._backend.provider
+        if not isinstance(provider, FeedsChanges):
+            return []
+        return [entry for entry in await provider.changes(self._context.tenant) if isinstance(entry, Tombstone)]
+
+
+def _is_one_of(actor: str | None, wanted: Collection[str]) -> bool:
+    return actor is not None and any(actor == name or actor.startswith(f"{name}:") for name in wanted)
+
+
+class AuditAction(enum.Enum):
+    """What happened to an assertion."""
+
+    RECORDED = "recorded"
+    """It was recorded, and counts."""
+    SET_ASIDE = "set aside"
+    """It was recorded as something that does not count any more, such as words that were merged into others."""
+    HANDED_OVER = "handed over"
+    """It waits for a model to read it."""
+    READ = "read"
+    """A model has read it, or nobody will any more."""
+    FAILED = "failed"
+    """A model could not read it."""
+    QUARANTINED = "quarantined"
+    """It is kept apart: nobody hears of it until it is let in."""
+    LET_IN = "let in"
+    """Somebody let it in from quarantine: it counts from then on."""
+    TURNED_AWAY = "turned away"
+    """Somebody turned it away from quarantine."""
+    RETRACTED = "retracted"
+    """It was taken back."""
+    RESTORED = "restored"
+    """What was taken back counts again."""
+    ERASED = "erased"
+    """It was erased: nothing else is known of it any more, not even when."""
+
+
+@attrs.frozen(kw_only=True)
+class AuditEntry:
+    """One thing that happened.
+
+    Attributes:
+        action: what.
+        seq: its number in the store's one sequence: the order in which things happened.
+        at: when, in UTC, by the store's clock; None of an erasure.
+        actor: who did it, as far as they said: see `Memory.acting_as`.
+        reason: why, as far as they said.
+        assertion_id: to which assertion.
+        record: what that says and where it came from (source, origin, evidence, flags), with the state that it had
+            then; None of an erasure. What was never let in goes by the id that `Memory.quarantine` has for it.
+        removed: whether it says that the value is no more.
+    """
+
+    action: AuditAction
+    seq: int
+    at: dt.datetime | None
+    actor: str | None
+    reason: str | None
+    assertion_id: str
+    record: FactRecord[Any] | None
+    removed: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class AuditPage:
+    """One page of an audit trail.
+
+    Attributes:
+        entries: what happened.
+        next_page: hand this in to get the page after this one; None after the last.
+    """
+
+    entries: tuple[AuditEntry, ...]
+    next_page: str | None
+
+
+def trail(
+    log: Sequence[LogEntry], meant: Collection[Recorded], concepts: Mapping[str, Concept[Any, Any]]
+) -> list[AuditEntry]:
+    """Return what happened to some assertions, in order.
+
+    Args:
+        log: where it stands, with the changes of their states.
+        meant: the assertions; what happened to any other is left out, but for erasures: these do not say any more
+            whose or where they were.
+        concepts: the declared concepts by keyword.
+    """
+    lives = {recorded.id: _Life(recorded) for recorded in meant}
+    entries: list[AuditEntry] = []
+    for entry in sorted(log, key=lambda item: item.seq):
+        match entry:
+            case Recorded(id=id) if id in lives:
+                entries.append(lives[id].began(concepts))
+            case StateChange(assertion_id=id) if id in lives:
+                entries.append(lives[id].changed(entry, concepts))
+            case Tombstone(assertion_id=id, seq=seq):
+                entries.append(
+                    AuditEntry(
+                        action=AuditAction.ERASED,
+                        seq=seq,
+                        at=None,
+                        actor=None,
+                        reason=None,
+                        assertion_id=id,
+                        record=None,
+                    )
+                )
+            case _:
+                pass
+    return entries
+
+
+class _Life:
+    """How an assertion stands, as far as the log was read."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        self.state = recorded.assertion.state
+        self.let_in = recorded.assertion.counts(self.state)
+
+    def began(self, concepts: Mapping[str, Concept[Any, Any]]) -> AuditEntry:
+        actions = {
+            AssertionState.ACTIVE: AuditAction.RECORDED,
+            AssertionState.PENDING: AuditAction.HANDED_OVER,
+            AssertionState.FAILED: AuditAction.FAILED,
+            AssertionState.QUARANTINED: AuditAction.QUARANTINED,
+        }
+        said = self.recorded.assertion
+        return AuditEntry(
+            action=actions.get(self.state, AuditAction.SET_ASIDE),
+            seq=self.recorded.seq,
+            at=self.recorded.recorded_at,
+            actor=said.actor,
+            reason=said.details.labels.get("reason"),
+            assertion_id=self.recorded.id,
+            record=self._record(concepts),
+            removed=said.removed,
+        )
+
+    def changed(self, change: StateChange, concepts: Mapping[str, Concept[Any, Any]]) -> AuditEntry:
+        action = self._action(change.state)
+        self.state = change.state
+        self.let_in = self.let_in or self.recorded.assertion.counts(change.state)
+        return AuditEntry(
+            action=action,
+            seq=change.seq,
+            at=change.recorded_at,
+            actor=change.actor,
+            reason=change.reason,
+            assertion_id=self.recorded.id,
+            record=self._record(concepts),
+            removed=self.recorded.assertion.removed,
+        )
+
+    def _action(self, after: AssertionState) -> AuditAction:
+        waited = self.state in (AssertionState.PENDING, AssertionState.FAILED)
+        match after:
+            case AssertionState.PENDING:
+                return AuditAction.HANDED_OVER
+            case AssertionState.FAILED:
+                return AuditAction.FAILED
+            case AssertionState.QUARANTINED:
+                return AuditAction.QUARANTINED
+            case AssertionState.RETRACTED if waited:
+                return AuditAction.READ
+            case AssertionState.RETRACTED:
+                return AuditAction.RETRACTED if self.let_in else AuditAction.TURNED_AWAY
+            case _ if waited:
+                return AuditAction.READ
+            case _:
+                return AuditAction.RESTORED if self.let_in else AuditAction.LET_IN
+
+    def _record(self, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
+        if not self.let_in:
+            return as_kept_apart(self.recorded, self.state, concepts)
+        return shown_record(self.recorded, concepts, state=self.state)
+
+
+def page_at(entries: Sequence[AuditEntry], *, size: int, page: str | None, descending: bool) -> AuditPage:
+    """Return one page of a trail.
+
+    Args:
+        entries: all of it, in order.
+        size: how many entries a page has.
+        page: the page; None for the first.
+        descending: the newest first.
+
+    Raises:
+        InvalidDataError: the size is no positive number, or there is no such page.
+    """
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise InvalidDataError("the size of a page must be a whole number from 1 on", path="$.size")
+    ordered = list(reversed(entries)) if descending else list(entries)
+    if page is not None:
+        if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):
+            raise InvalidDataError("this is no page of an audit trail: hand in its next_page", path="$.page")
+        last = int(page)
+        ordered = [entry for entry in ordered if (entry.seq < last if descending else entry.seq > last)]
+    taken = ordered[:size]
+    return AuditPage(entries=tuple(taken), next_page=str(taken[-1].seq) if len(ordered) > size else None)

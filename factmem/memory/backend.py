@@ -1,0 +1,84 @@
+"""The backend of a memory: the store, its mirror, the models and the worker, shared by all views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from factmem.abc import AgentMemoryProvider, Erases, FeedsChanges, KeepsHistory
+from factmem.detection import VerbatimDetector
+from factmem.errors import CapabilityError
+
+if TYPE_CHECKING:
+    from factmem.abc import Analyst, Consolidator, Detector, Embedder, QuestionAnalyst
+    from factmem.memory.accesses import AccessCounts
+    from factmem.memory.background import Worker
+    from factmem.recall import Mirror
+
+__all__ = ["Backend"]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Backend:
+    """Everything that the views of one memory share.
+
+    Attributes:
+        provider: The store.
+        mirror: The store's current records, ready to be searched.
+        embedder: Makes the vectors.
+        detector: Finds facts in conversations.
+        analyst: Finds out scope, categories and importance of texts; None without a model.
+        consolidator: Decides about similar statements; None without a model.
+        question_analyst: Takes questions apart for deep recall; None without a model.
+        worker: Reads submissions in the background.
+        accesses: Counts recalled records; None if nobody counts.
+        concurrency: Maximum number of questions to models at a time.
+    """
+
+    provider: AgentMemoryProvider
+    mirror: Mirror
+    embedder: Embedder
+    detector: Detector
+    analyst: Analyst | None
+    consolidator: Consolidator | None
+    question_analyst: QuestionAnalyst | None
+    worker: Worker
+    accesses: AccessCounts | None
+    concurrency: int
+
+    @property
+    def four_verbs_only(self) -> bool:
+        """Whether the provider has the four verbs only."""
+        return not isinstance(self.provider, KeepsHistory)
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether a model reads what is submitted."""
+        return bool(self.analyst or self.consolidator or not isinstance(self.detector, VerbatimDetector))
+
+    @property
+    def erases_by_itself(self) -> bool:
+        """Whether expired revisions can be found and erased."""
+        return isinstance(self.provider, FeedsChanges) and isinstance(self.provider, Erases)
+
+    def history(self) -> KeepsHistory:
+        """Return the provider as one that keeps history.
+
+        Raises:
+            CapabilityError: It does not.
+        """
+        if not isinstance(self.provider, KeepsHistory):
+            name = type(self.provider).__name__
+            raise CapabilityError(f"{name} has the four verbs only: it keeps no evidence, states or history")
+        return self.provider
+
+    def eraser(self) -> Erases:
+        """Return the provider as one that erases.
+
+        Raises:
+            CapabilityError: It does not.
+        """
+        if not isinstance(self.provider, Erases):
+            raise CapabilityError(f"{type(self.provider).__name__} cannot erase; it has the four verbs only")
+        return self.provider

@@ -1,0 +1,269 @@
+"""The context of a memory: its tenant, viewer, actor, view, policies and clock. A view is an evolved context."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import attrs
+
+from factmem.consolidation import ConsolidationPolicy
+from factmem.detection import OriginPolicy
+from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
+from factmem.facts import Concept
+from factmem.fold import Moment
+from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.ttl import TtlPolicy
+from factmem.observing import Observation
+from factmem.recall import DeepSettings, RecallSettings
+from factmem.records import Assertion, FactDetails
+from factmem.scopes import MemoryScope
+
+if TYPE_CHECKING:
+    from factmem.abc import Clock
+
+__all__ = ["Context", "FuturePolicy", "Policies", "View"]
+
+_DEEP: Final = DeepSettings()
+
+
+class FuturePolicy(enum.Enum):
+    """Treatment of a fact whose timestamp lies in the future by more than the clock skew.
+
+    Attributes:
+        REFUSE: Raise `InvalidDataError`.
+        HOLD: Set the timestamp to the present.
+    """
+
+    REFUSE = "refuse"
+    HOLD = "hold"
+
+
+@attrs.frozen(kw_only=True)
+class Policies:
+    """Rules that apply to everything that is written.
+
+    Attributes:
+        future: Treatment of timestamps from the future.
+        clock_skew: Maximum time that a timestamp may lie in the future.
+        ttl: Times to live.
+        flagged: Treatment of text that reads like an instruction or hides something.
+        origins: Treatment of messages by their origin.
+        consolidation: Comparison of new statements with known ones.
+        keep_words: Keep the user's words as statements beside the facts that a model finds in them.
+    """
+
+    future: FuturePolicy = FuturePolicy.REFUSE
+    clock_skew: dt.timedelta = dt.timedelta(minutes=5)
+    ttl: TtlPolicy = attrs.field(factory=TtlPolicy)
+    flagged: FlaggedPolicy = FlaggedPolicy.QUARANTINE_OTHERS
+    origins: OriginPolicy = attrs.field(factory=OriginPolicy)
+    consolidation: ConsolidationPolicy = attrs.field(factory=ConsolidationPolicy)
+    keep_words: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class View:
+    """The scopes that a memory is confined to, anchored at its tenant.
+
+    Attributes:
+        roots: Scopes with their subtrees.
+        exact: Scopes without their subtrees.
+    """
+
+    roots: tuple[MemoryScope, ...] = ()
+    exact: tuple[MemoryScope, ...] = ()
+
+    @property
+    def only(self) -> MemoryScope | None:
+        """The view's scope, if it is a single one."""
+        scopes = (*self.roots, *self.exact)
+        return scopes[0] if len(scopes) == 1 else None
+
+    def reaches(self, scope: MemoryScope) -> bool:
+        """Return whether a scope lies in the view."""
+        return scope in self.exact or any(root.contains(scope) for root in self.roots)
+
+    def narrowed(self, other: View) -> View:
+        """Return the other view inside this one; exact scopes stay exact.
+
+        Raises:
+            OutOfViewError: The other view leads out of this one.
+        """
+        whole = tuple(scope for scope in other.roots if any(root.contains(scope) for root in self.roots))
+        rest = tuple(scope for scope in (*other.exact, *other.roots) if scope not in whole)
+        if not all(map(self.reaches, rest)):
+            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
+        return View(roots=whole, exact=rest)
+
+
+@attrs.frozen(kw_only=True)
+class Context:
+    """Everything that distinguishes one view of a memory from another. Frozen: a view evolves it.
+
+    Attributes:
+        tenant: The organization whose data is read and written.
+        viewer: The reader and owner of private facts; sees public facts and their own.
+        actor: The writer named in the audit trail; the viewer if None.
+        view: The scopes that reads and writes are confined to; None for all.
+        reviewed: Leave out records that are `FactDetails.unreviewed`.
+        read_only: Refuse every write.
+        past: The moment to read at; None for the present.
+        concepts: The declared concepts by keyword; other facts are read by their shape.
+        settings: Weights of recall.
+        deep: Settings of deep recall.
+        policies: Rules for everything that is written.
+        clock: Returns the present.
+        observation: The observers of every operation; None without any.
+    """
+
+    tenant: str | None
+    viewer: str | None
+    concepts: Mapping[str, Concept[Any, Any]]
+    settings: RecallSettings
+    clock: Clock
+    policies: Policies = attrs.field(factory=Policies)
+    deep: DeepSettings = _DEEP
+    actor: str | None = None
+    view: View | None = None
+    reviewed: bool = False
+    read_only: bool = False
+    past: Moment | None = None
+    observation: Observation | None = None
+
+    @property
+    def moment(self) -> Moment:
+        """The moment that reads look at."""
+        return self.past or Moment(now=self.clock())
+
+    @property
+    def writer(self) -> str | None:
+        """The name of the writer in the audit trail."""
+        return self.actor or self.viewer
+
+    @property
+    def visible_owners(self) -> tuple[str | None, str | None]:
+        """The owners whose facts are visible: nobody, that is everybody, and the viewer."""
+        return (None, self.viewer)
+
+    def sees(self, said: Assertion) -> bool:
+        """Return whether an assertion may be shown: public or the viewer's own, and in the view."""
+        if self.reviewed and said.details.unreviewed:
+            return False
+        return said.details.owner in self.visible_owners and self.reaches(said.place.scope)
+
+    def reaches(self, scope: MemoryScope) -> bool:
+        """Return whether an anchored scope lies in the view."""
+        return self.view is None or self.view.reaches(scope)
+
+    def check_writable(self) -> None:
+        """Refuse a write where only reads are allowed.
+
+        Raises:
+            ReadOnlyError: The memory is read-only, or shows the past.
+        """
+        if self.past is not None:
+            raise ReadOnlyError("the past cannot be changed: write to the memory that this view was made of")
+        if self.read_only:
+            raise ReadOnlyError("this memory was opened read-only: open it without read_only=True to write")
+
+    def check_present(self) -> None:
+        """Refuse an operation that has no meaning in the past.
+
+        Raises:
+            CapabilityError: The memory shows the past.
+        """
+        if self.past is not None:
+            raise CapabilityError("this view shows the past: ask the memory that it was made of")
+
+    def anchored(self, scope: MemoryScope | str | None) -> MemoryScope | None:
+        """Anchor a scope at the tenant.
+
+        Raises:
+            InvalidNameError: The path is not legal.
+            InvalidDataError: It is no scope, or belongs to another organisation.
+            OutOfViewError: The scope lies outside of the view.
+        """
+        if scope is None:
+            return None
+        parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
+        if not isinstance(parsed, MemoryScope):
+            raise InvalidDataError(
+                f"a scope is a MemoryScope or a path such as '/product/alpha', not a {type(scope).__name__}",
+                path="$.scope",
+            )
+        if parsed.tenant not in (None, self.tenant):
+            raise InvalidDataError("the scope belongs to another organisation than this memory")
+        anchored = parsed.within(self.tenant)
+        if not self.reaches(anchored):
+            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
+        return anchored
+
+    def target(self, scope: MemoryScope | str | None) -> MemoryScope:
+        """Return the scope to write to: the one given, else the view's own, else the one that holds everywhere.
+
+        Raises:
+            OutOfViewError: The view has several scopes, and the one that holds everywhere is none of them.
+        """
+        if (anchored := self.anchored(scope)) is not None:
+            return anchored
+        if self.view is not None and (only := self.view.only) is not None:
+            return only
+        everywhere = MemoryScope.CROSS_PRODUCT.within(self.tenant)
+        if not self.reaches(everywhere):
+            raise OutOfViewError("this view has several scopes: say which one with scope=")
+        return everywhere
+
+    def confined(
+        self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str], *, read_only: bool
+    ) -> Context:
+        """Return this context confined to some scopes.
+
+        Raises:
+            InvalidDataError: There is no scope.
+            OutOfViewError: A scope lies outside of this view.
+        """
+        if isinstance(scopes, str):
+            raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
+        view = View(
+            roots=tuple(dict.fromkeys(map(self.target, scopes))), exact=tuple(dict.fromkeys(map(self.target, exact)))
+        )
+        if not (view.roots or view.exact):
+            raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
+        if self.view is not None:
+            view = self.view.narrowed(view)
+        return attrs.evolve(self, view=view, read_only=read_only or self.read_only)
+
+    def at(self, clock: Literal["as_of", "known_at"], when: dt.datetime) -> Context:
+        """Return this context at a moment of the past.
+
+        Args:
+            clock: Whether to go by the time when facts were said, or when they were recorded.
+            when: The moment.
+
+        Raises:
+            InvalidDataError: The time has no zone.
+        """
+        return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: _aware(when)}))
+
+    def owned(self, details: FactDetails, *, private: bool) -> FactDetails:
+        """Return details with their owner.
+
+        Raises:
+            InvalidDataError: Nobody could own a private fact, or somebody else would.
+        """
+        if private:
+            if self.viewer is None:
+                raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")
+            details = attrs.evolve(details, owner=self.viewer)
+        if details.owner not in self.visible_owners:
+            raise InvalidDataError("only the viewer's own private facts can be written: use as_viewer()")
+        return details
+
+
+def _aware(when: dt.datetime) -> dt.datetime:
+    if not isinstance(when, dt.datetime) or when.tzinfo is None:
+        raise InvalidDataError("the time needs a time zone, for example datetime(2026, 5, 1, tzinfo=UTC)")
+    return when

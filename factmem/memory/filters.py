@@ -1,0 +1,299 @@
+"""How people say which records they mean: one set of filters for recall, listings, pages and purges."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime as dt
+import enum
+import json
+import operator
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, TypedDict
+
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept
+from factmem.recall import Corpus, MetadataCondition, RecallFilter, Standing
+from factmem.records import FactRecord
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json, check_text
+
+__all__ = [
+    "Filters",
+    "RecordOrder",
+    "RecordPage",
+    "check_concept",
+    "check_min_score",
+    "check_query",
+    "check_range",
+    "filter_of",
+    "ids_of",
+    "is_record_id",
+    "keywords_of",
+    "page_of",
+    "sorted_rows",
+]
+
+
+_RECORD_ID: Final = re.compile(
+    r"[0-9a-f]{32}(?:-[0-9a-f]+)?|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+)
+"""The ids that the stores give. Where a provider has the four verbs only, a digest of the value follows."""
+
+
+class Filters(TypedDict, total=False):
+    """Which records count; all that is given must hold. An empty list of what may be keeps nothing, None everything.
+
+    Attributes:
+        scope: in this scope and its subtree.
+        exact: in this very scope only.
+        subject: about this subject (and individual).
+        subjects: about one of these subjects (and individuals).
+        concepts: of one of these concepts, or keywords.
+        without_concepts: of none of these concepts, or keywords.
+        categories: with one of these categories.
+        topics: with one of these topics.
+        sources: from one of these sources.
+        since: said at this time or later.
+        until: said before this time.
+        recorded_since: whose present revision was recorded at this time or later.
+        recorded_until: whose present revision was recorded before this time.
+        min_importance: at least so important.
+        max_importance: at most so important.
+        metadata: whose metadata holds all of these.
+        where: whose metadata meets all conditions of one of these groups: ``[[this, and_this], [or_this]]``.
+        record_ids: with one of these ids.
+    """
+
+    scope: MemoryScope | str | None
+    exact: bool
+    subject: MemorySubject | None
+    subjects: Collection[MemorySubject] | None
+    concepts: Collection[Concept[Any, Any] | str] | None
+    without_concepts: Collection[Concept[Any, Any] | str] | None
+    categories: Collection[str] | None
+    topics: Collection[str] | None
+    sources: Collection[str] | None
+    since: dt.datetime | None
+    until: dt.datetime | None
+    recorded_since: dt.datetime | None
+    recorded_until: dt.datetime | None
+    min_importance: float | None
+    max_importance: float | None
+    metadata: Mapping[str, Json] | None
+    where: Sequence[Sequence[MetadataCondition]]
+    record_ids: Collection[str] | None
+
+
+def filter_of(filters: Filters, scope: MemoryScope | None) -> RecallFilter:
+    """Return what is wanted as recall takes it.
+
+    Args:
+        filters: what was asked for.
+        scope: its scope, anchored at the tenant.
+
+    Raises:
+        InvalidDataError: a time has no zone, or a condition cannot be met.
+    """
+    given: dict[str, Any] = {**filters, "scope": scope}
+    for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
+        several = given.pop(concepts, None)
+        given[keywords] = None if several is None else keywords_of(several)
+    given["metadata"] = given.get("metadata") or {}
+    return RecallFilter(**given)
+
+
+def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str]:
+    """Return the keywords of concepts, some of which may be given as such.
+
+    Raises:
+        InvalidDataError: It is no list, or an item is no concept and no keyword. The id of a record is no keyword:
+            nothing would ever match it.
+    """
+    several = isinstance(concepts, Iterable) and not isinstance(concepts, str)
+    if not several or not all(isinstance(item, str | Concept) for item in concepts):
+        raise InvalidDataError("concepts are given as a list of them, or of keywords", path="$.concepts")
+    if any(isinstance(item, str) and is_record_id(item) for item in concepts):
+        raise InvalidDataError(
+            "the id of a record is no concept's keyword: get(id), history(id), forget(id) and the filter "
+            "record_ids=[id] take ids; a concept with such a keyword is given as the Concept itself",
+            path="$.concepts",
+        )
+    return tuple(item if isinstance(item, str) else item.keyword for item in concepts)
+
+
+def is_record_id(text: str) -> bool:
+    """Whether a text has the form of a record's id: 32 hexadecimal digits, or a UUID."""
+    return _RECORD_ID.fullmatch(text) is not None
+
+
+def ids_of(ids: Iterable[str]) -> dict[str, None]:
+    """Return the ids of records, each once, in their order.
+
+    Raises:
+        InvalidDataError: one of them is no text.
+    """
+    given = list(ids)
+    if not all(isinstance(id, str) for id in given):
+        raise InvalidDataError("the id of a record is a text: take FactRecord.id", path="$.id")
+    return dict.fromkeys(given)
+
+
+class RecordOrder(enum.Enum):
+    """What a listing goes by; among equals, by the number of the revision."""
+
+    SAID = "said"
+    RECORDED = "recorded"
+    IMPORTANCE = "importance"
+
+
+class RecordPage(list[FactRecord[Any]]):
+    """The records of a listing, or one page of them.
+
+    Attributes:
+        next_page: Token of the next page; None after the last one.
+    """
+
+    def __init__(self, records: Iterable[FactRecord[Any]] = (), *, next_page: str | None = None) -> None:
+        super().__init__(records)
+        self.next_page: str | None = next_page
+
+    @property
+    def records(self) -> tuple[FactRecord[Any], ...]:
+        """The records."""
+        return tuple(self)
+
+
+_COLUMNS: Final = {
+    RecordOrder.SAID: "said_at",
+    RecordOrder.RECORDED: "recorded_at",
+    RecordOrder.IMPORTANCE: "importance",
+}
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def sorted_rows(corpus: Corpus, found: Standing, order_by: RecordOrder, *, descending: bool) -> Standing:
+    """Return current records in an order."""
+    import numpy as np
+
+    columns = corpus.columns
+    order = np.lexsort((columns["seq"][found.rows], columns[_COLUMNS[order_by]][found.rows]))
+    return found.at(order[::-1] if descending else order)
+
+
+def _keys(corpus: Corpus, found: Standing, order_by: RecordOrder) -> tuple[Any, Any]:
+    return corpus.columns[_COLUMNS[order_by]][found.rows], corpus.columns["seq"][found.rows]
+
+
+def _shown(value: Any, order_by: RecordOrder) -> float | str:
+    """A time in UTC as a text that sorts as the time does, exact to the microsecond."""
+    if order_by is RecordOrder.IMPORTANCE:
+        return float(value)
+    return (_EPOCH + dt.timedelta(microseconds=int(value))).isoformat(timespec="microseconds")
+
+
+def _read_value(shown: float | str) -> float | int:
+    if not isinstance(shown, str):
+        return shown
+    return (dt.datetime.fromisoformat(shown) - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def page_of(
+    corpus: Corpus,
+    ordered: Standing,
+    order_by: RecordOrder,
+    *,
+    descending: bool,
+    limit: int | None,
+    offset: int,
+    page: str | None,
+) -> tuple[Standing, str | None]:
+    """Return the rows of one page, and the token of the next page.
+
+    A token holds the position of the last row, not a number of rows: records that are added or go away meanwhile
+    neither repeat a record nor leave one out.
+
+    Args:
+        corpus: The current records.
+        ordered: All rows of the listing, in its order.
+        order_by: The key of the order.
+        descending: Whether the greatest comes first.
+        limit: Maximum number of rows of the page; all of them if None.
+        offset: Number of rows to skip.
+        page: Token of the page; None for the first.
+
+    Raises:
+        InvalidDataError: The token belongs to no such listing.
+    """
+    listing = [order_by.value, descending]
+    rest = ordered
+    if page is not None:
+        last, seq = _read_token(page, listing)
+        values, seqs = _keys(corpus, rest, order_by)
+        passed = operator.lt if descending else operator.gt
+        rest = rest.at(passed(values, last) | ((values == last) & passed(seqs, seq)))
+    stop = None if limit is None else offset + limit
+    taken = rest.at(slice(offset, stop))
+    if stop is None or len(rest) <= stop or not len(taken):
+        return taken, None
+    values, seqs = _keys(corpus, taken, order_by)
+    return taken, _token(listing, (_shown(values[-1], order_by), int(seqs[-1])))
+
+
+def _token(listing: list[Any], key: tuple[float | str, int]) -> str:
+    return base64.urlsafe_b64encode(json.dumps([*listing, *key]).encode()).decode().rstrip("=")
+
+
+def _read_token(token: str, listing: list[Any]) -> tuple[float | int, int]:
+    try:
+        found: Any = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (ValueError, TypeError, RecursionError):
+        found = None
+    match found:
+        case [order, descending, float() | str() as value, int() as seq] if [
+            order,
+            descending,
+        ] == listing and isinstance(value, float) is (order == RecordOrder.IMPORTANCE.value):
+            with contextlib.suppress(ValueError, TypeError):  # it is no time, or has no zone
+                return _read_value(value), seq
+    raise InvalidDataError("this is no page of this listing: hand in the next_page of one in the same order")
+
+
+def check_range(**numbers: int | None) -> None:
+    """Raise `InvalidDataError` unless each is None or a whole number from 0 on."""
+    for name, number in numbers.items():
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise InvalidDataError(f"{name} must be a whole number from 0 on", path=f"$.{name}")
+
+
+def check_query(query: str, limit: int, min_score: float) -> None:
+    """Raise `InvalidDataError` unless there is a query, a positive limit and a score from 0 to 1."""
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidDataError("the query is blank: say what to look for")
+    check_text(query, path="$.query")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidDataError("limit must be a whole number from 1 on")
+    check_min_score(min_score)
+
+
+def check_min_score(min_score: object) -> None:
+    """Raise `InvalidDataError` unless it is a score from 0 to 1."""
+    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 <= min_score <= 1:
+        raise InvalidDataError("min_score must be a number from 0 to 1", path="$.min_score")
+
+
+def check_concept(concept: object) -> None:
+    """Raise `InvalidDataError` unless it is a concept."""
+    if not isinstance(concept, Concept):
+        if isinstance(concept, str) and is_record_id(concept):
+            raise InvalidDataError(
+                "the id of a record is no concept: get(id) returns the record, history(id) its revisions",
+                path="$.concept",
+            )
+        raise InvalidDataError(
+            f"a {type(concept).__name__} is no concept: make one with Concept.single(keyword, description), or list "
+            "what there is under a keyword with list_records(concepts=[keyword])",
+            path="$.concept",
+        )

@@ -1,0 +1,265 @@
+"""Remembering in a provider of four verbs: findings go through `save`; parts that it cannot carry are counted."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import anyio
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Candidate, Conversation, Detection, Message, Operation
+from factmem.consolidation import changes
+from factmem.detection import redact_conversation
+from factmem.errors import CapabilityError, FactMemError, ModelError
+from factmem.facts import STATEMENT
+from factmem.fold import Current
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.errands import Errand, ErrandKind
+from factmem.memory.outcomes import Remembered, Unrepresented
+from factmem.memory.pipeline import Pipeline, cited_message
+from factmem.memory.reader import Reader
+from factmem.memory.screening import Screening
+from factmem.memory.writer import Writer
+from factmem.observing import nested
+from factmem.providers import NoMemory
+from factmem.recall import RecallFilter, hydrate
+from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place, assertions_of
+from factmem.values import canonical_bytes, encode_value
+
+__all__ = ["FourVerbs", "Submitted", "submitted"]
+
+_log = logging.getLogger("factmem")
+
+
+@attrs.frozen(kw_only=True)
+class Submitted:
+    """Words for a provider of four verbs, before anything is found in them.
+
+    Attributes:
+        place: where their facts go, unless a fact names another subject or an analyst another scope.
+        words: the words, as the verbatim detector finds them.
+        errand: the reading they need; None to keep them as they are.
+        conversation: the conversation they come from, secrets redacted.
+        context: messages of it that were read before.
+        dropped: messages of which nothing was kept, by reason.
+    """
+
+    place: Place
+    words: tuple[Candidate, ...]
+    errand: Errand | None
+    conversation: Conversation
+    context: frozenset[str] = frozenset()
+    dropped: Detection = attrs.field(factory=Detection)
+
+
+@attrs.frozen(kw_only=True)
+class _Found:
+    """The findings in words, with the parts that a provider of four verbs cannot keep."""
+
+    place: Place
+    facts: tuple[Candidate, ...]
+    detection: Detection
+    lost: Mapping[Unrepresented, int] = attrs.field(factory=dict)
+    failure: str | None = None
+
+
+class FourVerbs:
+    """Remembers in a provider that has the four verbs only: nothing can wait there, everything is read at once.
+
+    Args:
+        context: The owner of the words, and the policies.
+        backend: The store and the models.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+        self._writer = Writer(context, backend)
+        self._pipeline = Pipeline(context, backend)
+
+    def check_representable(self, given: FactDetails) -> None:
+        """Refuse what the caller asked for and the provider cannot keep.
+
+        Raises:
+            CapabilityError: there are any details, or the provider keeps nothing at all.
+        """
+        if isinstance(self._backend.provider, NoMemory):
+            raise CapabilityError("NoMemory keeps nothing: open the memory on a store, such as sqlite-vec:facts.db")
+        if given != FactDetails():
+            raise CapabilityError(
+                f"{type(self._backend.provider).__name__} has the four verbs only and cannot keep owner, source, "
+                "importance, expiry or other details: leave them out, or use a provider that keeps history"
+            )
+
+    async def remember(self, items: Sequence[Submitted]) -> list[Remembered]:
+        """Read words, several at a time, and save what was found, in the order given."""
+        found: list[_Found | None] = [None] * len(items)
+        limit = anyio.Semaphore(self._backend.concurrency)
+
+        async def read(number: int, item: Submitted) -> None:
+            async with limit:
+                found[number] = await self._read(item)
+
+        async with anyio.create_task_group() as tasks:
+            for number, item in enumerate(items):
+                tasks.start_soon(read, number, item)
+        return [await self._saved(item, read) for item, read in zip(items, found, strict=True) if read is not None]
+
+    async def _read(self, item: Submitted) -> _Found:
+        place, detection, failure = item.place, Detection(), None
+        lost = Counter[Unrepresented]()
+        try:
+            match item.errand:
+                case Errand(kind=ErrandKind.DETECT, request=request):
+                    with nested(Operation.DETECT, records_in=len(item.conversation.messages)) as call:
+                        wanted = attrs.evolve(request, in_use=await self._concepts_at(item))
+                        detection = await self._backend.detector.detect(item.conversation, wanted)
+                        call.gave(len(detection.candidates))
+                case Errand(kind=ErrandKind.KEEP, infer=infer):
+                    place, lost = await self._placed(item, infer)
+                case _:
+                    pass
+        except FactMemError as error:
+            failure = type(error).__name__
+        except Exception as error:  # a detector or analyst of somebody's own may raise anything
+            _log.warning("the detector or analyst failed: %s", type(error).__name__)
+            failure = ModelError.__name__
+        new = [
+            found for found in detection.candidates if _message(found) is None or _message(found) not in item.context
+        ]
+        facts = tuple({_identity(each): each for each in (*self._words_kept(item, failure), *new)}.values())
+        return _Found(place=place, facts=facts, detection=detection, lost=lost, failure=failure)
+
+    def _words_kept(self, item: Submitted, failure: str | None) -> Sequence[Candidate]:
+        """Return the words to keep as they are: all that no model read, or the user's beside their facts."""
+        if failure is not None or item.errand is None or item.errand.kind is not ErrandKind.DETECT:
+            return item.words
+        return [word for word in item.words if self._context.policies.keep_words and word.details.origin is Origin.USER]
+
+    async def _concepts_at(self, item: Submitted) -> tuple[Any, ...]:
+        assert item.errand is not None
+        subjects = [item.place.subject, *item.errand.request.subjects]
+        here = await self._reader.visible(RecallFilter(scope=item.place.scope, exact=True, subjects=subjects))
+        declared = self._context.concepts
+        found = {row.recorded.assertion.keyword: hydrate(row, declared).concept for row in here}
+        found.pop(STATEMENT.keyword, None)
+        return tuple((dict(declared) | found).values())
+
+    async def _placed(self, item: Submitted, infer: Sequence[str]) -> tuple[Place, Counter[Unrepresented]]:
+        """Return the place that an analyst proposes; what else it finds out cannot be kept."""
+        if not infer:
+            return item.place, Counter()
+        text = "\n\n".join(message.content for message in item.conversation.messages)
+        analysis = await self._pipeline.analysed(text, infer, await self._reader.info())
+        place = Place(item.place.subject, self._pipeline.proposed(analysis.scope, item.place.scope))
+        more = (analysis.categories, analysis.topics, analysis.entities, analysis.dates, analysis.importance)
+        return place, Counter({Unrepresented.DETAILS: 1} if any(more) else {})
+
+    async def _saved(self, item: Submitted, read: _Found) -> Remembered:
+        lost, failure = Counter(read.lost), read.failure
+        screening = Screening(self._context.policies.flagged)
+        kept: list[tuple[Candidate, Place, tuple[Assertion, ...]]] = []
+        for candidate in read.facts:
+            place = Place(candidate.subject or read.place.subject, read.place.scope)
+            said = tuple(map(screening.screened, assertions_of(candidate.fact, place, candidate.details)))
+            if (why := _refusal(candidate, said)) is None:
+                kept.append((candidate, place, said))
+                lost.update(_lost_with(candidate, said))
+            else:
+                lost[why] += len(said)
+        places = list({place.key: place for _, place, _ in kept}.values())
+        before = await self._current_at(places)
+        saved: list[Assertion] = []
+        for candidate, place, said in kept:
+            try:
+                await self._backend.provider.save(self._writer.dated(candidate.fact), place.subject, place.scope)
+            except FactMemError as error:  # one fact that cannot be kept never costs the others
+                failure = type(error).__name__
+            else:
+                saved.extend(said)
+        after = await self._current_at(places)
+        if self._backend.consolidator is not None and item.errand is not None and item.errand.consolidate:
+            lost[Unrepresented.COMPARISON] += sum(said.keyword == STATEMENT.keyword for said in saved)
+        slots = {(said.track, said.slot) for said in saved}
+        mine = [row for row in after if (row.recorded.assertion.track, row.recorded.assertion.slot) in slots]
+        concepts = self._context.concepts
+        dropped = read.detection.dropped or ({} if mine else item.dropped.dropped)
+        return Remembered(
+            records=tuple(hydrate(row, concepts) for row in mine),
+            changes=tuple(await to_thread.run_sync(changes, before, after, concepts)),
+            dropped=dropped,
+            unrepresented=+lost,
+            failure=failure,
+        )
+
+    async def _current_at(self, places: Iterable[Place]) -> list[Current]:
+        found: list[Current] = []
+        for place in places:
+            found += await self._reader.visible(RecallFilter(subject=place.subject, scope=place.scope, exact=True))
+        return found
+
+
+def submitted(
+    conversation: Conversation,
+    words: Detection,
+    place: Place,
+    errand: Errand | None,
+    context: Sequence[Message] = (),
+) -> Submitted:
+    """Return words for a provider of four verbs.
+
+    Args:
+        conversation: the conversation to read.
+        words: its words, as the verbatim detector finds them.
+        place: where their facts go.
+        errand: the reading they need, if any.
+        context: messages that were read before, shown to the detector again.
+    """
+    return Submitted(
+        place=place,
+        words=words.candidates,
+        errand=errand,
+        conversation=redact_conversation(attrs.evolve(conversation, messages=(*context, *conversation.messages))),
+        context=frozenset(message.id for message in context if message.id is not None),
+        dropped=words,
+    )
+
+
+def _message(candidate: Candidate) -> str | None:
+    return cited_message(candidate.details.evidence[0])[1] if candidate.details.evidence else None
+
+
+def _identity(candidate: Candidate) -> tuple[object, ...]:
+    """Return the identity of a finding: its message and its value."""
+    fact = candidate.fact
+    data = [encode_value(value, fact.concept.value_type) for value in fact.values]
+    subject = candidate.subject.key if candidate.subject else None
+    return (_message(candidate), fact.concept.keyword, canonical_bytes(data), subject, candidate.removed)
+
+
+def _refusal(candidate: Candidate, said: Sequence[Assertion]) -> Unrepresented | None:
+    """Return why a finding cannot be kept at all; None if it can."""
+    if candidate.removed or candidate.cleared is not None:
+        return Unrepresented.REMOVAL
+    if candidate.quarantined or any(item.state is AssertionState.QUARANTINED for item in said):
+        return Unrepresented.QUARANTINE
+    if candidate.details.origin is not Origin.USER:
+        return Unrepresented.ORIGIN
+    return None
+
+
+def _lost_with(candidate: Candidate, said: Sequence[Assertion]) -> Counter[Unrepresented]:
+    """Return what a finding that is kept loses."""
+    lost = Counter[Unrepresented]()
+    if candidate.details.evidence:
+        lost[Unrepresented.EVIDENCE] = len(said)
+    bare = attrs.evolve(candidate.details, evidence=())
+    if bare != FactDetails() or any(item.details.flags for item in said):
+        lost[Unrepresented.DETAILS] = len(said)
+    return lost

@@ -1,0 +1,554 @@
+"""The inbox: words are kept at once as they were said, and read by models, at once or in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import itertools
+import logging
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, TypedDict
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import (
+    MANAGED_TOPICS,
+    Candidate,
+    Conversation,
+    Detection,
+    DetectionRequest,
+    DropReason,
+    Message,
+    Receipt,
+)
+from factmem.consolidation import Newcomer, duplicates_in
+from factmem.details import Treatment
+from factmem.detection import OriginPolicy, VerbatimDetector
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
+from factmem.memory.backend import Backend
+from factmem.memory.background import Handover
+from factmem.memory.context import Context
+from factmem.memory.errands import Errand, ErrandKind
+from factmem.memory.four_verbs import FourVerbs, submitted
+from factmem.memory.journal import Unit, errand_id, handed_over, in_order, to_pending
+from factmem.memory.outcomes import Remembered
+from factmem.memory.pipeline import Pipeline
+from factmem.memory.reader import Reader
+from factmem.memory.writer import Writer
+from factmem.recall import LogPart
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    Change,
+    ChangeKind,
+    FactDetails,
+    FactRecord,
+    MetadataMerge,
+    Place,
+    Recorded,
+    record_of,
+)
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "settled", "warn_of_not_text"]
+
+_log = logging.getLogger("factmem")
+
+_EVERYTHING: Final = MemorySubject.EVERYTHING
+
+
+class About(TypedDict, total=False):
+    """What a caller may say about what is to be remembered.
+
+    Attributes:
+        subject: whom it is about; everything, if nobody is named.
+        scope: where it holds; left out, an analyst is asked where a text belongs, and what nobody places
+            lies in `MemoryScope.CROSS_PRODUCT`.
+        importance: from 0 to 1; 0.5 if nobody says.
+        categories: labels.
+        source: where it came from.
+        metadata: anything else, as JSON.
+        expires_at: from when on it is forgotten.
+        private: keep it for this memory's viewer alone.
+        looking_for: what to look for in a conversation; by default all facts about the subject, those of the
+            declared concepts first.
+        consolidate: whether to compare what is found with what is known; it is, if nothing is said.
+        origins: treatment of messages by their origin, other than this memory's.
+    """
+
+    subject: MemorySubject
+    scope: MemoryScope | str | None
+    importance: float | None
+    categories: Sequence[str] | None
+    source: str | None
+    metadata: Mapping[str, Json] | None
+    expires_at: dt.datetime | None
+    private: bool
+    looking_for: DetectionRequest | None
+    consolidate: bool
+    origins: OriginPolicy | None
+
+
+@attrs.frozen(kw_only=True)
+class Order:
+    """What the caller said about everything that is handed over in one call."""
+
+    place: Place
+    given: FactDetails
+    looking_for: DetectionRequest
+    infer: tuple[str, ...] = ()
+    consolidate: bool = True
+    merge: MetadataMerge = MetadataMerge.MERGE
+    origins: OriginPolicy | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Handed:
+    """What one conversation put into the store, and what of it is still to be read."""
+
+    receipts: tuple[Receipt, ...]
+    unit: Unit | None
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+    not_text: int = 0
+    twin: tuple[Receipt, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class StoredSession:
+    """A conversation that is in the store already, or a part of it.
+
+    Attributes:
+        id: the conversation's id.
+        since: only what was said at this time or later.
+        until: only what was said before this time.
+    """
+
+    id: str
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+
+
+class Inbox:
+    """Takes in texts, messages, conversations and facts that are to be consolidated.
+
+    Args:
+        context: The owner of the words, and the policies.
+        backend: The store and the models.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+        self._writer = Writer(context, backend)
+        self._pipeline = Pipeline(context, backend)
+        self._four_verbs = FourVerbs(context, backend)
+
+    async def remember(self, what: str | Message | Conversation, about: About) -> Remembered:
+        """See `Memory.remember`."""
+        order = self.ordered(about)
+        if self._backend.four_verbs_only:
+            (outcome,) = await self._in_four_verbs([what], order)
+            return outcome
+        (handed,) = await self._hand_over([what], order)
+        outcome = await (self._outcome(handed) if handed.unit is None else self._pipeline.read_now(handed.unit))
+        return outcome.without(DropReason.NOT_TEXT, handed.not_text)
+
+    async def remember_many(self, what: Iterable[str | Message | Conversation], about: About) -> Handover:
+        """See `Memory.remember_many`."""
+        self._backend.worker.check_running()
+        order = self.ordered(about)
+        if isinstance(what, str) or not isinstance(what, Iterable):
+            raise InvalidDataError("remember_many takes a list: give [what], or use remember")
+        return await self._handed_over(list(what), order)
+
+    async def generate(
+        self,
+        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        about: About,
+        *,
+        merge: MetadataMerge,
+        labels: Mapping[str, str] | None,
+    ) -> Handover:
+        """See `Memory.generate`."""
+        self._backend.worker.check_running()
+        if about.get("looking_for") is None:
+            subjects = (about.get("subject", _EVERYTHING),)
+            about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
+        order = self.ordered(about)
+        order = attrs.evolve(order, given=attrs.evolve(order.given, labels=labels or {}), merge=merge)
+        match source:
+            case StoredSession():
+                return await self.submit([await self._session(source, order)])
+            case Conversation():
+                return await self._handed_over([source], order)
+            case [Message(), *_]:
+                return await self._handed_over([_conversation_of(source)], order)
+            case [SingleFact() | MultipleFacts(), *_] if self._backend.four_verbs_only:
+                return await self._ready_in_four_verbs(source, order)
+            case [SingleFact() | MultipleFacts(), *_]:
+                return await self.submit([await self._ready(source, order)])
+            case _:
+                raise InvalidDataError(
+                    "there is nothing to generate from: give a Conversation, messages, facts or a StoredSession"
+                )
+
+    async def extract(self, text: str) -> tuple[str, ...]:
+        """See `Memory.extract`."""
+        if not text.strip():
+            return ()
+        if self._backend.analyst is None:
+            raise CapabilityError("to take a text apart needs a model: open the memory with model= or analyst=")
+        return tuple(await self._backend.analyst.extract(text))
+
+    def ordered(self, about: About) -> Order:
+        """Return checked details of a submission.
+
+        Raises:
+            TypeError: A keyword argument is not one of `About`.
+            InvalidDataError: A detail is out of range or of another type.
+        """
+        self._context.check_writable()
+        if unknown := about.keys() - About.__annotations__.keys():
+            names = ", ".join(map(repr, sorted(unknown)))
+            raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(About.__annotations__)}")
+        importance, scope, subject = about.get("importance"), about.get("scope"), about.get("subject", _EVERYTHING)
+        given = FactDetails(
+            importance=0.5 if importance is None else importance,
+            categories=about.get("categories") or (),
+            source=about.get("source"),
+            metadata=about.get("metadata") or {},
+            expires_at=about.get("expires_at"),
+        )
+        return Order(
+            place=Place(subject, self._context.target(scope)),
+            given=self._context.owned(given, private=about.get("private", False)),
+            looking_for=self._looking_for(about.get("looking_for"), subject),
+            infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
+            consolidate=about.get("consolidate", True),
+            origins=about.get("origins"),
+        )
+
+    def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
+        if request is None:
+            return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
+        if not isinstance(request, DetectionRequest):
+            raise InvalidDataError(
+                f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
+            )
+        if request.subjects == (_EVERYTHING,):
+            return attrs.evolve(request, subjects=(subject,))
+        return request
+
+    async def _handed_over(self, what: Sequence[str | Message | Conversation], order: Order) -> Handover:
+        """Hand words over to be read in the background; where nothing can wait, read them now."""
+        if self._backend.four_verbs_only:
+            return settled(await self._in_four_verbs(what, order))
+        return await self.submit(await self._hand_over(what, order))
+
+    async def _in_four_verbs(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Remembered]:
+        self._four_verbs.check_representable(self._writer.lasting(order.given))
+        now = self._context.clock()
+        words, not_text = [], []
+        for item in what:
+            conversation = _conversation(item, now)
+            not_text.append(conversation.not_text)
+            found = await self.words(conversation)
+            self.in_time(found.candidates)
+            words.append(submitted(conversation, found, order.place, self.errand(item, order)))
+        warn_of_not_text(sum(not_text))
+        outcomes = await self._four_verbs.remember(words)
+        return [
+            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
+        ]
+
+    async def _hand_over(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Handed]:
+        """Put words into the store, in one transaction."""
+        now = self._context.clock()
+        errands = [self.errand(item, order) for item in what]
+        said = [_conversation(item, now) for item in what]
+        words = [
+            self.as_kept(item, conversation, errand, order)
+            for item, conversation, errand in zip(what, said, errands, strict=True)
+        ]
+        found = [await self.words(conversation) for conversation, _ in words]
+        texts = [number for number, item in enumerate(what) if isinstance(item, str) and errands[number] is None]
+        handed = await self.journalled(
+            [self.in_time(each.candidates) for each in found],
+            errands,
+            order,
+            [treatments for _, treatments in words],
+            texts=texts if order.consolidate else (),
+        )
+        warn_of_not_text(sum(conversation.not_text for conversation in said))
+        return [
+            attrs.evolve(item, dropped={**each.dropped, **item.dropped}, not_text=conversation.not_text)
+            for item, each, conversation in zip(handed, found, said, strict=True)
+        ]
+
+    async def journalled(
+        self,
+        found: Sequence[Sequence[Candidate]],
+        errands: Sequence[Errand | None],
+        order: Order,
+        treatments: Sequence[Sequence[Treatment | None]],
+        *,
+        texts: Sequence[int] = (),
+    ) -> list[Handed]:
+        """Put what was found into the store, in one transaction.
+
+        Args:
+            found: The candidates of each thing that was handed over.
+            errands: The errand of each.
+            order: The details that the caller gave.
+            treatments: The treatment of each message of each.
+            texts: Positions of the plain texts that no model reads: those that say the same are kept once.
+        """
+        given = [order.given if errand else self._writer.lasting(order.given, None) for errand in errands]
+        assertions = [
+            handed_over(each, order.place, details, errand, treated)
+            for each, details, errand, treated in zip(found, given, errands, treatments, strict=True)
+        ]
+        assertions, twins, vectors = await self._distinct(assertions, texts)
+        receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
+        unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
+        if len(unread) < len(receipts):
+            unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
+        handed, at = [], 0
+        for said, errand in zip(assertions, errands, strict=True):
+            mine = tuple(receipts[at : at + len(said)])
+            at += len(said)
+            words = [
+                word
+                for receipt in mine
+                if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.errand is not None
+            ]
+            handed.append(Handed(receipts=mine, unit=_unit(words, mine, errand)))
+        for again, first in twins.items():
+            handed[again] = Handed(
+                receipts=(), unit=None, dropped={DropReason.DUPLICATE: 1}, twin=handed[first].receipts
+            )
+        return handed
+
+    async def _distinct(
+        self, assertions: Sequence[list[Assertion]], texts: Sequence[int]
+    ) -> tuple[list[list[Assertion]], dict[int, int], list[Any] | None]:
+        """Leave out texts that say what an earlier one of the batch says; without the embedder, none.
+
+        Returns:
+            What is left of each, the position of the first by that of each that was left out, and the vectors.
+        """
+        kept = list(assertions)
+        alone = [number for number in texts if len(kept[number]) == 1]
+        if len(alone) < 2:
+            return kept, {}, None
+        vectors = await self._writer.vectors([said for each in kept for said in each])
+        starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
+        newcomers = [Newcomer(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
+        if any(newcomer.vector is None for newcomer in newcomers):
+            return kept, {}, list(vectors)
+        found = await to_thread.run_sync(duplicates_in, newcomers, self._context.policies.consolidation)
+        twins = {alone[again]: alone[first] for again, first in found.items()}
+        for number in twins:
+            kept[number] = []
+        left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
+        return kept, twins, left
+
+    def errand(self, what: object, order: Order) -> Errand | None:
+        """What is to be done with words; nothing, where no model has anything to say to them."""
+        backend = self._backend
+        infer = order.infer if backend.analyst is not None else ()
+        consolidate = order.consolidate and backend.consolidator is not None
+        kind = ErrandKind.KEEP if isinstance(what, str) else ErrandKind.DETECT
+        if kind is ErrandKind.KEEP and not infer and not consolidate:
+            return None
+        if kind is ErrandKind.DETECT and isinstance(backend.detector, VerbatimDetector):
+            return None
+        request = order.looking_for if kind is ErrandKind.DETECT else DetectionRequest()
+        return Errand(
+            id=uuid.uuid4().hex,
+            kind=kind,
+            consolidate=consolidate,
+            infer=infer if kind is ErrandKind.KEEP else (),
+            request=request,
+            merge=order.merge,
+        )
+
+    def as_kept(
+        self, what: object, conversation: Conversation, errand: Errand | None, order: Order
+    ) -> tuple[Conversation, list[Treatment | None]]:
+        """Return a conversation as it is kept for now, and the treatment of each message that is kept with it.
+
+        Without anyone to read it, words that are to be shown only are dropped if the message itself says so; by its
+        origin they are kept. A text is a memory itself, whatever the policy.
+        """
+        if isinstance(what, str):
+            return conversation, []
+        origins, reads = order.origins or self._context.policies.origins, errand is not None
+        dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
+        messages, treatments = [], []
+        for message in conversation.messages:
+            treatment = origins.treatment(message) if reads else message.treatment or _kept(origins.of(message.origin))
+            ignored = Treatment.IGNORE if treatment in dropped else None
+            messages.append(attrs.evolve(message, treatment=ignored))
+            said = order.origins is not None or treatment is Treatment.CONTEXT
+            treatments.append(treatment if said else message.treatment)
+        return attrs.evolve(conversation, messages=messages), treatments
+
+    async def words(self, conversation: Conversation) -> Detection:
+        """Return the words of a conversation as statements, secrets redacted."""
+        detector = self._backend.detector
+        verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
+        return await verbatim.detect(conversation, DetectionRequest())
+
+    def in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Return candidates with legal timestamps; see `Writer.dated`."""
+        return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
+
+    async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
+        """Return which words nobody has read since they were handed over before, and nobody is reading now."""
+        busy = self._backend.worker.busy  # looked at before and after: what ends meanwhile is not left
+        failed = [entry for entry in await self._reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
+        if failed:
+            with contextlib.suppress(StateConflictError):  # somebody else lets them be read again
+                await self._writer.commit([to_pending(recorded) for recorded in failed])
+        waiting = await self._reader.recorded_in((AssertionState.PENDING,))
+        busy |= self._backend.worker.busy
+        return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
+
+    async def _outcome(self, handed: Handed) -> Remembered:
+        """What became of words that need no reading: kept as they are, or read before."""
+        if any(receipt.recorded.assertion.errand is not None for receipt in handed.receipts):
+            return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
+        records: dict[str, FactRecord[Any]] = {
+            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
+            for receipt in (*handed.receipts, *handed.twin)
+        }
+        created = (
+            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+            for receipt in handed.receipts
+            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+        )
+        dropped = handed.dropped if handed.twin or not records else {}
+        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
+
+    async def submit(self, handed: Sequence[Handed]) -> Handover:
+        """Submit journalled words to the worker."""
+        ids = [item.unit.errand.id if item.unit else uuid.uuid4().hex for item in handed]
+        handover = Handover(ids)
+        for id, item in zip(ids, handed, strict=True):
+            handover.drop(DropReason.NOT_TEXT, item.not_text, id)
+            if item.unit is None:
+                handover.settle(id, await self._outcome(item))
+        self._backend.worker.submit(
+            self._pipeline.unit_reader, [item.unit for item in handed if item.unit is not None], handover
+        )
+        return handover
+
+    async def _ready(self, facts: Sequence[Any], order: Order) -> Handed:
+        candidates = self._candidates(facts)
+        errand = Errand(
+            id=uuid.uuid4().hex, kind=ErrandKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge
+        )
+        (handed,) = await self.journalled([candidates], [errand], order, [[]])
+        return handed
+
+    async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Handover:
+        self._four_verbs.check_representable(self._writer.lasting(order.given))
+        found = Detection(candidates=self._candidates(facts))
+        words = submitted(Conversation(messages=()), found, order.place, None)
+        return settled(await self._four_verbs.remember([words]))
+
+    def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
+        for fact in facts:
+            if not isinstance(fact, SingleFact | MultipleFacts):
+                raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
+        return [Candidate(fact=self._writer.dated(fact), details=FactDetails()) for fact in facts]
+
+    async def _session(self, session: StoredSession, order: Order) -> Handed:
+        """Words that are in the store already, to be read again whatever became of them."""
+        self._backend.history()
+        words = await self.words_of(session, order)
+        if not words:
+            raise RecordNotFoundError("the store holds no such session that the viewer may see at this place")
+        errand = self.errand(Conversation(messages=()), order)
+        return Handed(
+            receipts=(),
+            unit=Unit(errand=errand, words=in_order(words), waiting=False) if errand else None,
+        )
+
+    async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
+        """Return the visible words of a conversation at the place of an order."""
+        return await self._reader.recorded(
+            LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
+        )
+
+
+def warn_of_not_text(number: int) -> None:
+    """Log that messages came with images, audio or files, if any did."""
+    if number:
+        _log.warning("images, audio and files in messages are not kept; `dropped` counts them under NOT_TEXT")
+
+
+def settled(outcomes: Sequence[Remembered]) -> Handover:
+    """Return a hand-over of which everything was read already."""
+    handover = Handover([uuid.uuid4().hex for _ in outcomes])
+    for id, outcome in zip(handover.ids, outcomes, strict=True):
+        handover.settle(id, outcome)
+    return handover
+
+
+def _kept(treatment: Treatment) -> Treatment:
+    """Return what becomes of words of an origin without a model."""
+    return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
+
+
+def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:
+    """What is to be read of what was handed over; what was handed over before goes by the name it has there."""
+    if errand is None or not words:
+        return None
+    if not any(receipt.new for receipt in receipts):
+        errand = attrs.evolve(errand, id=errand_id(words[-1]) or errand.id)
+    return Unit(errand=errand, words=tuple(words))
+
+
+def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conversation:
+    match what:
+        case Conversation():
+            return what
+        case Message():
+            return Conversation(messages=(what,), started_at=what.timestamp or now)
+        case str():
+            if not what.strip():
+                raise InvalidDataError("there is nothing to remember in a blank text")
+            return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
+        case _:
+            raise InvalidDataError(f"cannot remember a {type(what).__name__}: give a text, a Message or a Conversation")
+
+
+def _conversation_of(messages: Sequence[Any]) -> Conversation:
+    for message in messages:
+        if not isinstance(message, Message):
+            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
+    return Conversation(messages=messages)
+
+
+def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
+    said = entry.assertion
+    evidence = said.details.evidence
+    # What tells most entries apart comes first: every one that was ever recorded is looked at.
+    return (
+        bool(evidence)
+        and evidence[0].conversation_id == session.id
+        and said.keyword == STATEMENT.keyword
+        and evidence[0].quote == said.data
+        and said.details.owner == order.given.owner
+        and said.place.key == order.place.key
+        and (session.since is None or said.timestamp >= session.since)
+        and (session.until is None or said.timestamp < session.until)
+    )

@@ -1,0 +1,794 @@
+"""The pipeline: submitted words are read by models, compared with what is known, and applied in one transaction."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import anyio
+import attrs
+from anyio import to_thread
+
+from factmem.abc import (
+    Analysis,
+    AnalysisRequest,
+    Append,
+    Candidate,
+    DropReason,
+    Operation,
+    Receipt,
+    Statement,
+    StateRequest,
+)
+from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, Newcomer, Plan, changes, plan, without_duplicates
+from factmem.details import Treatment
+from factmem.detection import covers
+from factmem.errors import (
+    ConceptConflictError,
+    EmbedderError,
+    FactMemError,
+    InvalidDataError,
+    ModelError,
+    RecordNotFoundError,
+    StateConflictError,
+)
+from factmem.facts import STATEMENT, Concept, FactType
+from factmem.fold import Current, Moment, fold, states_of
+from factmem.memory.backend import Backend
+from factmem.memory.background import UnitReader
+from factmem.memory.context import Context
+from factmem.memory.errands import Errand, ErrandKind
+from factmem.memory.journal import (
+    Unit,
+    detailed,
+    in_order,
+    is_words,
+    rebuilt,
+    settled_state,
+    treatment_of,
+    units_in,
+)
+from factmem.memory.observed import operation
+from factmem.memory.outcomes import Remembered
+from factmem.memory.reader import Reader
+from factmem.memory.scope_tree import ScopeInfo
+from factmem.memory.screening import Screening
+from factmem.memory.ttl import TtlOperation, expires_at
+from factmem.memory.writer import Writer
+from factmem.observing import nested
+from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text, selected
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    Change,
+    Evidence,
+    FactDetails,
+    FactRecord,
+    LogEntry,
+    MetadataMerge,
+    Origin,
+    Place,
+    Recorded,
+    assertions_of,
+    record_of,
+)
+from factmem.scopes import MemoryScope
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Pipeline", "cited_message"]
+
+_log = logging.getLogger("factmem")
+
+_DEEPEST_PROPOSAL: Final = 32
+"""Maximum depth of a scope that a model proposes."""
+
+
+class Pipeline:
+    """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said.
+
+    Args:
+        context: The owner of the words, and the policies.
+        backend: The store and the models.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+        self._writer = Writer(context, backend)
+
+    @property
+    def unit_reader(self) -> UnitReader:
+        """The pipeline as the worker calls it."""
+        return UnitReader(self.process, self.give_up)
+
+    async def waiting(self, state: AssertionState) -> list[Unit]:
+        """Return the units of all owners that are in one state, in the order submitted."""
+        log, concepts = await self._backend.mirror.log(LogPart(errands=True)), self._context.concepts
+
+        def select() -> list[Unit]:
+            errands = [entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.errand is not None]
+            recorded = [entry for entry in errands if isinstance(entry, Recorded)]
+            return units_in(recorded, states_of(errands), concepts, state=state)
+
+        units = await to_thread.run_sync(select)
+        return [unit for unit in units if self._context.reaches(unit.place.scope)]
+
+    async def read_now(self, unit: Unit) -> Remembered:
+        """Read a unit and wait for it; meanwhile the worker leaves it alone."""
+        with self._backend.worker.holding(unit):
+            (result,) = await self.process([unit])
+            return result if isinstance(result, Remembered) else await self.give_up(unit, result)
+
+    async def process(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
+        """Read words that wait, all of one owner; return what became of each, or why it could not be read.
+
+        They are read as their owner sees the store: neither a question nor an answer about public words knows of
+        anything private. Nothing is written for a unit that could not be read: it waits on.
+        """
+        owner = units[0].given.owner
+        if owner != self._context.viewer:
+            return await Pipeline(attrs.evolve(self._context, viewer=owner), self._backend).process(units)
+        return await self._read_all(units)
+
+    @operation(Operation.READ)
+    async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
+        found = await self._found(units)
+        readable = [item for item in found if isinstance(item, _Finding)]
+        results: dict[str, Remembered | FactMemError] = {}
+        for manner in dict.fromkeys(_manner_of(item) for item in readable):
+            results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
+        return [
+            item if isinstance(item, FactMemError) else results[unit.errand.id]
+            for unit, item in zip(units, found, strict=True)
+        ]
+
+    async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
+        """Keep words as they were said, marked as unread."""
+        failure = type(error).__name__
+        left: Sequence[Recorded] = unit.words if unit.waiting else ()
+        while left:
+            requests = [
+                StateRequest(
+                    assertion_id=recorded.id,
+                    state=AssertionState.FAILED,
+                    reason=failure,
+                    expected=AssertionState.PENDING,
+                )
+                for recorded in left
+            ]
+            try:
+                await self._writer.commit(requests)
+                break
+            except (StateConflictError, RecordNotFoundError):  # somebody has read or forgotten some of them meanwhile
+                left = await self._left_of(unit)
+        told = await self.standing(unit.words)
+        return attrs.evolve(told, failure=failure) if left or not unit.waiting else told
+
+    async def standing(self, words: Sequence[Recorded]) -> Remembered:
+        """Return what is known by now of words, whoever read them."""
+        messages = {_message_of(recorded.assertion.details) for recorded in words} - {None}
+        conversations = [message[0] for message in messages if message is not None and message[0] is not None]
+        named = len(conversations) == len(messages)
+        log = await self._reader.log(LogPart(conversations=conversations, related=True) if named else None)
+        visible = await to_thread.run_sync(fold, log, self._context.moment)
+        rows = [row for row in visible if any(cited_message(item) in messages for item in row.details.evidence)]
+        return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
+
+    async def _found(self, units: Sequence[Unit]) -> list[_Finding | FactMemError]:
+        found: list[_Finding | FactMemError] = [ModelError("not read yet")] * len(units)
+        limit = anyio.Semaphore(self._backend.concurrency)
+        in_use = await self._reader.info() if any(unit.errand.infer for unit in units) else None
+
+        async def read(number: int, unit: Unit) -> None:
+            async with limit:
+                try:
+                    found[number] = await self._read(unit, in_use)
+                except FactMemError as error:
+                    found[number] = error
+                except Exception as error:  # a detector of somebody's own may raise what it likes
+                    found[number] = ModelError(f"the detector or analyst failed: {type(error).__name__}")
+
+        async with anyio.create_task_group() as tasks:
+            for number, unit in enumerate(units):
+                tasks.start_soon(read, number, unit)
+        return found
+
+    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> _Finding:
+        match unit.errand.kind:
+            case ErrandKind.DETECT:
+                return await self._detected(unit)
+            case ErrandKind.KEEP:
+                return await self._analysed(unit, in_use)
+            case ErrandKind.CONSOLIDATE:
+                return _Finding(unit=unit, newcomers=tuple((_read_words(item), False) for item in unit.words))
+
+    async def _detected(self, unit: Unit) -> _Finding:
+        conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
+        here = await self._reader.visible(RecallFilter(scope=unit.place.scope, exact=True, reviewed=True))
+        request = attrs.evolve(unit.errand.request, in_use=self._in_use(unit, here))
+        with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
+            detection = await self._backend.detector.detect(conversation, request)
+            call.gave(len(detection.candidates))
+        positions = {
+            _message_of(item.assertion.details): item.assertion.details
+            for item in unit.words
+            if not item.assertion.only_shown
+        }
+        shown = {_message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
+        newcomers: list[tuple[Assertion, bool]] = []
+        dropped = Counter(detection.dropped)
+        for candidate in detection.candidates:
+            message = _message_of(candidate.details)
+            if message in positions:
+                said = self._asserted(candidate, unit, positions[message], here)
+                newcomers += [(assertion, candidate.removed) for assertion in said]
+            elif message not in shown:
+                dropped[DropReason.QUOTE_NOT_FOUND] += 1
+        return _Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
+
+    def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
+        """Return the treatment of each of a unit's words; earlier ones are context, where a model may see them."""
+        origins = self._context.policies.origins
+
+        def treated(recorded: Recorded) -> Treatment | None:
+            own, origin = treatment_of(recorded), recorded.assertion.details.origin
+            if recorded.id in unit.ids:
+                return own
+            return Treatment.CONTEXT if origins.shows(own or origins.of(origin), origin) else Treatment.IGNORE
+
+        return treated
+
+    def _asserted(
+        self, candidate: Candidate, unit: Unit, words: FactDetails, here: Sequence[Current]
+    ) -> tuple[Assertion, ...]:
+        place = Place(candidate.subject or unit.place.subject, unit.place.scope)
+        position = words.evidence[0].position
+        evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
+        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence))
+        fact = self._writer.dated(candidate.fact)
+        if candidate.cleared is not None and (
+            gone := _removals(candidate.cleared, place, details, fact.timestamp, here)
+        ):
+            return gone
+        # What a statement asks to be forgotten is not itself what is no more.
+        removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
+        state = AssertionState.QUARANTINED if candidate.quarantined else AssertionState.ACTIVE
+        return tuple(
+            attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
+            for said in assertions_of(fact, place, details, removed=removed)
+        )
+
+    async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> _Finding:
+        analysis = await self._analysis(unit, in_use)
+        place = Place(unit.place.subject, self.proposed(analysis.scope, unit.place.scope))
+        return _Finding(
+            unit=unit,
+            newcomers=tuple(
+                (
+                    attrs.evolve(
+                        _read_words(item), place=place, details=_analysed_details(analysis, item.assertion.details)
+                    ),
+                    False,
+                )
+                for item in unit.words
+            ),
+        )
+
+    async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
+        text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
+        return Analysis() if in_use is None else await self.analysed(text, unit.errand.infer, in_use)
+
+    async def analysed(self, text: str, infer: Sequence[str], in_use: ScopeInfo) -> Analysis:
+        """Return the analyst's findings about a text: those that are to be inferred, and no others.
+
+        Args:
+            text: The text.
+            infer: Any of ``scope``, ``categories`` and ``importance``.
+            in_use: The scopes and categories in use.
+        """
+        analyst = self._backend.analyst
+        if not infer or analyst is None:
+            return Analysis()
+        with nested(Operation.ANALYSE, records_in=1):
+            analysis = await analyst.analyse(
+                text,
+                AnalysisRequest(
+                    scope="scope" in infer,
+                    categories="categories" in infer,
+                    importance="importance" in infer,
+                    scopes_in_use=tuple(map(str, in_use.scopes)),
+                    categories_in_use=in_use.categories,
+                ),
+            )
+        return attrs.evolve(
+            analysis,
+            scope=analysis.scope if "scope" in infer else None,
+            categories=analysis.categories if "categories" in infer else (),
+            importance=analysis.importance if "importance" in infer else None,
+        )
+
+    def proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
+        """A model's proposal is a wish: a path that is not legal, or far too deep, leaves the words where they are."""
+        if not path or ".." in path.split("/") or path.count("/") > _DEEPEST_PROPOSAL:
+            return otherwise
+        try:
+            return self._context.target(path)
+        except InvalidDataError:
+            return otherwise
+
+    def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
+        request = unit.errand.request
+        subjects = {subject.key for subject in request.subjects} | {unit.place.subject.key}
+        declared = self._context.concepts
+        found = {
+            row.recorded.assertion.keyword: hydrate(row, declared).concept
+            for row in here
+            if row.recorded.assertion.place.subject.key in subjects
+        }
+        found.pop(STATEMENT.keyword, None)
+        return tuple((dict(declared) | found).values())
+
+    async def _applied_or_single(
+        self, found: Sequence[_Finding], *, tries: int = 5
+    ) -> dict[str, Remembered | FactMemError]:
+        """Apply findings in one transaction; where one of them stands in the way, by halves down to that one."""
+        try:
+            return dict(await self._applied(found))
+        except (StateConflictError, RecordNotFoundError, ConceptConflictError, EmbedderError, ModelError) as error:
+            if len(found) > 1:
+                middle = len(found) // 2
+                first = await self._applied_or_single(found[:middle])
+                return first | await self._applied_or_single(found[middle:])
+            (unit,) = (item.unit for item in found)
+            if not isinstance(error, StateConflictError | RecordNotFoundError):
+                return {unit.errand.id: error}
+            left = await self._left_of(unit)
+            if left != unit.words:
+                return {unit.errand.id: await self._read_left(unit, left)}
+            if tries > 1:  # what it was compared with has changed meanwhile
+                return await self._applied_or_single(found, tries=tries - 1)
+            return {unit.errand.id: error}
+
+    async def _left_of(self, unit: Unit) -> tuple[Recorded, ...]:
+        """Return the words of a unit that nobody has read or forgotten yet."""
+        if not unit.waiting:
+            return await self._not_forgotten(unit.words)
+        waiting = {recorded.id for recorded in await self._reader.recorded_in((AssertionState.PENDING,))}
+        return tuple(recorded for recorded in unit.words if recorded.id in waiting)
+
+    async def _not_forgotten(self, words: Iterable[Recorded]) -> tuple[Recorded, ...]:
+        wanted = {recorded.id: recorded for recorded in words}
+        there = {entry.id for entry in await self._reader.recorded(LogPart(ids=wanted))}
+        return tuple(recorded for id, recorded in wanted.items() if id in there)
+
+    async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
+        """Read the rest of a unit of which somebody else has read a part; that part is read along, if it is there."""
+        if not left:
+            return await self.standing(unit.words)
+        read = [recorded for recorded in unit.words if recorded not in left]
+        context = in_order(await self._not_forgotten((*unit.context, *read)))
+        (result,) = await self.process([attrs.evolve(unit, words=left, context=context)])
+        if isinstance(result, FactMemError):
+            return result
+        return attrs.evolve(result, records=(await self.standing(unit.words)).records)
+
+    async def _applied(self, found: Sequence[_Finding]) -> dict[str, Remembered]:
+        words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
+        await self._check_not_forgotten(found)
+        newcomers = await self._newcomers(found)
+        places = {item.assertion.place.key for item in newcomers}
+        planned = await self._planned(newcomers, places, words.keys(), found[0].unit.errand)
+        before = await self._rows(places, without=words.keys())
+        # Before it is settled which words stand: those that last for a time only need a revision that says so.
+        lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
+        statements = [
+            *_transaction(lasting, words, keep=self._kept_words(found, planned)),
+            *await self._taken_back(found, planned, places, words.keys()),
+        ]
+        receipts = await self._writer.commit(statements)
+        after = await self._rows(places)
+        changed = await to_thread.run_sync(changes, before, after, self._context.concepts)
+        apart = _kept_apart(statements, receipts, words)
+        return await to_thread.run_sync(_outcomes, found, after, apart, changed, self._context.concepts)
+
+    def _kept_words(self, found: Sequence[_Finding], planned: Plan) -> frozenset[str]:
+        """Return the ids of the words that stay as statements beside what was found in them.
+
+        Those of the user that were read for facts; neither those that ask to forget something, nor what they mean.
+        """
+        if not self._context.policies.keep_words:
+            return frozenset()
+        forgotten, otherwise = _forgotten_messages(found, planned), self._context.policies.origins.user
+        return frozenset(
+            recorded.id
+            for item in found
+            if item.unit.errand.kind is ErrandKind.DETECT
+            for recorded in item.unit.words
+            if recorded.assertion.details.origin is Origin.USER
+            and (treatment_of(recorded) or otherwise) is Treatment.FACTS
+            and _message_of(recorded.assertion.details) not in forgotten
+        )
+
+    async def _taken_back(
+        self, found: Sequence[_Finding], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
+    ) -> list[StateRequest]:
+        """Return the requests that take back earlier words with the facts that were found in them."""
+        if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
+            return []
+        log = await self._log_of({*places, *(item.unit.place.key for item in found)})
+        return await to_thread.run_sync(_words_taken_back, planned.statements, log, self._context.moment, waiting)
+
+    async def _check_not_forgotten(self, found: Sequence[_Finding]) -> None:
+        """Keep what was found in words from outliving them; words that wait are looked after by the transaction."""
+        read = [recorded for item in found if not item.unit.waiting for recorded in item.unit.words]
+        if len(await self._not_forgotten(read)) < len(read):
+            raise RecordNotFoundError("words were forgotten while they were read")
+
+    async def _newcomers(self, found: Sequence[_Finding]) -> list[Newcomer]:
+        screening = Screening(self._context.policies.flagged)
+        said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.newcomers]
+        vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
+        lasts = self._context.policies.ttl.of(TtlOperation.GENERATE_CREATED) is None
+        return [
+            Newcomer(assertion=assertion, vector=vector, removal=removal, lasts=lasts)
+            for (assertion, removal), vector in zip(said, vectors, strict=True)
+        ]
+
+    async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[_Finding]) -> list[Any]:
+        """Embed what does not read like words that were embedded when they were handed over."""
+        await self._reader.corpus(embedded=found[0].unit.errand.consolidate)
+        words = [recorded for item in found for recorded in item.unit.words]
+        vectors = {indexed_text(recorded.assertion): self._backend.mirror.vector(recorded.id) for recorded in words}
+        texts = [indexed_text(assertion) for assertion in assertions]
+        new = {text: said for text, said in zip(texts, assertions, strict=True) if vectors.get(text) is None}
+        vectors |= dict(zip(new, await self._writer.vectors(list(new.values())), strict=True))
+        return [vectors[text] for text in texts]
+
+    async def _planned(
+        self,
+        newcomers: Sequence[Newcomer],
+        places: Iterable[tuple[Any, ...]],
+        words: Iterable[str],
+        errand: Errand,
+    ) -> Plan:
+        corpus = await self._reader.corpus(embedded=errand.consolidate)
+        wanted = set(places)
+        known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
+        policy = attrs.evolve(self._context.policies.consolidation, metadata=errand.merge)
+        if errand.consolidate:
+            newcomers = await to_thread.run_sync(without_duplicates, newcomers, policy)
+        consolidator = self._backend.consolidator if errand.consolidate else None
+        log = await self._log_of(wanted)
+        with nested(Operation.CONSOLIDATE, records_in=len(newcomers)) as call:
+            planned = await plan(newcomers, known, consolidator, policy, log=log, leave_out=frozenset(words))
+            call.gave(len(planned.statements))
+        for error in planned.failures:
+            _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
+        return planned
+
+    async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
+        """What the viewer may see of the log of some places."""
+        if not places:
+            return []
+        log = await self._backend.mirror.log(LogPart(kept=RecallFilter(places=places)))
+        return await to_thread.run_sync(_log_of, log, self._context.viewer, places)
+
+    def _lasting_as_generated(self, statement: Statement) -> Statement:
+        """Let what a model's reading brought about last as long as the policy says."""
+        if not isinstance(statement, Append) or statement.assertion.removed:
+            return statement  # a removal that expired would bring back what it removed
+        said, now, policy = statement.assertion, self._context.clock(), self._context.policies.ttl
+        inherited = said.details.expires_at
+        if said.revises is None:
+            expiry = expires_at(policy, TtlOperation.GENERATE_CREATED, now, inherited)
+        else:
+            expiry = expires_at(policy, TtlOperation.GENERATE_UPDATED, now) or inherited
+        details = attrs.evolve(said.details, expires_at=expiry)
+        return attrs.evolve(statement, assertion=attrs.evolve(said, details=details))
+
+    async def _rows(self, places: Iterable[tuple[Any, ...]], *, without: Iterable[str] = ()) -> list[Current]:
+        """What is current at some places, of what the viewer sees."""
+        left_out = frozenset(without)
+        log = await self._log_of(set(places))
+        kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in left_out]
+        return await to_thread.run_sync(fold, kept, self._context.moment)
+
+
+@attrs.frozen(kw_only=True)
+class _Finding:
+    """The findings in a unit of words, before they are applied."""
+
+    unit: Unit
+    newcomers: tuple[tuple[Assertion, bool], ...]
+    """What was said, and whether it asks to forget that."""
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+
+
+def _manner_of(found: _Finding) -> tuple[bool, MetadataMerge]:
+    """What is applied in the same manner may go into one transaction."""
+    return (found.unit.errand.consolidate, found.unit.errand.merge)
+
+
+def _read_words(recorded: Recorded) -> Assertion:
+    """The assertion that words make once nothing is waited for."""
+    return attrs.evolve(recorded.assertion, errand=None, state=settled_state(recorded))
+
+
+def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
+    """What the caller gave stands, also key by key of the metadata."""
+    told = {"entities": analysis.entities, "dates": analysis.dates}
+    metadata = {name: list(items) for name, items in told.items() if items} | dict(given.metadata)
+    return attrs.evolve(
+        given,
+        categories=given.categories or analysis.categories,
+        topics=given.topics or analysis.topics,
+        importance=given.importance if analysis.importance is None else analysis.importance,
+        metadata=metadata,
+    )
+
+
+def _message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
+    """Return the conversation and message that something was found in first, if any."""
+    return cited_message(details.evidence[0]) if details.evidence else None
+
+
+def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
+    """Return the conversation and message of some words."""
+    return (evidence.conversation_id, evidence.message_id)
+
+
+def _log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple[Any, ...]]) -> list[LogEntry]:
+    """Return what somebody may see of the log of some places, by their keys; changes of state name no place."""
+    return [
+        entry
+        for entry in log
+        if not isinstance(entry, Recorded)
+        or (entry.assertion.place.key in places and entry.assertion.details.owner in (None, viewer))
+    ]
+
+
+def _known_at(
+    corpus: Corpus, viewer: str | None, places: Collection[tuple[Any, ...]]
+) -> list[tuple[Current, NDArray[np.float32] | None]]:
+    """Return the current records of some places that a viewer may see and a prompt may show, with embeddings."""
+    if not places:
+        return []
+    found = selected(corpus, viewer, RecallFilter(places=places, reviewed=True))
+    pairs = zip(corpus.currents(found), corpus.embeddings(found), strict=True)
+    return [(row, vector) for row, vector in pairs if row is not None]
+
+
+def _removals(
+    cleared: Concept[Any, Any], place: Place, details: FactDetails, said_at: dt.datetime, here: Sequence[Current]
+) -> tuple[Assertion, ...]:
+    """Return the removals of everything that is known of a concept at a place, of one owner.
+
+    Args:
+        cleared: the concept whose values go.
+        place: where.
+        details: of the removals; their owner is whose facts go.
+        said_at: when that was said.
+        here: what is current at that place, and elsewhere.
+    """
+    known = (row.recorded.assertion for row in here if row.recorded.assertion.keyword == cleared.keyword)
+    return tuple(
+        attrs.evolve(
+            said,
+            data=None if said.fact_type is FactType.SINGLE else said.data,
+            timestamp=said_at,
+            removed=True,
+            valid_from=None,
+            valid_to=None,
+            details=details,
+            revises=None,
+            revised=None,
+            errand=None,
+            actor=None,
+            state=AssertionState.ACTIVE,
+        )
+        for said in known
+        if (said.place.key, said.details.owner) == (place.key, details.owner)
+    )
+
+
+def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
+    """Add to a plan what becomes of the words: they stand where they are to be kept, or are what was found.
+
+    Args:
+        planned: the plan.
+        words: the words that wait, by id.
+        keep: the ids of the words that stay beside what was found in them.
+    """
+    waiting = {recorded.assertion.fingerprint: recorded for recorded in words.values()}
+    statements: list[Statement] = []
+    stand: dict[str, AssertionState] = {}
+    for statement in planned.statements:
+        match statement:
+            case Append(assertion=said) if (recorded := waiting.get(said.fingerprint)) is not None:
+                stand[recorded.id] = said.state
+                if said.details != recorded.assertion.details:
+                    revised = attrs.evolve(said, revises=recorded.record_id, revised=recorded.seq)
+                    statements.append(attrs.evolve(statement, assertion=revised))
+            case _:
+                statements.append(statement)
+    closing = [
+        StateRequest(
+            assertion_id=recorded.id,
+            state=stand.get(recorded.id, settled_state(recorded) if recorded.id in keep else AssertionState.RETRACTED),
+            expected=AssertionState.PENDING,
+        )
+        for recorded in words.values()
+    ]
+    return [*closing, *statements]
+
+
+def _forgotten_messages(found: Sequence[_Finding], planned: Plan) -> set[tuple[str | None, str | None] | None]:
+    """Return the messages that ask to forget something, and those of the same batch in which that was said before."""
+    newcomers = [(said, removal or said.removed) for item in found for said, removal in item.newcomers]
+    wishes = [said for said, removal in newcomers if removal]
+    slots: dict[tuple[object, ...], dt.datetime] = {
+        (said.track, said.slot): said.timestamp for said in sorted(wishes, key=lambda said: said.timestamp)
+    }
+    meant = [said for said, removal in newcomers if not removal and _met_by(slots, said)]
+    words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
+    aside = [
+        item.assertion
+        for item in planned.statements
+        if isinstance(item, Append)
+        and item.assertion.state is AssertionState.RETRACTED
+        and item.assertion.revises in words  # what was merged into another record revises that one
+    ]
+    return {_message_of(said.details) for said in (*wishes, *meant, *aside)}
+
+
+def _met_by(slots: Mapping[tuple[object, ...], dt.datetime], said: Assertion) -> bool:
+    until = slots.get((said.track, said.slot))
+    return until is not None and said.timestamp <= until
+
+
+def _words_taken_back(
+    statements: Sequence[Statement], log: Sequence[LogEntry], moment: Moment, waiting: Collection[str]
+) -> list[StateRequest]:
+    """Return the requests that retract words with the facts that were found in them, so that these do not come back.
+
+    Words that the user asks to forget go whatever else they say. Where a fact was replaced or merged, its words go only
+    if its quotes cover them: what was not found in them is nowhere else.
+
+    Args:
+        statements: what a plan does.
+        log: the log of the places concerned, as the viewer sees it.
+        moment: the present.
+        waiting: the ids of the words that wait, which are settled by themselves.
+    """
+    states = states_of(log)
+    settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
+    recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
+    removals = [item.assertion for item in statements if isinstance(item, Append) and item.assertion.removed]
+    tracks = {said.track for said in removals}
+    removed = {(said.track, said.slot) for said in removals}
+    wished: set[_Source] = set()
+    replaced: dict[_Source, list[Evidence]] = defaultdict(list)
+    for row in fold(log, moment) if removals else ():
+        if (said := row.recorded.assertion).track in tracks and (said.track, said.slot) in removed:
+            wished.update(_sources(row.details, said.details.owner))
+    for item in statements:
+        if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
+            details = recorded[item.assertion_id].assertion.details
+            if (item.reason or "").startswith(ASKED_TO_BE_FORGOTTEN):
+                wished.update(_sources(details, details.owner))
+            for evidence in details.evidence:
+                replaced[details.owner, *cited_message(evidence)].append(evidence)
+    return [
+        StateRequest(
+            assertion_id=entry.id,
+            state=AssertionState.RETRACTED,
+            reason="taken back with what was found in it",
+            expected=AssertionState.ACTIVE,
+        )
+        for entry in recorded.values()
+        if entry.id not in settled
+        and states.get(entry.id) is AssertionState.ACTIVE
+        and is_words(entry.assertion)
+        and any(
+            source in wished or covers(replaced.get(source, ()), entry.assertion.details.evidence[0])
+            for source in _sources(entry.assertion.details, entry.assertion.details.owner)
+        )
+    ]
+
+
+_Source: TypeAlias = tuple[str | None, str | None, str | None]
+"""Owner, conversation and message of words."""
+
+
+def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
+    return {(owner, *cited_message(item)) for item in details.evidence}
+
+
+def _kept_apart(
+    statements: Sequence[Statement], receipts: Sequence[Receipt], words: Mapping[str, Recorded]
+) -> list[Recorded]:
+    """Return what a transaction has put into quarantine, of what it appended and of the words themselves."""
+    requests = (statement for statement in statements if isinstance(statement, StateRequest))
+    stand = (request.assertion_id for request in requests if request.state is AssertionState.QUARANTINED)
+    appended = (receipt.recorded for receipt in receipts)
+    new = (recorded for recorded in appended if recorded.assertion.state is AssertionState.QUARANTINED)
+    return [*(words[id] for id in stand if id in words), *new]
+
+
+def _outcomes(
+    findings: Sequence[_Finding],
+    after: Sequence[Current],
+    apart: Sequence[Recorded],
+    changed: Sequence[Change],
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> dict[str, Remembered]:
+    """Say of each errand what came of it: by the messages that records come from, or else by what they say.
+
+    What was deleted need not show any words of those who brought it about: it is told with the first.
+
+    Args:
+        findings: what was found, errand by errand.
+        after: what is current now at the places concerned.
+        apart: what was put into quarantine.
+        changed: what happened to the records.
+        concepts: the declared concepts by keyword.
+    """
+    sources = _Sources.of(findings)
+    records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
+    changes: list[list[Change]] = [[] for _ in findings]
+    told_of: dict[str, set[int]] = {}
+    for row in after:
+        if numbers := sources.numbers(row.details, row.recorded):
+            told_of[row.recorded.record_id] = numbers
+            record = hydrate(row, concepts)
+            for number in numbers:
+                records[number][record.id] = record
+    for recorded in apart:
+        if recorded.record_id not in told_of:
+            for number in sources.numbers(recorded.assertion.details):
+                records[number][recorded.id] = record_of(recorded, state=AssertionState.QUARANTINED)
+    for change in changed:
+        numbers = told_of.get(change.record.id) or sources.numbers(change.record.details) or {0}
+        for number in numbers:
+            changes[number].append(change)
+    return {
+        item.unit.errand.id: Remembered(
+            records=tuple(records[number].values()), changes=tuple(changes[number]), dropped=item.dropped
+        )
+        for number, item in enumerate(findings)
+    }
+
+
+@attrs.frozen
+class _Sources:
+    """Which findings have to do with a message, or with a slot."""
+
+    messages: Mapping[tuple[str | None, str | None], set[int]]
+    slots: Mapping[tuple[object, ...], set[int]]
+
+    @classmethod
+    def of(cls, findings: Sequence[_Finding]) -> _Sources:
+        messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
+        slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
+        for number, item in enumerate(findings):
+            for recorded in item.unit.words:
+                if (message := _message_of(recorded.assertion.details)) is not None:
+                    messages[message].add(number)
+            for said, _ in item.newcomers:
+                slots[_slot(said)].add(number)
+        return cls(messages, slots)
+
+    def numbers(self, details: FactDetails, recorded: Recorded | None = None) -> set[int]:
+        found = set[int]().union(*(self.messages.get(cited_message(item), ()) for item in details.evidence))
+        return found if recorded is None else found.union(self.slots.get(_slot(recorded.assertion), ()))
+
+
+def _slot(said: Assertion) -> tuple[object, ...]:
+    return (*said.track, said.slot)

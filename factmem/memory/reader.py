@@ -1,0 +1,271 @@
+"""Reading: loads, listings, histories and profiles, of what the viewer sees at the context's moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+from anyio import to_thread
+
+from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.facts import Concept, FactT
+from factmem.fold import Current, never_let_in, revisions
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.filters import (
+    Filters,
+    RecordOrder,
+    RecordPage,
+    check_concept,
+    check_range,
+    filter_of,
+    ids_of,
+    is_record_id,
+    page_of,
+    sorted_rows,
+)
+from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
+from factmem.providers import fact_of
+from factmem.recall import Corpus, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
+from factmem.records import AssertionState, FactRecord, LogEntry, Recorded
+from factmem.scopes import MemoryScope
+from factmem.showing import shown_record
+from factmem.subjects import MemorySubject
+
+__all__ = ["Reader"]
+
+ProfileT = TypeVar("ProfileT")
+T = TypeVar("T")
+
+
+class Reader:
+    """Reads what is current, and the log behind it.
+
+    Args:
+        context: Whose view, of which moment.
+        backend: The store.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+
+    async def load(
+        self, concept: Concept[Any, FactT], subject: MemorySubject | None, scope: MemoryScope | str | None
+    ) -> FactT | None:
+        """See `Memory.load`."""
+        check_concept(concept)
+        wanted = RecallFilter(
+            keywords=(concept.keyword,), subject=subject, scope=self._context.anchored(scope), exact=True
+        )
+        found = chosen(await self.visible(wanted))
+        return fact_of(concept, found) if found else None
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        subject: MemorySubject | None,
+        scope: MemoryScope | str | None,
+    ) -> PartialProfile[ProfileT]:
+        """See `Memory.profile`. All fields are loaded at one moment."""
+        made = schema if isinstance(schema, ProfileSchema) else ProfileSchema.of(schema)
+        declared = {concept.keyword: concept for concept in made.concepts}
+        wanted = RecallFilter(
+            keywords=tuple(declared), subject=subject, scope=self._context.anchored(scope), exact=True
+        )
+        found: dict[str, list[Current]] = {}
+        for row in chosen(await self.visible(wanted) if declared else ()):
+            found.setdefault(row.recorded.assertion.keyword, []).append(row)
+        return made.partial({keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()})
+
+    async def history(
+        self,
+        concept: Concept[Any, Any] | str,
+        subject: MemorySubject | None,
+        scope: MemoryScope | str | None,
+        labels: Mapping[str, str] | None,
+    ) -> list[FactRecord[Any]]:
+        """See `Memory.history`."""
+        if not isinstance(concept, str):
+            check_concept(concept)
+        keyword = concept if isinstance(concept, str) else concept.keyword
+        wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._context.anchored(scope), exact=True)
+        declared = {keyword: concept} if isinstance(concept, Concept) else self._context.concepts
+        found = await self._history_of(wanted, declared)
+        if not found and isinstance(concept, str):
+            of_record = attrs.evolve(wanted, keywords=None, record_ids=(concept,))
+            found = await self._history_of(of_record, declared)
+            if not found and is_record_id(concept):
+                raise RecordNotFoundError(
+                    "no visible record there has this id: list_records() shows the ids of what is current, and "
+                    "quarantine.list() what waits to be let in"
+                )
+        return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
+
+    async def list_records(
+        self,
+        *,
+        limit: int | None,
+        offset: int,
+        page: str | None,
+        order_by: RecordOrder,
+        descending: bool,
+        strongest: bool,
+        filters: Filters,
+    ) -> RecordPage:
+        """See `Memory.list_records`."""
+        check_range(limit=limit, offset=offset)
+        if page is not None and offset:
+            raise InvalidDataError("give a page or an offset, not both", path="$.offset")
+        wanted = attrs.evolve(self.wanted(filters), strongest=strongest)
+
+        def listed(corpus: Corpus, found: Standing) -> tuple[list[Current], str | None]:
+            rows = sorted_rows(corpus, found, order_by, descending=descending)
+            taken, next_page = page_of(
+                corpus, rows, order_by, descending=descending, limit=limit, offset=offset, page=page
+            )
+            return _in_full(corpus, taken), next_page
+
+        taken, next_page = await self.of_visible(wanted, listed)
+        return RecordPage([hydrate(row, self._context.concepts) for row in taken], next_page=next_page)
+
+    async def info(
+        self,
+        scope: MemoryScope | str | None = None,
+        *,
+        exact: bool = False,
+        subjects: Collection[MemorySubject] | None = None,
+    ) -> ScopeInfo:
+        """See `Memory.info`."""
+        anchored = self._context.anchored(scope)
+        here = anchored.within(None) if anchored else None
+        wanted = RecallFilter(scope=anchored, exact=exact, subjects=subjects)
+        return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
+
+    async def tree(self, subjects: Collection[MemorySubject] | None) -> ScopeTree:
+        """See `Memory.tree`."""
+        wanted = RecallFilter(subjects=subjects)
+        return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows))
+
+    async def current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
+        """Return current records by their ids, each once, in the order of the ids.
+
+        Raises:
+            RecordNotFoundError: An id names no record that is current and visible.
+        """
+        ids = ids_of(record_ids)
+        rows = await self.visible(RecallFilter(record_ids=ids.keys())) if ids else []
+        found = {row.recorded.record_id: row for row in rows}
+        if found.keys() != ids.keys():
+            raise RecordNotFoundError("no record that is current and visible has this id")
+        return [hydrate(found[id], self._context.concepts) for id in ids]
+
+    async def visible(self, wanted: RecallFilter) -> list[Current]:
+        """Return the current, visible records that pass a filter."""
+        return await self.of_visible(wanted, _in_full)
+
+    async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, Standing], T]) -> T:
+        """Derive something from the current, visible records that pass a filter, in a worker thread."""
+        viewer, confined = self._context.viewer, self.confined(wanted)
+        corpus = await self.corpus()
+        return await to_thread.run_sync(lambda: derive(corpus, selected(corpus, viewer, confined)))
+
+    async def corpus(self, *, embedded: bool = False) -> Corpus:
+        """Return the records that are current at the context's moment.
+
+        Args:
+            embedded: Require a vector of every record; otherwise the embedder is not asked.
+        """
+        return await self._backend.mirror.corpus(self._context.past, embedded=embedded)
+
+    def corpus_at_hand(self, *, embedded: bool) -> Corpus | None:
+        """Return the corpus if it is up to date. This may block: for worker threads only."""
+        return None if self._context.past else self._backend.mirror.up_to_date(embedded=embedded)
+
+    def wanted(self, filters: Filters) -> RecallFilter:
+        """Return the filter that a caller's keyword arguments make, anchored at the tenant."""
+        return filter_of(filters, self._context.anchored(filters.get("scope")))
+
+    def confined(self, wanted: RecallFilter) -> RecallFilter:
+        """Return a filter confined to the view. Providers of four verbs look in its scopes and subjects."""
+        view = self._context.view
+        seen = () if view is None else (*view.roots, *view.exact)
+        self._backend.mirror.look_in(
+            tuple(wanted.subjects or ()) if wanted.subject is None else (wanted.subject,),
+            seen if wanted.scope is None else (wanted.scope,),
+        )
+        within = wanted.within if view is None else view.reaches
+        return attrs.evolve(wanted, within=within, reviewed=wanted.reviewed or self._context.reviewed)
+
+    async def log(self, part: LogPart | None = None) -> list[LogEntry]:
+        """Return the visible log, or a part of it, with all changes of state: these name no owner."""
+        log, sees = await self._backend.mirror.log(part), self._context.sees
+
+        def select() -> list[LogEntry]:
+            return [entry for entry in log if not isinstance(entry, Recorded) or sees(entry.assertion)]
+
+        return await to_thread.run_sync(select)
+
+    async def recorded(
+        self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
+    ) -> list[Recorded]:
+        """Return the visible assertions of the log, or of a part of it, that pass a test."""
+        log, sees = await self._backend.mirror.log(part), self._context.sees
+
+        def select() -> list[Recorded]:
+            recorded = (entry for entry in log if isinstance(entry, Recorded))
+            return [entry for entry in recorded if wanted(entry) and sees(entry.assertion)]
+
+        return await to_thread.run_sync(select)
+
+    async def recorded_in(
+        self, states: Collection[AssertionState], record_ids: Collection[str] | None = None
+    ) -> list[Recorded]:
+        """Return the visible assertions that are in one of some states, of some records if any are named."""
+        return await self.recorded(LogPart(states=states, record_ids=record_ids))
+
+    async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
+        """Return matches with the earlier revisions of their records, whenever these were recorded."""
+        wanted = RecallFilter()
+        part = LogPart(record_ids=[match.record.id for match in matches], related=True)
+        log = [entry for entry in await self._backend.mirror.log(part) if self._is_of(entry, wanted)]
+        said: dict[str, list[FactRecord[Any]]] = {}
+        for record in self._revisions(log, self._context.concepts):
+            said.setdefault(record.id, []).append(record)
+        return [attrs.evolve(match, earlier=_before(match.record, said.get(match.record.id, ()))) for match in matches]
+
+    async def _history_of(
+        self, wanted: RecallFilter, declared: Mapping[str, Concept[Any, Any]]
+    ) -> list[FactRecord[Any]]:
+        part = LogPart(kept=wanted)
+        log = [entry for entry in await self._backend.mirror.log(part) if self._is_of(entry, wanted)]
+        return self._revisions(log, declared)
+
+    def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
+        """Return the revisions in a log, oldest first, without those that were never let in."""
+        apart = never_let_in(log)
+        return [
+            shown_record(recorded, declared, state=state)
+            for recorded, state in revisions(log, self._context.moment)
+            if recorded.id not in apart and not recorded.assertion.removed
+        ]
+
+    def _is_of(self, entry: LogEntry, wanted: RecallFilter) -> bool:
+        """Return whether a log entry may belong to what is wanted; changes of state name their assertion only."""
+        if not isinstance(entry, Recorded):
+            return True
+        return self._context.sees(entry.assertion) and wanted.keeps(entry)
+
+
+def _in_full(corpus: Corpus, found: Standing) -> list[Current]:
+    """Return current records read from the store."""
+    return [row for row in corpus.currents(found) if row is not None]
+
+
+def _before(record: FactRecord[Any], said: Sequence[FactRecord[Any]]) -> tuple[FactRecord[Any], ...]:
+    """Return the revisions before one of them, newest first, out of all of them, oldest first."""
+    numbers = [it.revision for it in said]
+    until = numbers.index(record.revision) if record.revision in numbers else 0
+    return tuple(reversed(said[:until]))

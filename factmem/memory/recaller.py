@@ -1,0 +1,456 @@
+"""Recall: the best records for a query, by words, by meaning, and with the help of a language model."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Embedder, QuestionRequest, number_of_id
+from factmem.errors import CapabilityError, EmbedderError, InvalidDataError
+from factmem.facts import STATEMENT, Concept
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.filters import Filters, check_query
+from factmem.memory.reader import Reader
+from factmem.recall import (
+    Corpus,
+    DeepRecall,
+    DeepSettings,
+    Mirror,
+    Query,
+    RecallFilter,
+    RecallMatch,
+    RecallMatches,
+    RecallSettings,
+    embedded,
+    explored,
+    marked,
+    ranked,
+    selected,
+    times_in,
+)
+from factmem.recall.deep import COMPARED, Hint, Look, Results
+from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
+from factmem.recall.signs import Kind, asks_for_assistant, kinds_asked
+from factmem.scopes import MemoryScope
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["RecallDepth", "Recaller", "Searches", "narrowed"]
+
+_log = logging.getLogger("factmem")
+
+
+class RecallDepth(enum.Enum):
+    """How much is done to find what answers a question.
+
+    SHALLOW: one search, without a model. DEEP: a language model takes it apart, and says what is missing.
+    """
+
+    SHALLOW = "shallow"
+    DEEP = "deep"
+
+
+class Recaller:
+    """Finds the records that answer a question.
+
+    Args:
+        context: Whose view, of which moment.
+        backend: The store and the models.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int,
+        min_score: float,
+        depth: RecallDepth | Literal["shallow", "deep"],
+        lexical: bool,
+        semantic: bool,
+        strongest: bool,
+        history: bool,
+        settings: RecallSettings | None,
+        filters: Filters,
+    ) -> RecallMatches:
+        """See `Memory.recall`."""
+        search = self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
+        if _depth(depth) is RecallDepth.DEEP and self._backend.question_analyst is not None:
+            deep = await self._deeply(query, search, self._context.deep, strict=False)
+            matches = RecallMatches(deep.matches, failure=deep.words_only)
+        else:
+            matches = await self._shallowly(query, search)
+        if history:
+            matches = RecallMatches(await self._reader.with_earlier(matches), failure=matches.failure)
+        return self._counted(matches)
+
+    def _counted(self, matches: RecallMatches) -> RecallMatches:
+        if self._backend.accesses is not None:
+            self._backend.accesses.count(match.record.id for match in matches)
+        return matches
+
+    async def _shallowly(self, query: str, search: _Search) -> RecallMatches:
+        """Look by words and by meaning; by words alone where the embedder fails."""
+        happened = events_in(query, search.now) if search.lexical else ()
+        texts = [query, *(event.phrase for event in happened)]
+        by_words: list[NDArray[np.float32] | None] = [None] * len(texts)
+        failure = None
+        try:
+            vectors = await embedded(self._backend.embedder, texts) if search.semantic else by_words
+            return RecallMatches(await self._ranked(search, texts, vectors, happened, embedded=search.needs_vectors))
+        except EmbedderError as error:
+            failure = search.without_meaning(error)
+        return RecallMatches(await self._ranked(search, texts, by_words, happened, embedded=False), failure=failure)
+
+    async def _ranked(
+        self,
+        search: _Search,
+        texts: Sequence[str],
+        vectors: Sequence[NDArray[np.float32] | None],
+        happened: Sequence[EventTime],
+        *,
+        embedded: bool,
+    ) -> list[RecallMatch]:
+        query = texts[0]
+        asked = functools.cache(  # takes time: in worker threads only
+            lambda: {text: search.query(text, vector) for text, vector in zip(texts, vectors, strict=True)}
+        )
+
+        def rank(corpus: Corpus) -> list[RecallMatch]:
+            best = functools.partial(ranked, corpus, wanted=search.wanted, concepts=self._context.concepts)
+            queries = asked()
+            whole = timed(queries[query], happened, lambda phrase: best(queries[phrase], limit=TELLING), search.now)
+            return self._marked(corpus, search, best(whole, limit=search.limit, min_score=search.min_score))
+
+        def at_once() -> list[RecallMatch] | None:
+            corpus = self._reader.corpus_at_hand(embedded=embedded)
+            return None if corpus is None else rank(corpus)
+
+        found = await to_thread.run_sync(at_once)
+        if found is not None:
+            return found
+        return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
+
+    async def recall_deeply(
+        self,
+        question: str,
+        *,
+        limit: int,
+        min_score: float,
+        lexical: bool,
+        semantic: bool,
+        strongest: bool,
+        history: bool,
+        settings: RecallSettings | None,
+        deep: DeepSettings | None,
+        strict: bool,
+        filters: Filters,
+    ) -> DeepRecall:
+        """See `Memory.recall_deeply`."""
+        search = self.search(question, limit, min_score, lexical, semantic, strongest, settings, filters)
+        found = await self._deeply(question, search, deep or self._context.deep, strict=strict)
+        if history:
+            found = attrs.evolve(found, matches=tuple(await self._reader.with_earlier(found.matches)))
+        self._counted(RecallMatches(found.matches))
+        return found
+
+    async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> DeepRecall:
+        analyst = self._backend.question_analyst
+        if analyst is None:
+            raise CapabilityError(
+                "deep recall asks a language model: open the memory with model=language_model(...), or leave the "
+                "depth shallow"
+            )
+        searches = Searches(
+            corpus=self._reader.corpus,
+            query=search.query,
+            viewer=self._context.viewer,
+            embedder=self._backend.embedder if search.semantic else None,
+            needs_vectors=search.needs_vectors,
+            without_meaning=search.without_meaning,
+            wanted=search.wanted,
+            limit=max(search.limit, COMPARED),
+            concepts=self._context.concepts,
+            concurrency=deep.concurrency,
+            now=search.now,
+        )
+        found = await explored(
+            question,
+            searches,
+            analyst,
+            limit=search.limit,
+            now=search.now,
+            settings=deep,
+            strict=strict,
+        )
+        matches = [match for match in found.matches if match.score >= search.min_score]
+        matches = await to_thread.run_sync(self._marked, await self._reader.corpus(), search, matches)
+        return attrs.evolve(found, matches=tuple(matches), words_only=searches.failure)
+
+    def _marked(self, corpus: Corpus, search: _Search, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
+        """Mark what was overtaken or taken back. This may block: for worker threads only."""
+        return marked(corpus, matches, viewer=search.viewer, wanted=search.wanted, concepts=self._context.concepts)
+
+    def search(
+        self,
+        query: str,
+        limit: int,
+        min_score: float,
+        lexical: bool,
+        semantic: bool,
+        strongest: bool,
+        settings: RecallSettings | None,
+        filters: Filters,
+    ) -> _Search:
+        """Return a checked search.
+
+        Raises:
+            InvalidDataError: An argument is out of range.
+        """
+        check_query(query, limit, min_score)
+        if not (lexical or semantic):
+            raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
+        moment = self._context.moment
+        return _Search(
+            mirror=self._backend.mirror,
+            viewer=self._context.viewer,
+            now=moment.as_of or moment.known_at or moment.now,
+            wanted=self._reader.confined(attrs.evolve(self._reader.wanted(filters), strongest=strongest)),
+            limit=limit,
+            min_score=min_score,
+            weights=settings or self._context.settings,
+            lexical=lexical,
+            semantic=semantic,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class _Search:
+    """What was asked for, checked."""
+
+    mirror: Mirror
+    viewer: str | None
+    now: dt.datetime
+    wanted: RecallFilter
+    limit: int
+    min_score: float
+    weights: RecallSettings
+    lexical: bool
+    semantic: bool
+
+    @property
+    def needs_vectors(self) -> bool:
+        """Whether the records' vectors have a part in the ranking."""
+        return self.semantic or self.weights.diversity > 0
+
+    def without_meaning(self, error: EmbedderError) -> str:
+        """Return why meaning does not count, and log it.
+
+        Raises:
+            EmbedderError: nothing but meaning was to count.
+        """
+        if not (self.lexical and self.weights.lexical_weight):
+            raise error
+        failure = f"the results go by words alone: {error}"
+        _log.warning("%s", failure)
+        return failure
+
+    def query(self, text: str, vector: NDArray[np.float32] | None) -> Query:
+        """Return the query of a text."""
+        return Query(
+            terms=self.mirror.terms(text) if self.lexical else (),
+            vector=vector,
+            times=self._times(text) if self.lexical else (),
+            asks_assistant=self.lexical and asks_for_assistant(text),
+            kinds=kinds_asked(text) if self.lexical else Kind.NONE,
+            viewer=self.viewer,
+            now=self.now.timestamp(),
+            settings=self.weights if self.lexical else attrs.evolve(self.weights, lexical_weight=0.0),
+        )
+
+    def _times(self, text: str) -> tuple[tuple[float, float], ...]:
+        return tuple(map(in_seconds, times_in(text, self.now)))
+
+
+def _depth(depth: object) -> RecallDepth:
+    try:
+        return RecallDepth(depth)
+    except ValueError:
+        raise InvalidDataError("depth is RecallDepth.SHALLOW or RecallDepth.DEEP", path="$.depth") from None
+
+
+def _raised(error: EmbedderError) -> str:
+    raise error
+
+
+@attrs.define(eq=False, kw_only=True)
+class Searches:
+    """Makes the searches of one deep recall. See `factmem.recall.exploring.Searcher`.
+
+    What was found is kept as long as the store has nothing new; the embedder is asked once for all new texts.
+
+    Attributes:
+        corpus: returns what is current, with every vector if it is called with ``embedded=True``.
+        query: makes the query of a text and its embedding.
+        viewer: who asks.
+        embedder: makes the embeddings; None to go by words alone.
+        needs_vectors: whether the records' vectors have a part in the ranking.
+        without_meaning: says why words alone count, given an embedder's error, or raises it.
+        failure: what that said; None as long as all goes well.
+        wanted: which records count: no hint widens that.
+        limit: maximum number of results of each search, but for those among given records.
+        concepts: the declared concepts by keyword.
+        concurrency: how many searches may be under way at once.
+        now: the present, or the moment that is looked at.
+    """
+
+    corpus: Callable[..., Awaitable[Corpus]]
+    query: Callable[[str, NDArray[np.float32] | None], Query]
+    viewer: str | None
+    embedder: Embedder | None
+    needs_vectors: bool = False
+    without_meaning: Callable[[EmbedderError], str] = _raised
+    wanted: RecallFilter
+    limit: int
+    concepts: Mapping[str, Concept[Any, Any]]
+    concurrency: int
+    now: dt.datetime
+    failure: str | None = attrs.field(init=False, default=None)
+    _vectors: dict[str, NDArray[np.float32] | None] = attrs.field(init=False, factory=dict)
+    _seen: Corpus | None = attrs.field(init=False, default=None)
+    _found: Results = attrs.field(init=False, factory=dict)
+    _allowed: frozenset[int] | None = attrs.field(init=False, default=None)
+
+    async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
+        """See `factmem.recall.exploring.Searcher.offered`. What most records have comes first."""
+        corpus = await self.corpus()
+
+        def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
+            rows = selected(corpus, self.viewer, self.wanted).rows
+            names = {}
+            for name, texts in (("scope", corpus.columns.scopes.texts), ("keyword", corpus.columns.keywords.texts)):
+                numbers, counts = corpus.columns.counted(name, rows)
+                counted = sorted((-count, texts[number]) for number, count in zip(numbers, counts, strict=True))
+                names[name] = tuple(text for _, text in counted if text != STATEMENT.keyword)
+            return names["scope"], names["keyword"]
+
+        scopes, keywords = await to_thread.run_sync(in_use)
+        return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, most_questions=most_questions)
+
+    async def found(self, looks: Sequence[Look]) -> Results:
+        """See `factmem.recall.exploring.Searcher.found`."""
+        try:
+            await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
+            corpus = await self.corpus(embedded=self.needs_vectors)
+        except EmbedderError as error:
+            self.failure = self.without_meaning(error)
+            self.embedder, self.needs_vectors, self._vectors, self._seen = None, False, {}, None
+            corpus = await self.corpus()
+        if corpus is not self._seen:
+            self._seen, self._found, self._allowed = corpus, {}, None
+        missing = [look for look in dict.fromkeys(looks) if look not in self._found]
+        self._found |= await self._search(corpus, missing)
+        return {look: self._found[look] for look in looks}
+
+    async def _embed(self, texts: Iterable[str]) -> None:
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if self.embedder is None or not new:
+            return
+        self._vectors |= zip(new, await embedded(self.embedder, new), strict=True)
+
+    async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
+        """Make some searches at a time, each thread its share. The first failure stops the others and is raised."""
+        results: Results = {}
+        failures: list[Exception] = []
+        if self.wanted.strongest and any(look.hint for look in looks) and self._allowed is None:
+            self._allowed = await to_thread.run_sync(self._strongest, corpus)
+
+        async def search(share: Sequence[Look]) -> None:
+            try:
+                results.update(await to_thread.run_sync(self._ranked, corpus, share))
+            except Exception as error:  # it is raised below, without the group that the tasks would make of it
+                failures.append(error)
+                tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(min(self.concurrency, len(looks))):
+                tasks.start_soon(search, looks[number :: self.concurrency])
+        if failures:
+            raise failures[0]
+        return {look: results[look] for look in looks}
+
+    def _ranked(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
+        return {look: self._matches(corpus, look) for look in looks}
+
+    def _matches(self, corpus: Corpus, look: Look) -> list[RecallMatch]:
+        wanted = self.wanted if look.hint is None else narrowed(self.wanted, look.hint)
+        if wanted is None:
+            return []
+        query = timed(
+            self._query(look.text),
+            events_in(look.text, self.now),
+            lambda phrase: self._found_by(corpus, self._query(phrase), self.wanted, TELLING),
+            self.now,
+        )
+        limit = self.limit if look.hint is None else len(look.hint.record_ids) or self.limit
+        matches = self._found_by(corpus, query, wanted, limit)
+        if look.hint is None or self._allowed is None:
+            return matches
+        return [match for match in matches if number_of_id(match.record.id) in self._allowed]
+
+    def _query(self, text: str) -> Query:
+        return self.query(text, self._vectors.get(text))
+
+    def _found_by(self, corpus: Corpus, query: Query, wanted: RecallFilter, limit: int) -> list[RecallMatch]:
+        return ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.concepts)
+
+    def _phrases(self, text: str) -> list[str]:
+        return [event.phrase for event in events_in(text, self.now)]
+
+    def _strongest(self, corpus: Corpus) -> frozenset[int]:
+        """Which records hold among all that count, by their numbers: among fewer, others would."""
+        rows = selected(corpus, self.viewer, self.wanted).rows
+        return frozenset(corpus.columns["record"][rows].tolist())
+
+
+def narrowed(wanted: RecallFilter, hint: Hint) -> RecallFilter | None:
+    """Return a filter that keeps only what another one keeps and a hint points at; None if nothing passes.
+
+    Args:
+        wanted: the other filter.
+        hint: where to search.
+    """
+    inside = attrs.evolve(wanted, strongest=False)
+    if hint.record_ids:
+        among = hint.record_ids if wanted.record_ids is None else hint.record_ids.intersection(wanted.record_ids)
+        return attrs.evolve(inside, record_ids=among)
+    if hint.keyword is not None:
+        keep = wanted.keywords is None or hint.keyword in wanted.keywords
+        return attrs.evolve(inside, keywords=(hint.keyword,)) if keep else None
+    if hint.time is not None:
+        since, until = hint.time.start, hint.time.end
+        since = max((moment for moment in (since, wanted.since) if moment is not None), default=None)
+        until = until if wanted.until is None else min(until, wanted.until)
+        return attrs.evolve(inside, since=since, until=until) if since is None or since < until else None
+    roots = [MemoryScope.parse(path).segments for path in hint.scopes]
+
+    def within(scope: MemoryScope) -> bool:
+        lies = any(scope.segments[: len(root)] == root for root in roots)
+        return lies and (wanted.within is None or wanted.within(scope))
+
+    return attrs.evolve(inside, within=within)

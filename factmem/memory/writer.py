@@ -1,0 +1,400 @@
+"""Writing: facts are saved, updated, retracted, restored, rolled back and undone. Everything is committed here."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import itertools
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, TypeVar, assert_never
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Append, Operation, Receipt, Statement, StateRequest
+from factmem.errors import (
+    CapabilityError,
+    EmbedderError,
+    InvalidDataError,
+    OutOfViewError,
+    RecordNotFoundError,
+    StateConflictError,
+)
+from factmem.facts import Concept, Fact, MultipleFacts, SingleFact
+from factmem.fold import Current, states_of
+from factmem.memory.backend import Backend
+from factmem.memory.checks import listed
+from factmem.memory.context import Context, FuturePolicy
+from factmem.memory.filters import ids_of
+from factmem.memory.profiles import ProfileSchema
+from factmem.memory.reader import Reader
+from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
+from factmem.memory.screening import Screening
+from factmem.memory.ttl import TtlOperation, after, expires_at
+from factmem.observing import nested
+from factmem.recall import LogPart, RecallFilter, embedded, hydrate, indexed_text
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    Change,
+    ChangeKind,
+    FactDetails,
+    FactRecord,
+    MetadataMerge,
+    Origin,
+    Place,
+    Recorded,
+    assertions_of,
+    merged_metadata,
+    record_of,
+)
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json, encode_value
+
+__all__ = ["UNSET", "Unset", "Writer"]
+
+T = TypeVar("T")
+_log = logging.getLogger("factmem")
+
+_COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
+
+
+class _Unset(enum.Enum):
+    UNSET = "unset"
+
+
+Unset: TypeAlias = Literal[_Unset.UNSET]
+"""The type of an argument that was not given, where None has a meaning."""
+
+UNSET: Final = _Unset.UNSET
+
+
+class Writer:
+    """Writes facts and changes of their states; refuses every write of a read-only memory.
+
+    Args:
+        context: Who writes, where, under which policies.
+        backend: The store.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+
+    async def save(
+        self,
+        fact: Fact[T],
+        *,
+        subject: MemorySubject,
+        scope: MemoryScope | str | None,
+        details: FactDetails | None,
+        private: bool,
+        ttl: dt.timedelta | None,
+    ) -> tuple[FactRecord[T], ...]:
+        """See `Memory.save`."""
+        self._context.check_writable()
+        if not isinstance(fact, SingleFact | MultipleFacts):
+            raise InvalidDataError(
+                f"save takes a SingleFact or MultipleFacts, not a {type(fact).__name__}: for words there is remember()"
+            )
+        place = Place(subject, self._context.target(scope))
+        details = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
+        if self._backend.four_verbs_only:
+            return await self._save_four_verbs(self.dated(fact), place, details)
+        recorded = await self.append(assertions_of(self.dated(fact), place, details))
+        return tuple(record_of(item, fact.concept, state=item.assertion.state) for item in recorded)
+
+    async def save_profile(
+        self,
+        profile: object,
+        *,
+        subject: MemorySubject,
+        scope: MemoryScope | str | None,
+        details: FactDetails | None,
+        private: bool,
+        ttl: dt.timedelta | None,
+    ) -> tuple[FactRecord[Any], ...]:
+        """See `Memory.save_profile`."""
+        self._context.check_writable()
+        schema = ProfileSchema.of(type(profile))
+        facts = schema.facts(profile, self._context.clock())
+        place = Place(subject, self._context.target(scope))
+        given = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
+        if self._backend.four_verbs_only:
+            return tuple([record for fact in facts for record in await self._save_four_verbs(fact, place, given)])
+        concepts = {fact.concept.keyword: fact.concept for fact in facts}
+        said = [assertion for fact in facts for assertion in assertions_of(fact, place, given)]
+        recorded = await self.append(said)
+        return tuple(record_of(item, concepts[item.assertion.keyword], state=item.assertion.state) for item in recorded)
+
+    async def update(
+        self,
+        record_id: str,
+        *,
+        value: Any,
+        importance: float | None,
+        categories: Sequence[str] | None,
+        topics: Sequence[str] | None,
+        source: str | None,
+        metadata: Mapping[str, Json] | None,
+        merge: MetadataMerge,
+        labels: Mapping[str, str] | None,
+        expires_at: dt.datetime | Unset | None,
+        ttl: dt.timedelta | None,
+        origin: Origin | None,
+    ) -> Change:
+        """See `Memory.update`."""
+        self._context.check_writable()
+        previous = (await self._reader.current([record_id]))[0]
+        given: dict[str, Any] = {
+            "importance": importance,
+            "categories": categories,
+            "topics": topics,
+            "source": source,
+            "origin": origin,
+            "metadata": None if metadata is None else _merged(previous, metadata, merge),
+        }
+        details = attrs.evolve(
+            previous.details,
+            **{name: item for name, item in given.items() if item is not None},
+            labels=labels or {},
+            expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
+        )
+        said = await self._stored(previous)
+        if value is not UNSET:
+            said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=(), flags=())
+        # What is current counts, whatever state it was first recorded in, and waits for nobody.
+        revised = attrs.evolve(
+            said,
+            details=details,
+            revises=record_id,
+            revised=previous.revision,
+            errand=None,
+            actor=None,
+            state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
+        )
+        (recorded,) = await self.append([revised], follows=previous.revision)
+        record = record_of(recorded, previous.concept, state=recorded.assertion.state)
+        return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
+
+    def _updated_expiry(
+        self,
+        present: dt.datetime | None,
+        given: dt.datetime | Unset | None,
+        ttl: dt.timedelta | None,
+    ) -> dt.datetime | None:
+        now = self._context.clock()
+        if ttl is not None:
+            if given is not UNSET:
+                raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
+            return after(now, ttl)
+        if given is not UNSET:
+            return given
+        return expires_at(self._context.policies.ttl, TtlOperation.UPDATE, now) or present
+
+    def _said_now(self, said: Assertion, previous: FactRecord[Any], value: Any) -> Assertion:
+        # A record whose time lies ahead, of another machine's clock, is updated none the less.
+        fact = previous.concept.fact([value], timestamp=max(self._context.clock(), previous.timestamp))
+        return attrs.evolve(
+            said,
+            data=encode_value(fact.values[0], previous.concept.value_type),
+            timestamp=fact.timestamp,
+            valid_from=None,
+            valid_to=None,
+        )
+
+    async def _stored(self, record: FactRecord[Any]) -> Assertion:
+        found = [entry.assertion for entry in await self._reader.recorded(LogPart(seqs=[record.revision]))]
+        if not found:
+            raise RecordNotFoundError("the record was erased meanwhile")
+        return found[0]
+
+    async def retract(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
+        """See `Memory.retract`."""
+        self._context.check_writable()
+        records = await self._reader.current(record_ids)
+        meant = await self._of_records(record_ids, await self._reader.recorded_in(_COUNTING, record_ids))
+        await self.change_states(meant, AssertionState.RETRACTED, reason)
+        return tuple(Change(kind=ChangeKind.DELETED, record=record) for record in records)
+
+    async def restore(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
+        """See `Memory.restore`."""
+        self._context.check_writable()
+        ids = ids_of(record_ids)
+        log = await self._reader.log(LogPart(record_ids=ids, related=True))
+        requests = await to_thread.run_sync(restore_requests, log, ids, self._context.moment, reason)
+        if requests:
+            await self.commit(requests)
+        records = await self._reader.current(ids)
+        return tuple(Change(kind=ChangeKind.CREATED, record=record) for record in records)
+
+    async def rollback(self, revision: int | FactRecord[Any], reason: str | None) -> Change:
+        """See `Memory.rollback`."""
+        self._context.check_writable()
+        self._backend.history()
+        number = revision.revision if isinstance(revision, FactRecord) else revision
+        named = [number] if isinstance(number, int) else []
+        log = await self._reader.log(LogPart(seqs=named, related=True))
+        target = revision_in(log, revision)
+        moment = self._context.moment
+        requests = await to_thread.run_sync(partial(rollback_requests, log, target, moment, reason))
+        before = await to_thread.run_sync(partial(current_of, log, target, moment))
+        if requests:
+            await self.commit(requests)
+        after = await to_thread.run_sync(partial(current_of, changed_log(log, requests, moment), target, moment))
+        assert after is not None
+        return _change(before, after, self._context.concepts)
+
+    async def undo(self, changes: Iterable[Change], reason: str | None) -> tuple[Change, ...]:
+        """See `Memory.undo`."""
+        done: list[Change] = []
+        last_first = reversed(listed("changes", changes, Change))
+        for kind, alike in itertools.groupby(last_first, key=lambda change: change.kind):
+            match kind:
+                case ChangeKind.CREATED:
+                    done += await self.retract([change.record.id for change in alike], reason)
+                case ChangeKind.UPDATED:
+                    done += [await self.rollback(change.previous or change.record, reason) for change in alike]
+                case ChangeKind.DELETED:
+                    done += await self.restore([change.record.id for change in alike], reason)
+                case _:
+                    assert_never(kind)
+        return tuple(done)
+
+    def lasting(self, details: FactDetails, ttl: dt.timedelta | None = None) -> FactDetails:
+        """Return the details of a new assertion with its expiry."""
+        now = self._context.clock()
+        if ttl is not None:
+            if details.expires_at is not None:
+                raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
+            return attrs.evolve(details, expires_at=after(now, ttl))
+        expiry = expires_at(self._context.policies.ttl, TtlOperation.CREATE, now, details.expires_at)
+        return attrs.evolve(details, expires_at=expiry)
+
+    def dated(self, fact: Fact[T]) -> Fact[T]:
+        """Return a fact with a legal timestamp.
+
+        Raises:
+            InvalidDataError: It lies in the future, and the policy refuses that.
+        """
+        now = self._context.clock()
+        if fact.timestamp <= now + self._context.policies.clock_skew:
+            return fact
+        if self._context.policies.future is FuturePolicy.HOLD:
+            return attrs.evolve(fact, timestamp=now)
+        raise InvalidDataError(
+            "the fact's timestamp lies in the future: correct it, or open the memory with future=FuturePolicy.HOLD",
+            path="$.timestamp",
+        )
+
+    async def _save_four_verbs(self, fact: Fact[T], place: Place, details: FactDetails) -> tuple[FactRecord[T], ...]:
+        if details != FactDetails():
+            raise CapabilityError(
+                f"{type(self._backend.provider).__name__} has the four verbs only and cannot keep owner, evidence, "
+                "importance or other details: save without details, or use a provider that keeps history"
+            )
+        await self._backend.provider.save(fact, place.subject, place.scope)
+        wanted = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(fact.concept.keyword,))
+        return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in await self._reader.visible(wanted))
+
+    async def append(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> list[Recorded]:
+        """Embed and commit assertions; return them as recorded."""
+        return [receipt.recorded for receipt in await self.receipts(assertions, follows=follows)]
+
+    async def receipts(
+        self, assertions: Sequence[Assertion], *, follows: int | None = None, vectors: Sequence[Any] | None = None
+    ) -> Sequence[Receipt]:
+        """Embed and commit assertions; return a receipt of each.
+
+        Args:
+            assertions: The assertions.
+            follows: The revision that must still be the last one of its record.
+            vectors: The embeddings, if they are made already.
+
+        Raises:
+            OutOfViewError: A place lies outside of the view.
+            CapabilityError: The provider has the four verbs only.
+        """
+        if not assertions:
+            return []
+        if not all(self._context.reaches(assertion.place.scope) for assertion in assertions):
+            raise OutOfViewError(
+                "something lies outside of this view: hand it in to the memory that the view was made of"
+            )
+        self._backend.history()
+        if vectors is None:
+            vectors = await self.vectors(assertions)
+        return await self.commit(
+            [
+                Append(assertion=assertion, vector=vector, follows=follows)
+                for assertion, vector in zip(assertions, vectors, strict=True)
+            ]
+        )
+
+    async def commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        """Write to the store, in one transaction. Every write goes this way: it is screened and signed here."""
+        store = self._backend.history()
+        with nested(Operation.COMMIT, records_in=len(statements)) as call:
+            receipts = await store.append(await to_thread.run_sync(self._signed, statements))
+            call.gave(len(receipts))
+            return receipts
+
+    def _signed(self, statements: Sequence[Statement]) -> list[Statement]:
+        screening, actor = Screening(self._context.policies.flagged), self._context.writer
+
+        def signed(statement: Statement) -> Statement:
+            match statement:
+                case Append(assertion=said):
+                    said = screening.screened(said)
+                    said = said if said.actor or actor is None else attrs.evolve(said, actor=actor)
+                    return attrs.evolve(statement, assertion=said, outline=self._backend.mirror.outline(said))
+                case StateRequest():
+                    return attrs.evolve(statement, actor=statement.actor or actor)
+
+        return [signed(statement) for statement in statements]
+
+    async def vectors(self, assertions: Sequence[Assertion]) -> Sequence[Any]:
+        """Embed assertions; None for each if the embedder fails: a fact must not be lost, and is embedded later."""
+        try:
+            await self._backend.mirror.bind()
+            return await embedded(self._backend.embedder, [indexed_text(assertion) for assertion in assertions])
+        except EmbedderError as error:
+            _log.warning("the embedder failed; %d facts are kept without vectors for now: %s", len(assertions), error)
+            return [None] * len(assertions)
+
+    async def _of_records(self, record_ids: Collection[str], entries: Sequence[Recorded]) -> list[Recorded]:
+        """Return the entries of some records; each must have one."""
+        wanted = set(record_ids)
+        meant = [entry for entry in entries if entry.record_id in wanted]
+        if missing := wanted - {entry.record_id for entry in meant}:
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that this can be done to")
+        return meant
+
+    async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
+        """Change the states of assertions, unless somebody else changes one of them meanwhile."""
+        self._context.check_writable()
+        states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
+        await self.commit(
+            [
+                StateRequest(assertion_id=entry.id, state=state, reason=reason, expected=states.get(entry.id))
+                for entry in entries
+            ]
+        )
+
+
+def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:
+    metadata = merged_metadata(record.details.metadata, brought, how)
+    if metadata is None:
+        raise StateConflictError("the record's metadata is not exactly what the update brings: read it again")
+    return metadata
+
+
+def _change(before: Current | None, after: Current, concepts: Mapping[str, Concept[Any, Any]]) -> Change:
+    record = hydrate(after, concepts)
+    if before is None:
+        return Change(kind=ChangeKind.CREATED, record=record)
+    return Change(kind=ChangeKind.UPDATED, record=record, previous=hydrate(before, concepts))

@@ -1,0 +1,162 @@
+"""Stores that earlier versions wrote open, migrate and keep everything.
+
+The stores are made by ``tests/providers/stores/make_stores.py``; add those of each released format.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from factmem import Memory
+from factmem.abc import AgentMemoryProvider, Append, FeedsChanges, KeepsAccesses, KeepsHistory, KeepsVectors
+from factmem.codec import decode_entry
+from factmem.facts import Concept
+from factmem.providers import open_provider
+from factmem.recall import CallableEmbedder
+from factmem.records import AssertionState, Recorded, StateChange, Tombstone, assertions_of
+
+STORES: Final = Path(__file__).with_name("stores")
+KEY: Final = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+ADDRESSES: Final = {
+    "sqlite-vec": "sqlite-vec:{folder}/facts.db",
+    "file": "file:{folder}/facts",
+    "encrypted": "encrypted:{folder}/facts?key_env=FACTMEM_FIXTURE_KEY",
+    "encrypted-sqlite": "encrypted-sqlite:{folder}/facts.db?key_env=FACTMEM_FIXTURE_KEY",
+}
+NOON: Final = dt.datetime(2026, 3, 4, 12, tzinfo=dt.UTC)
+LIKES: Final = Concept.multiple("likes", "What the person likes")
+
+
+class OldStore:
+    """A store of an earlier version, unpacked.
+
+    Attributes:
+        address: where it is now.
+        tenants: what it held when it was written, by tenant.
+        version: its newest sequence number then.
+    """
+
+    def __init__(self, provider: str, archive: Path, folder: Path) -> None:
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(folder)
+            expected = json.loads(packed.read("expected.json"))[provider]
+        self.folder = folder / provider
+        self.address = ADDRESSES[provider].format(folder=self.folder)
+        self.tenants: dict[str, Any] = expected["tenants"]
+        self.version: int = expected["version"]
+
+    def log(self, tenant: str) -> list[Any]:
+        return [decode_entry(document) for document in self.tenants[tenant]["log"]]
+
+
+@pytest.fixture(params=sorted(STORES.glob("*.zip")), ids=lambda path: path.stem)
+def archive(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.param
+    return found
+
+
+@pytest.fixture(params=ADDRESSES)
+def store(request: pytest.FixtureRequest, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OldStore:
+    monkeypatch.setenv("FACTMEM_FIXTURE_KEY", KEY)
+    return OldStore(request.param, archive, tmp_path)
+
+
+async def check(provider: AgentMemoryProvider, store: OldStore) -> None:
+    """Compare all that a store gives with what it held when it was written."""
+    assert isinstance(provider, FeedsChanges)
+    assert isinstance(provider, KeepsHistory)
+    assert isinstance(provider, KeepsVectors)
+    assert isinstance(provider, KeepsAccesses)
+    for tenant, expected in store.tenants.items():
+        log = store.log(tenant)
+        assert list(await provider.changes(tenant or None)) == log
+        assert list(await provider.changes(tenant or None, log[1].seq)) == log[2:]
+        seqs, rows = await provider.vectors(tenant or None)
+        np.testing.assert_array_equal(rows, list(expected["vectors"].values()))
+        assert list(seqs) == list(map(int, expected["vectors"]))
+        records = {entry.record_id for entry in log if isinstance(entry, Recorded)}
+        accesses = await provider.accesses(tenant or None, records)
+        assert {id: [item.count, item.last and item.last.isoformat()] for id, item in accesses.items()} == (
+            expected["accesses"]
+        )
+        for place in {entry.assertion.place for entry in log if isinstance(entry, Recorded)}:
+            here = {entry.id for entry in log if isinstance(entry, Recorded) and entry.assertion.place == place}
+            assert list(await provider.entries(place)) == [
+                entry for entry in log if getattr(entry, "assertion_id", getattr(entry, "id", None)) in here
+            ]
+
+
+async def test_an_old_store_gives_what_it_held(store: OldStore) -> None:
+    async with open_provider(store.address) as provider:
+        await check(provider, store)
+        assert isinstance(provider, FeedsChanges)
+        assert await provider.version() == store.version
+
+
+async def test_an_old_store_gives_what_it_held_once_it_is_migrated(store: OldStore) -> None:
+    """The first write migrates; binding the embedder that it has anyway changes nothing else."""
+    async with open_provider(store.address) as provider:
+        assert isinstance(provider, KeepsVectors)
+        assert isinstance(provider, KeepsHistory)
+        await provider.put_vectors({})
+        await check(provider, store)
+        (said,) = [entry for entry in store.log("acme") if isinstance(entry, Recorded)]
+        (receipt,) = await provider.append([Append(assertion=said.assertion)])
+        assert not receipt.new, "what was said before is found again"
+        assert receipt.recorded == said
+    async with open_provider(store.address) as provider:
+        await check(provider, store)
+
+
+async def test_an_old_store_opened_for_reading_only_is_read_as_it_is(store: OldStore) -> None:
+    if "sqlite" not in store.address:
+        pytest.skip("only the stores of one SQLite file can be opened for reading only")
+    before = (store.folder / "facts.db").read_bytes()
+    sign = "&" if "?" in store.address else "?"
+    async with open_provider(f"{store.address}{sign}read_only=true") as provider:
+        await check(provider, store)
+    assert (store.folder / "facts.db").read_bytes() == before
+
+
+async def test_an_old_store_is_written_to_and_erased_from(store: OldStore) -> None:
+    old = store.log("")
+    first = next(entry for entry in old if isinstance(entry, Recorded))
+    async with open_provider(store.address) as opened:
+        provider: Any = opened
+        (new,) = assertions_of(LIKES.fact(["mint"], timestamp=NOON), first.assertion.place)
+        (receipt,) = await provider.append([Append(assertion=new)])
+        assert receipt.recorded.seq == store.version + 1
+        assert (await provider.erase((), tenant=None, assertion_ids=[first.id])).erased == 1
+    async with open_provider(store.address) as opened:
+        log = list(await opened.changes(None))  # type: ignore[attr-defined]
+    kept = [entry for entry in old if entry != first]
+    assert log == [*kept, receipt.recorded, Tombstone(assertion_id=first.id, seq=store.version + 2)]
+    assert not any(b"Bern" in path.read_bytes() for path in store.folder.rglob("*") if path.is_file())
+
+
+async def test_an_old_store_is_recalled_from(store: OldStore) -> None:
+    embedder = CallableEmbedder(lambda texts: [[1.0, 0.0, 0.0, 0.0]] * len(texts), name="fixture", dimension=4)
+    async with Memory(store.address, embedder=embedder, clock=lambda: NOON) as memory:
+        assert (await memory.recall("green tea", limit=1))[0].record.value == "green tea"
+
+
+def test_an_old_store_holds_every_kind_of_entry(store: OldStore, anyio_backend: str) -> None:
+    entries = [entry for tenant in store.tenants for entry in store.log(tenant)]
+    assert {type(entry) for entry in entries} == {Recorded, StateChange, Tombstone}
+    said = [entry.assertion for entry in entries if isinstance(entry, Recorded)]
+    assert {item.state for item in said} == {
+        AssertionState.ACTIVE,
+        AssertionState.PENDING,
+        AssertionState.QUARANTINED,
+    }
+    assert {item.place.subject.prompt_description for item in said} == {"the person who asks"}
+    assert any(item.details.owner for item in said)
+    assert any(item.details.metadata for item in said)
+    assert any(item.revises for item in said)

@@ -1,0 +1,105 @@
+"""Scalar types: one table feeds storage, prompts, response models and the command line."""
+
+from __future__ import annotations
+
+import fractions
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from factmem.cli.arguments import parsed_value
+from pydantic import TypeAdapter
+
+from factmem import scalars, structuring
+from factmem.detection import InstructorDetector
+from factmem.detection.prompts import sample_of, words_for
+from factmem.detection.response_models import answer_type, read_value
+from factmem.errors import InvalidDataError
+from factmem.facts import Concept, SingleFact
+from factmem.scalars import SCALARS, Scalar, ScalarKind, WrongTypeError, scalar_named, scalar_of, typed_names
+from factmem.shapes import shape_of, type_of
+from factmem.structuring import value_converter
+from factmem.testing import strategies
+from factmem.values import decode_value, encode_value
+
+
+def _ratio(data: Any) -> fractions.Fraction:
+    if not isinstance(data, str):
+        raise WrongTypeError("expected the text of a ratio")
+    return fractions.Fraction(data)
+
+
+RATIO = Scalar(
+    shape="ratio",
+    type=fractions.Fraction,
+    json_type=str,
+    words="ratio, like 3/4",
+    sample="3/4",
+    read=_ratio,
+    write=str,
+    parse=fractions.Fraction,
+    kind=ScalarKind.NUMBER,
+)
+
+
+@pytest.fixture
+def ratio(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scalar]:
+    """Add a type to the table for one test."""
+    monkeypatch.setitem(scalars._BY_SHAPE, RATIO.shape, RATIO)
+    monkeypatch.setitem(scalars._BY_TYPE, RATIO.type, RATIO)
+    monkeypatch.setattr(structuring, "SCALARS", (*SCALARS, RATIO))
+    value_converter.cache_clear()
+    yield RATIO
+    value_converter.cache_clear()
+
+
+def test_a_type_that_is_added_to_the_table_is_known_everywhere(ratio: Scalar) -> None:
+    half = fractions.Fraction(1, 2)
+    assert shape_of(list[fractions.Fraction]) == {"list": "ratio"}
+    assert type_of("ratio") is fractions.Fraction
+    assert encode_value([half], list[fractions.Fraction]) == ["1/2"]
+    assert decode_value("1/2", fractions.Fraction) == half
+    assert SingleFact(Concept.single("share", "A share", fractions.Fraction), half).value == half
+    assert words_for("ratio") == "ratio, like 3/4"
+    assert read_value(sample_of("ratio"), fractions.Fraction) == fractions.Fraction(3, 4)
+    assert TypeAdapter(answer_type(fractions.Fraction)).json_schema()["description"] == "ratio, like 3/4"
+    assert parsed_value("1/2", scalar_named("ratio")) == half
+    assert "ratio" in typed_names()
+
+
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: scalar.shape)
+def test_every_scalar_has_a_sample_that_reads_back(scalar: Scalar) -> None:
+    value = scalar.read(scalar.sample)
+    assert encode_value(value, scalar.type) == scalar.sample
+    assert type(scalar.sample) in (scalar.json_type, int) or scalar.json_type is object
+
+
+@pytest.mark.parametrize("scalar", [item for item in SCALARS if item.type is not object], ids=lambda item: item.shape)
+def test_a_scalar_refuses_json_of_another_type_without_naming_it(scalar: Scalar) -> None:
+    with pytest.raises(WrongTypeError) as refused:
+        scalar.read(["secret"])
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", typed_names())
+def test_a_text_that_is_no_value_of_its_type_is_refused(name: str) -> None:
+    if name == "str":
+        return
+    with pytest.raises(InvalidDataError, match=f"no {name}"):
+        parsed_value("no such {value", scalar_named(name))
+
+
+def test_an_unknown_name_is_answered_with_those_that_are_known() -> None:
+    with pytest.raises(InvalidDataError, match="one of str, int, float, bool, datetime"):
+        scalar_named("strnig")
+
+
+def test_what_is_no_scalar_type_has_none() -> None:
+    assert scalar_of(list[int]) is None
+    assert scalar_of(InstructorDetector) is None
+    assert scalar_of([]) is None
+
+
+def test_every_scalar_is_generated_by_the_strategies() -> None:
+    generated = {value_type for value_type, _ in strategies._TYPED}
+    assert {scalar.type for scalar in SCALARS} - generated == {type(None)}
