@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 
@@ -13,6 +14,7 @@ def main() -> None:
 
     Exit codes: 0 success, 1 an error that is explained on stderr, 2 wrong usage, 130 interrupted, 141 broken pipe.
     """
+    gc.set_threshold(100_000)  # the objects of the imports stay: collecting them took a tenth of a short command
     try:
         from factmem.cli.app import app
     except KeyboardInterrupt:

@@ -20,6 +20,7 @@ import attrs
 from factmem.abc import Conversation, Message
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
+from factmem.patterns import lazy_pattern
 
 __all__ = [
     "MAX_VALUE_CHARS",
@@ -32,7 +33,7 @@ __all__ = [
     "said_at",
 ]
 
-_NO_CONTENT: Final = re.compile(r"tool|function|thinking|reasoning|refusal|text")
+_NO_CONTENT: Final = lazy_pattern(r"tool|function|thinking|reasoning|refusal|text")
 """The types of parts that are no media: calls of tools and their results, what a model thought, and text."""
 
 
@@ -52,9 +53,9 @@ def _is_media(part: Mapping[object, object]) -> bool:
     return not isinstance(kind, str) or _NO_CONTENT.search(kind) is None
 
 
-_LOCOMO: Final = re.compile(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
-_LONGMEMEVAL: Final = re.compile(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
-_EPOCH: Final = re.compile(r"\d{9,13}(?:\.\d{1,9})?")
+_LOCOMO: Final = lazy_pattern(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
+_LONGMEMEVAL: Final = lazy_pattern(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
+_EPOCH: Final = lazy_pattern(r"\d{9,13}(?:\.\d{1,9})?")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MILLISECONDS_FROM: Final = 1e11
 """A larger number of seconds lies after the year 5000, and must be meant in milliseconds."""
@@ -120,7 +121,7 @@ MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
 """The most characters that one conversation or sample may have in a file."""
 
 _CHUNK: Final = 64 * 1024
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_SPACE: Final = lazy_pattern(r"[ \t\r\n]*")
 _SLACK: Final = 16
 """An error nearer to the end of what was read than this may vanish when more is read (``nul``, ``\\u12``)."""
 
@@ -245,7 +246,7 @@ _TIMES: Final = ("timestamp", "created_at", "time", "date")
 _STARTS: Final = ("started_at", *_TIMES)
 _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 _CALLS: Final = ("tool_calls", "function_call")
-_SESSION: Final = re.compile(r"session_(\d{1,6})")
+_SESSION: Final = lazy_pattern(r"session_(\d{1,6})")
 
 
 def conversations_of(values: Iterable[tuple[str, Any]]) -> Iterator[Conversation]:
