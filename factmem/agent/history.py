@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import attrs
 
 from factmem.abc import MEMORY_ROLE, Message
-from factmem.agent.identity import RunIdentity
+from factmem.agent.config import RunIdentity
 from factmem.agent.rendering import MemoryBlock
 from factmem.detection import count_not_text
 from factmem.errors import InvalidDataError

@@ -1,4 +1,4 @@
-"""Where the memory of an agent lives: in a thread of its own, or where the program opened it."""
+"""The memory of an agent: in a thread of its own, or where the program opened it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Final, TypeVar
@@ -17,12 +17,14 @@ import attrs
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
+from factmem.abc import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
-from factmem.memory import Memory
+from factmem.memory import Handover, Memory, Remembered
 
-__all__ = ["Held", "HeldInThread", "HeldOpen"]
+__all__ = ["Held", "HeldInThread", "HeldOpen", "SavedHistory"]
 
 T = TypeVar("T")
+
 _PATIENCE: Final = 5.0
 """So many seconds at most does the end of a process wait for the end of its memories."""
 
@@ -209,3 +211,52 @@ async def _finished(future: Future[T]) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+class SavedHistory:
+    """What was handed over of a history. It is on disk, and read in the background.
+
+    Args:
+        handover: the memory's own handle.
+        held: the memory.
+    """
+
+    def __init__(self, handover: Handover, held: Held) -> None:
+        self._handover = handover
+        self._held = held
+
+    @property
+    def pending(self) -> int:
+        """How much of it has not been read yet."""
+        return self._handover.pending
+
+    @property
+    def outcomes(self) -> tuple[Remembered, ...]:
+        """What became of it so far."""
+        return self._handover.outcomes
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The names of the errors that kept some of it from being read; it is in the store's dead letters."""
+        return self._handover.failures
+
+    @property
+    def dropped(self) -> Mapping[DropReason, int]:
+        """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
+        return self._handover.dropped
+
+    def held_by(self, held: Held) -> SavedHistory:
+        """Return it as somebody else holds the memory: from another event loop, or from none."""
+        return SavedHistory(self._handover, held)
+
+    async def wait(self) -> tuple[Remembered, ...]:
+        """Wait until all of it is read or has failed, and return what became of it."""
+        return await self._held.use(partial(_waited, self._handover))
+
+    def wait_blocking(self) -> tuple[Remembered, ...]:
+        """The same, where there is no event loop; see `factmem.agent.AgentMemory`."""
+        return self._held.use_blocking(partial(_waited, self._handover))
+
+
+async def _waited(handover: Handover, memory: Memory) -> tuple[Remembered, ...]:
+    return await handover.wait()

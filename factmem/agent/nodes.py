@@ -20,8 +20,8 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.agent.agent_memory import AgentMemory
-from factmem.agent.identity import RunIdentity
+from factmem.agent.config import RunIdentity
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.memory.checks import listed

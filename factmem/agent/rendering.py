@@ -18,7 +18,7 @@ from factmem.records import Evidence, FactRecord, Origin
 from factmem.values import encode_value
 
 if TYPE_CHECKING:
-    from factmem.agent.policies import Loading
+    from factmem.agent.config import Loading
 
 __all__ = ["MemoryBlock", "instruction_in", "is_instruction", "rendered", "rendered_block", "written"]
 

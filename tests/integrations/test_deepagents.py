@@ -323,6 +323,13 @@ async def test_what_a_subagent_is_told_by_the_model_is_not_learnt_as_the_users_w
     assert not [value for value in kept if "Paris" in value]
 
 
+def test_files_are_refused_to_a_run_without_a_user_where_users_are_kept_apart() -> None:
+    config = AgentMemoryConfig(store="memory:", agent_name="clerk", embedder=HashEmbedder())
+    backend = FactMemBackend(AgentMemory(config))
+    for error in (backend.read("/AGENTS.md").error, backend.write(MINE, "- likes trains\n").error):
+        assert "names no user" in str(error)
+
+
 def test_the_paths_of_a_backend_are_no_home_directories() -> None:
     with pytest.raises(InvalidDataError, match="'~' means nothing there"):
         AgentsMdMiddleware(["~/AGENTS.md"], backend=FactMemBackend(over()))

@@ -31,7 +31,7 @@ from pydantic import PrivateAttr
 from factmem.abc import Message
 from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, RunIdentity, SavingTime
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MissingPackageError
-from factmem.integrations.crewai_storage import OWNER, FactMemStorage, VectorSizeError, run_of, working_for
+from factmem.integrations.crewai.storage import OWNER, FactMemStorage, VectorSizeError, run_of, working_for
 from factmem.memory import Memory as OpenMemory
 
 try:

@@ -13,7 +13,7 @@ from factmem.agent.rendering import written
 from factmem.detection import redact
 from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import STATEMENT, MultipleFacts
-from factmem.integrations.adk_events import EventFormat, run_for, run_of, text_of
+from factmem.integrations.adk.events import EventFormat, run_for, run_of, text_of
 from factmem.memory import Memory
 from factmem.memory.filters import check_min_score
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin

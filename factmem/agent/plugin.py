@@ -1,29 +1,129 @@
-"""`AgentMemory`: the plugin that puts memory into an agent."""
+"""`AgentMemory`, and the frameworks that it is installed into."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from importlib.metadata import EntryPoint, entry_points
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from factmem.abc import DetectionRequest
-from factmem.agent.config import AgentMemoryConfig, NoStoreWarning
-from factmem.agent.history import spoken, told
-from factmem.agent.holding import Held, HeldInThread, HeldOpen
-from factmem.agent.hosts import format_of
-from factmem.agent.identity import RunIdentity
+import attrs
+
+from factmem.abc import DetectionRequest, Message
+from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
+from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, told
+from factmem.agent.holding import Held, HeldInThread, HeldOpen, SavedHistory
 from factmem.agent.run import MemoryRun
-from factmem.agent.saving import SavedHistory
+from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.facts import Concept
 from factmem.memory import Memory
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
-__all__ = ["AgentMemory"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "AgentMemory",
+    "HostIntegration",
+    "format_of",
+    "host_entry_points",
+    "host_of",
+    "install",
+]
+
+ENTRY_POINT_GROUP: Final = "factmem.hosts"
+"""The entry-point group that frameworks are found in, ours and third parties'.
+
+An entry point's name is the module that a framework's own classes come from (``pydantic_ai``,
+``google.adk``); it names a `HostIntegration`, and is imported when something from there is handed in.
+"""
+
+
+@attrs.frozen(kw_only=True)
+class HostIntegration:
+    """What connects factmem with one framework.
+
+    Attributes:
+        install: puts memory into an agent, an app or a factory of the framework, and returns it. None if
+            there is nothing to put it into.
+        history: how the framework writes messages; None if it has none of its own.
+    """
+
+    install: Callable[[AgentMemory, Any], Any] | None = None
+    history: HistoryFormat[Any] | None = None
+
+
+def host_entry_points() -> dict[str, EntryPoint]:
+    """Return the installed integrations by the module that they are for, without importing any of them."""
+    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
+
+
+def host_of(thing: object) -> HostIntegration:
+    """Return what connects factmem with the framework that something comes from.
+
+    Args:
+        thing: an agent, a message, a function …
+
+    Raises:
+        CapabilityError: no integration knows it.
+        MissingPackageError: the integration needs a package that is not installed.
+    """
+    known = host_entry_points()
+    for module in _modules(thing):
+        if (point := _closest(module, known)) is not None:
+            try:
+                found: HostIntegration = point.load()
+            except ModuleNotFoundError as error:
+                extra = point.module.rpartition(".")[2].replace("_", "-")
+                raise MissingPackageError(error.name or module, extra=extra) from error
+            return found
+    raise CapabilityError(
+        f"nothing is known about {type(thing).__module__}.{type(thing).__qualname__}; "
+        f"there are integrations for {', '.join(known) or 'nothing'}"
+    )
+
+
+def format_of(history: Sequence[Any]) -> HistoryFormat[Any]:
+    """Return how the messages of a history are written, by the first of them.
+
+    Raises:
+        InvalidDataError: they are of no kind that is known.
+        MissingPackageError: the integration needs a package that is not installed.
+    """
+    match next(iter(history), None):
+        case None | Message():
+            return MessageFormat()
+        case Mapping():
+            return DictFormat()
+        case first:
+            try:
+                found = host_of(first).history
+            except CapabilityError:
+                found = None
+    if found is None:
+        raise InvalidDataError(f"a history of {type(first).__name__} cannot be read: convert it to factmem.Message")
+    return found
+
+
+def _modules(thing: object) -> Iterator[str]:
+    """The modules that a thing, or its class and what that derives from, were defined in."""
+    if not isinstance(thing, type) and (own := getattr(thing, "__module__", None)) and callable(thing):
+        yield str(own)
+    cls: type = thing if isinstance(thing, type) else type(thing)
+    yield from (ancestor.__module__ for ancestor in cls.__mro__)
+
+
+def _closest(module: str, known: Mapping[str, EntryPoint]) -> EntryPoint | None:
+    """The entry point for a module or for the nearest package that it lies in."""
+    while module:
+        if module in known:
+            return known[module]
+        module = module.rpartition(".")[0]
+    return None
+
 
 NativeT = TypeVar("NativeT")
 
@@ -194,3 +294,47 @@ class AgentMemory:
         """
         run = self.for_run(identity)
         return await run.save(spoken(format_of(history), history), looking_for=looking_for, scope=scope)
+
+
+HostT = TypeVar("HostT")
+
+
+def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings: Any) -> HostT:
+    """Put memory into an agent.
+
+    ::
+
+        agent = install(AgentMemory, into=agent, store="sqlite-vec:facts.db", agent_name="planner")
+
+    What is returned is of the same kind as what was given, and is to be used in its place; what was given
+    is left as it was wherever the framework allows for that. Which things memory can be put into, and how
+    a run says whom it works for, is told by each integration in `factmem.integrations`.
+
+    Args:
+        memory: the memory, or the class, of which one is made from the settings.
+        into: an agent, an app, a client or a factory of a framework that factmem or a third party has an
+            integration for.
+        settings: the fields of `AgentMemoryConfig`, if the class is given.
+
+    Raises:
+        CapabilityError: no integration knows what to do with it.
+        MissingPackageError: the integration needs a package that is not installed; the text says how.
+        InvalidDataError: a setting is not legal, or settings were given beside a memory that has its own.
+    """
+    integration = host_of(into)
+    if integration.install is None:
+        raise CapabilityError(f"memory cannot be put into a {type(into).__name__}: see factmem.integrations")
+    installed: HostT = integration.install(_made(memory, settings), into)
+    return installed
+
+
+def _made(memory: type[AgentMemory] | AgentMemory, settings: dict[str, Any]) -> AgentMemory:
+    if isinstance(memory, AgentMemory):
+        if settings:
+            raise InvalidDataError("this memory has its settings already: give them to its AgentMemoryConfig")
+        return memory
+    try:
+        config = AgentMemoryConfig(**settings)
+    except TypeError as error:
+        raise InvalidDataError(f"a setting is unknown: {error}") from None
+    return memory(config)

@@ -39,7 +39,7 @@ from factmem.agent.agents_md import (
     read_as,
 )
 from factmem.errors import InvalidDataError, MemoryFileError, MissingPackageError
-from factmem.integrations.deepagents_files import FactMemBackend
+from factmem.integrations.deepagents.backend import FactMemBackend
 from factmem.integrations.langchain import FactMemMiddleware, MemoryState, install_into_factory
 
 try:

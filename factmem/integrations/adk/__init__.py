@@ -25,10 +25,10 @@ import anyio
 import attrs
 
 from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, MemoryRun, SavingTime, spoken, told
-from factmem.agent.tools import MemoryTools
+from factmem.agent.run import MemoryTools
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
-from factmem.integrations.adk_events import ContentFormat, EventFormat, MemoryContent, run_of
-from factmem.integrations.adk_service import MIN_SCORE, FactMemMemoryService, memory_service, register_memory_service
+from factmem.integrations.adk.events import ContentFormat, EventFormat, MemoryContent, run_of
+from factmem.integrations.adk.service import MIN_SCORE, FactMemMemoryService, memory_service, register_memory_service
 
 try:
     from google.adk.agents.callback_context import CallbackContext

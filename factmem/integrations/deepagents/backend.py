@@ -146,6 +146,7 @@ class FactMemBackend(BackendProtocol):
     def _looked(self, look: Callable[[MemoryTree], ResultT], failed: Callable[[str], ResultT]) -> ResultT:
         try:
             files = self._files()
+            files.run.check_user()
             return look(files.run.held.use_blocking(files.tree))
         except (FactMemError, InvalidGlobPatternError) as error:
             return failed(f"Error: {error}")
@@ -153,12 +154,14 @@ class FactMemBackend(BackendProtocol):
     async def _alooked(self, look: Callable[[MemoryTree], ResultT], failed: Callable[[str], ResultT]) -> ResultT:
         try:
             files = self._files()
+            files.run.check_user()
             return look(await files.run.held.use(files.tree))
         except (FactMemError, InvalidGlobPatternError) as error:
             return failed(f"Error: {error}")
 
     def _done(self, files: MemoryFiles, work: Callable[[Memory], Awaitable[None]]) -> str | None:
         try:
+            files.run.check_user(private=files.run.config.saving.private)
             files.run.held.use_blocking(work)
         except FactMemError as error:
             return f"Error: {error}"
@@ -166,6 +169,7 @@ class FactMemBackend(BackendProtocol):
 
     async def _adone(self, files: MemoryFiles, work: Callable[[Memory], Awaitable[None]]) -> str | None:
         try:
+            files.run.check_user(private=files.run.config.saving.private)
             await files.run.held.use(work)
         except FactMemError as error:
             return f"Error: {error}"

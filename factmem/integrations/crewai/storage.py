@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryRun, RunIdentity, Store
 from factmem.errors import MissingPackageError
-from factmem.integrations.crewai_records import (
+from factmem.integrations.crewai.records import (
     OWNER,
     Shown,
     VectorSizeError,
@@ -82,7 +82,9 @@ class FactMemStorage:
     def __init__(
         self, memory: AgentMemory | Store, *, embedder: Callable[[list[str]], Iterable[Any]] | None = None
     ) -> None:
-        self.memory: Final = memory if isinstance(memory, AgentMemory) else AgentMemory(AgentMemoryConfig(store=memory))
+        if not isinstance(memory, AgentMemory):
+            memory = AgentMemory(AgentMemoryConfig(store=memory, users="shared"))
+        self.memory: Final = memory
         self._own_embedder = self.memory.config.embedder or default_embedder()
         self._embedder = embedder or self.embed
         self._vectors: dict[str, NDArray[np.float32]] = {}
@@ -218,10 +220,12 @@ class FactMemStorage:
 
     def _blocking(self, work: Callable[[MemoryRun, Memory], Awaitable[T]]) -> T:
         run = run_of(self.memory)
+        run.check_user()
         return run.held.use_blocking(partial(work, run))
 
     async def _asking(self, work: Callable[[MemoryRun, Memory], Awaitable[T]]) -> T:
         run = run_of(self.memory)
+        run.check_user()
         return await run.held.use(partial(work, run))
 
     def _closest(
