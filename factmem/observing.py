@@ -1,4 +1,4 @@
-"""Telling observers of operations. Where nobody observes, nothing is made, measured or told."""
+"""Notification of observers about operations. Without an observer nothing is built, measured or called."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _log = logging.getLogger("factmem")
 
 @attrs.frozen(kw_only=True)
 class Observation:
-    """Who is told of a memory's operations, and what.
+    """Observers of a memory's operations, and what they receive.
 
     Attributes:
-        observers: are told, in this order.
+        observers: the observers, called in this order.
         tenant: the memory's organization.
-        content: whether they are given arguments and results.
+        content: whether events carry arguments and results.
     """
 
     observers: tuple[MemoryObserver, ...]
@@ -43,18 +43,18 @@ class Observation:
     _failed: set[int] = attrs.field(factory=set, init=False, eq=False, repr=False)
 
     def tell(self, event: OperationEvent) -> None:
-        """Tell every observer, whatever one of them raises."""
+        """Notify every observer. An observer that raises is logged once and stays."""
         for number, observer in enumerate(self.observers):
             try:
                 observer(event)
             except Exception as error:
                 if number not in self._failed:
                     self._failed.add(number)
-                    _log.warning("an observer of the memory failed, and goes on being told: %s", type(error).__name__)
+                    _log.warning("an observer of the memory failed; it stays registered: %s", type(error).__name__)
 
 
 class Call:
-    """An operation that nobody is told of."""
+    """An operation without observers."""
 
     __slots__ = ()
 
@@ -67,20 +67,20 @@ class Call:
         return None
 
     def gave(self, records: int | None, result: object = None) -> None:
-        """Note what came of it.
+        """Note the outcome.
 
         Args:
-            records: how many.
-            result: what.
+            records: number of records.
+            result: the result itself.
         """
 
     def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:
-        """Note what a model says of a request; tokens add up. What is no text or number is nothing known.
+        """Note a model's report of a request. Tokens add up. Values of unexpected types are ignored.
 
         Args:
-            model: its name.
-            input_tokens: how many were sent to it.
-            output_tokens: how many it answered.
+            model: the model's name.
+            input_tokens: number of tokens sent.
+            output_tokens: number of tokens answered.
         """
 
 
@@ -89,14 +89,14 @@ _current: ContextVar[TellingCall | None] = ContextVar("factmem_operation", defau
 
 
 class TellingCall(Call):
-    """An operation that observers are told of: of its start and its end.
+    """An operation whose start and end are reported to observers.
 
     Args:
-        observation: who is told.
-        operation: which.
-        scope: the path that it is about.
-        records_in: how many things were handed in.
-        arguments: what it is called with.
+        observation: the observers.
+        operation: the operation.
+        scope: the path of the scope it is about.
+        records_in: number of items passed in.
+        arguments: its arguments.
     """
 
     __slots__ = (
@@ -141,12 +141,12 @@ class TellingCall(Call):
 
     @property
     def id(self) -> str:
-        """Of this run of the operation."""
+        """Id of this run of the operation."""
         return str(self._given["id"])
 
     @property
     def scope(self) -> str | None:
-        """The path that it is about."""
+        """Path of the scope it is about."""
         scope: str | None = self._given["scope"]
         return scope
 
@@ -183,11 +183,11 @@ class TellingCall(Call):
 
 
 def nested(operation: Operation, *, records_in: int | None = None) -> Call:
-    """Return an operation within the one under way, to be entered; one that nobody hears of if none is.
+    """Return an operation within the current one, to be entered; an unobserved one if there is none.
 
     Args:
-        operation: which.
-        records_in: how many things are handed in.
+        operation: the operation.
+        records_in: number of items passed in.
     """
     current = _current.get()
     if current is None:
@@ -196,7 +196,7 @@ def nested(operation: Operation, *, records_in: int | None = None) -> Call:
 
 
 def current_call() -> Call:
-    """Return the innermost operation under way in the running task."""
+    """Return the innermost operation of the running task."""
     return _current.get() or _UNHEARD
 
 

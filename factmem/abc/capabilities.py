@@ -30,7 +30,6 @@ __all__ = [
     "KeepsVectors",
     "Receipt",
     "ScansVectors",
-    "SearchesVectors",
     "StateRequest",
     "Statement",
 ]
@@ -217,20 +216,6 @@ class ScansVectors(Protocol):
 
     def vectors_of(self, tenant: str | None, seqs: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
         """Return vectors of a tenant by sequence numbers, one a row; zeros where there is none."""
-        ...
-
-
-@runtime_checkable
-class SearchesVectors(Protocol):
-    """Nearest neighbours inside the store, for those who do not hold its vectors in memory."""
-
-    async def nearest(
-        self, vector: NDArray[np.float32], limit: int, *, tenant: str | None
-    ) -> Sequence[tuple[int, float]]:
-        """Return sequence number and cosine of the assertions nearest to a vector, best first.
-
-        This knows no fold: retracted and superseded assertions are among them.
-        """
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -310,6 +310,8 @@ class MemoryRun:
                 raise error
             case FailurePolicy.LOG:
                 _log.warning("%s: %s", what, type(error).__name__)
+            case _:
+                assert_never(policy)
 
 
 @attrs.frozen(kw_only=True)

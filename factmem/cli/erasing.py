@@ -20,8 +20,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.abc import EraseReceipt
-    from factmem.memory import ErasureReport, Filters, Memory, PurgeResult
+    from factmem.memory import Erasure, ErasureReport, ExpiryReceipt, Filters, Memory
 
 __all__ = ["erase", "expire", "forget", "purge"]
 
@@ -40,14 +39,14 @@ async def forget(
     yes: YesOption = False,
 ) -> None:
     """Erase records for good, with all their history; all given filters must hold."""
-    from factmem.abc import EraseReceipt
+    from factmem.memory import Erasure
 
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
         doomed = await _doomed(memory, ids or (), selection, before)
         if doomed and not yes:
             _ask(session, doomed)
         named = [record.id for record in doomed]
-        receipt = await memory.forget(*named) if named else EraseReceipt(erased=0)
+        receipt = await memory.forget(*named) if named else Erasure(records=())
     session.show(_erased_json(doomed, receipt), lambda out: _print_erased(out, doomed, receipt))
     _note_pending(session, pending=receipt.pending)
 
@@ -82,7 +81,7 @@ async def erase(
             _ask(session, doomed)
         named = [record.id for record in doomed]
         traces = await memory.traces(*named, texts=text or ()) if verify else None
-        receipt = await (memory.forget(*named) if named else memory.finish_erasing())
+        receipt = await (memory.forget(*named) if named else memory.expire())
         report = await verify_erased(provider, traces) if traces is not None else None
     _show(session, doomed, receipt, report, selective=selective)
     if report is not None and not report.clean:
@@ -97,18 +96,10 @@ async def _doomed(
     Raises:
         RecordNotFoundError: An id names no visible record.
     """
-    doomed = await memory.would_forget(
-        *ids,
-        scope=selection.scope,
-        exact=selection.exact,
-        subject=selection.subject,
-        concepts=selection.concept or (),
-        categories=selection.category or (),
-        sources=selection.source or (),
-        before=before,
-    )
+    filters: Filters = {**selection.filters(), "until": before}
+    doomed = await memory.forget(*ids, dry_run=True, **filters)
     await _check_known(memory, ids, doomed)
-    return doomed
+    return list(doomed)
 
 
 async def _check_known(memory: Memory, ids: Collection[str], doomed: Iterable[FactRecord[Any]]) -> None:
@@ -118,7 +109,7 @@ async def _check_known(memory: Memory, ids: Collection[str], doomed: Iterable[Fa
         RecordNotFoundError: An id names no record that the viewer may see.
     """
     if missing := set(ids) - {record.id for record in doomed}:
-        missing -= {record.id for record in await memory.would_forget(*missing)}
+        missing -= {record.id for record in await memory.forget(*missing, dry_run=True)}
     if missing:
         raise RecordNotFoundError(
             f"{len(missing)} of the ids name no visible record, or an erased one; nothing was erased now"
@@ -155,13 +146,13 @@ def _answer(question: str) -> str:
         signal.signal(signal.SIGINT, handler)
 
 
-def _erased_json(doomed: Sequence[FactRecord[Any]], receipt: EraseReceipt) -> dict[str, Json]:
+def _erased_json(doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> dict[str, Json]:
     """Return the outcome of an erasure as JSON."""
     ids: list[Json] = [record.id for record in doomed]
     return {"records": len(doomed), "erased": receipt.erased, "pending": receipt.pending, "ids": ids}
 
 
-def _print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: EraseReceipt) -> None:
+def _print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> None:
     """Print the outcome of an erasure."""
     done = f"Erased {len(doomed)} record(s), {receipt.erased} revision(s)."
     out.print(done if doomed else "Nothing fits; nothing erased.")
@@ -180,7 +171,7 @@ def _note_pending(session: Session, *, pending: bool) -> None:
 def _show(
     session: Session,
     doomed: Sequence[FactRecord[Any]],
-    receipt: EraseReceipt,
+    receipt: Erasure | ExpiryReceipt,
     report: ErasureReport | None,
     *,
     selective: bool,
@@ -301,32 +292,32 @@ async def purge(
     if topic:
         filters["topics"] = topic
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=not yes) as memory:
-        result = await memory.purge(dry_run=not yes, **filters)
+        result = await memory.forget(dry_run=not yes, **filters)
     _show_purged(session, result)
 
 
-def _show_purged(session: Session, result: PurgeResult) -> None:
+def _show_purged(session: Session, result: Erasure) -> None:
     def render(out: Console) -> None:
-        if not result.count:
+        if not result:
             out.print("Nothing fits.")
             return
         for record in result.records[:_SHOWN_AT_MOST]:
             print_block(out, " ×", record_block(record))
-        if result.count > _SHOWN_AT_MOST:
-            out.print(f"… and {result.count - _SHOWN_AT_MOST} more")
+        if len(result) > _SHOWN_AT_MOST:
+            out.print(f"… and {len(result) - _SHOWN_AT_MOST} more")
         if result.dry_run:
-            out.print(f"{result.count} record(s) fit; erase them with --yes.")
+            out.print(f"{len(result)} record(s) fit; erase them with --yes.")
         else:
-            out.print(f"Erased {result.count} record(s), {result.erased.erased} revision(s).")
+            out.print(f"Erased {len(result)} record(s), {result.erased} revision(s).")
 
     session.show(
         {
-            "count": result.count,
+            "count": len(result),
             "dry_run": result.dry_run,
-            "erased": result.erased.erased,
-            "pending": result.erased.pending,
+            "erased": result.erased,
+            "pending": result.pending,
             "records": [record_json(record) for record in result.records],
         },
         render,
     )
-    _note_pending(session, pending=result.erased.pending)
+    _note_pending(session, pending=result.pending)

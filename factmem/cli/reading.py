@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import enum
-import functools
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -83,31 +82,29 @@ async def recall(
         session.check_model("deep recall")
     async with session.memory(subject=selection.subject, scope=selection.scope, asking=deep) as memory:
         reader: Memory = memory.as_of(as_of) if as_of else memory
-        ask = functools.partial(
-            reader.recall_deeply if deep else reader.recall,
+        matches = await reader.recall(
             query,
+            depth=depth.value,
+            strict=deep,
             limit=limit,
             min_score=scoring.min_score,
             settings=settings,
             history=earlier,
             **filters,
         )
-        found = await ask()
-        matches = found if isinstance(found, list) else list(found.matches)
-        failure = found.failure if isinstance(found, list) else found.words_only
-        if failure is not None and session.as_json:  # without JSON, it is logged and printed as a warning
-            print(json.dumps({"warning": failure}), file=sys.stderr)
+        if matches.failure is not None and session.as_json:  # without JSON, it is logged and printed as a warning
+            print(json.dumps({"warning": matches.failure}), file=sys.stderr)
         if not matches:
             await session.note_if_empty(memory)
     from factmem.cli.output import deep_block, deep_json, match_json
 
     def render(out: Console) -> None:
         _print_matches(out, matches, explain=explain)
-        for line in () if isinstance(found, list) else deep_block(found):
+        for line in () if matches.deep is None else deep_block(matches.deep):
             out.print(line)
 
     listed: list[Json] = [match_json(match) for match in matches]
-    session.show(listed if isinstance(found, list) else {"matches": listed, **deep_json(found)}, render)
+    session.show(listed if matches.deep is None else {"matches": listed, **deep_json(matches.deep)}, render)
 
 
 def _print_matches(out: Console, matches: list[RecallMatch], *, explain: bool) -> None:
@@ -244,7 +241,7 @@ async def profile(
 
     schema: ProfileSchema[Any] = ProfileSchema.of(class_named(reference))
     async with session.memory(subject=subject, scope=scope) as memory:
-        found = await memory.partial_profile(schema, subject=subject, scope=scope)
+        found = await memory.profile(schema, subject=subject, scope=scope, partial=True)
         if not found.known:
             await session.note_if_empty(memory)
     known = {

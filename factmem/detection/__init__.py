@@ -1,4 +1,11 @@
-"""What turns conversations into candidate facts: reading, redacting, and the detectors with and without a model."""
+"""Detection: from conversations to candidate facts, with or without a language model.
+
+- `InstructorDetector`, `VerbatimDetector`: the detectors.
+- `InstructorAnalyst`, `InstructorQuestionAnalyst`: analysis of texts and of questions.
+- `OriginPolicy`: treatment of messages by their origin.
+- `read_conversations`: conversations from files.
+- `redact`, `flags_in`, `instructions_in`: secrets, suspicious wordings, standing instructions.
+"""
 
 from __future__ import annotations
 

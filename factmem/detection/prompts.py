@@ -1,4 +1,7 @@
-"""Prompts of the detector: instructions, the escaped document and worked examples."""
+"""Prompts of the detector: instructions, the escaped document, and worked examples.
+
+Small models answer well only in forms that they have seen, so that every question has examples.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def _scalar(shape: Shape) -> Scalar:
 
 
 def words_for(shape: Shape) -> str:
-    """Return what values of a shape are, in a few words."""
+    """Return the description of a shape's values, in a few words."""
     match shape:
         case str():
             return _scalar(shape).words
@@ -68,7 +71,7 @@ def _field(name: str, shape: Shape) -> str:
 
 
 def sample_of(shape: Shape) -> Json:
-    """Return the JSON of a value of a shape."""
+    """Return the JSON of an example value of a shape."""
     match shape:
         case str():
             sample: Json = _scalar(shape).sample
@@ -100,7 +103,7 @@ _CONCEPTS_SHOWN: Final = 2
 
 @attrs.frozen
 class _Line:
-    """One message of an example, with what is found in it: the field of the answer and the item."""
+    """One message of an example, with its extractions: pairs of a field of the answer and an item."""
 
     text: str
     found: tuple[tuple[str, dict[str, Any]], ...] = ()
@@ -171,7 +174,7 @@ _NOTHING: Final = (
 
 
 def worked_examples(task: DetectionTask) -> tuple[WorkedExample, ...]:
-    """Return an example with nothing in it, one of all that is looked for, and the request's own.
+    """Return an example without extractions, one with all that the task looks for, and the request's own.
 
     Small models lean on the last one.
     """
@@ -180,13 +183,13 @@ def worked_examples(task: DetectionTask) -> tuple[WorkedExample, ...]:
 
 
 def texts_of_examples(task: DetectionTask) -> frozenset[str]:
-    """Return the sentences and values that the examples' answers give, in lower case."""
+    """Return the sentences and values in the answers of the examples, in lower case."""
     lines = (*_OPEN_LINES, *_INSTRUCTION_LINES)
     items = [item for line in lines for _, item in line.found]
-    told = {str(item[key]) for item in items for key in ("memory", "what", "value") if item.get(key)}
-    told |= {memory for _, memory in _MEMORIES.values()} | {str(sample_of("str"))}
-    told |= {memory for example in task.examples for memory, _ in example.memories}
-    return frozenset(text.casefold() for text in told)
+    texts = {str(item[key]) for item in items for key in ("memory", "what", "value") if item.get(key)}
+    texts |= {memory for _, memory in _MEMORIES.values()} | {str(sample_of("str"))}
+    texts |= {memory for example in task.examples for memory, _ in example.memories}
+    return frozenset(text.casefold() for text in texts)
 
 
 def _lines(task: DetectionTask) -> list[_Line]:
@@ -219,7 +222,7 @@ def _example(task: DetectionTask, lines: Sequence[_Line]) -> WorkedExample:
 
 
 def _own(task: DetectionTask, example: DetectionExample) -> WorkedExample:
-    """Show an example of the request's, each memory with the message that shares most words with it."""
+    """Return an example of the request. Each memory cites the message that shares most words with it."""
     said = _uttered(example.conversation)
     found: list[tuple[str, dict[str, Any]]] = []
     for memory, labels in example.memories:
@@ -307,11 +310,11 @@ _INSTRUCTIONS: Final = """\
 
 
 def prompts_for(task: DetectionTask, header: str, windows: Iterable[Window]) -> list[Prompt]:
-    """Return what a model is asked about each window.
+    """Return the prompt of each window.
 
     Args:
-        task: what is looked for.
-        header: see `header_of`.
+        task: the task.
+        header: the header of the document; see `header_of`.
         windows: the messages.
     """
     instructions, examples = _instructions(task), worked_examples(task)
@@ -334,11 +337,11 @@ def _instructions(task: DetectionTask) -> str:
 
 
 def header_of(task: DetectionTask, max_chars: int) -> str:
-    """Return what stands before the conversation in the document: subjects, concepts, keywords in use, topics.
+    """Return the part of the document before the conversation: subjects, concepts, keywords in use, topics.
 
     Args:
-        task: what is looked for.
-        max_chars: how long the list of keywords in use may be; the last ones are left out.
+        task: the task.
+        max_chars: maximum length of the list of keywords in use; the last ones are left out.
     """
     subjects = [
         f'<subject name="{escaped(label)}">{escaped_words(subject.prompt_description)}</subject>'
@@ -352,15 +355,15 @@ def header_of(task: DetectionTask, max_chars: int) -> str:
 
 
 def _open_to(task: DetectionTask) -> tuple[Concept[Any, Any], ...]:
-    """Return the concepts in use that the model may name: for other facts, and for what is to be forgotten."""
+    """Return the concepts in use that the model may name, for other facts and for requests to forget."""
     return task.in_use if task.open or task.instructions else ()
 
 
 def _concept(tag: str, key: str, name: str, concept: Concept[Any, Any]) -> str:
-    told = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
+    written = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
     if name != concept.keyword:
-        told["keyword"] = concept.keyword
-    attributes = " ".join(f'{attribute}="{escaped(value)}"' for attribute, value in told.items())
+        written["keyword"] = concept.keyword
+    attributes = " ".join(f'{attribute}="{escaped(value)}"' for attribute, value in written.items())
     return f"<{tag} {attributes}>{escaped_words(concept.description)}</{tag}>"
 
 

@@ -151,7 +151,7 @@ class ReadingTools:
                 descending=False,
                 limit=_VALUES,
             )
-            similar = [] if records else _similar(keyword, (await view.info(subjects=subjects)).keywords)
+            similar = [] if records else _similar(keyword, list((await view.info(subjects=subjects)).keywords))
             return LoadAnswer(
                 keyword=keyword, facts=[FactAnswer.of(record) for record in records], similar_keywords=similar
             )
@@ -173,9 +173,9 @@ class ReadingTools:
     ) -> ListAnswer:
         """List facts, newest first, page by page. To look for something, recall is better."""
         work = partial(
-            Memory.list_page,
+            Memory.list_records,
             page=page,
-            size=limit,
+            limit=limit,
             scope=scope,
             exact=exact,
             subjects=self._access.about(subject),
@@ -186,7 +186,7 @@ class ReadingTools:
             until=until,
         )
         found = await self._access.use(work)
-        return ListAnswer(facts=[FactAnswer.of(record) for record in found.records], next_page=found.next_page)
+        return ListAnswer(facts=[FactAnswer.of(record) for record in found], next_page=found.next_page)
 
     async def history(
         self, keyword: HistoryArgument, scope: ScopeArgument = None, subject: SubjectArgument = None
@@ -301,7 +301,7 @@ async def scope_resources(access: Access) -> list[Resource]:
             mime_type=_MARKDOWN,
             annotations=Annotations(audience=["assistant"]),
         )
-        for scope in (await _info(access)).scopes[:_MOST]
+        for scope in list((await _info(access)).scopes)[:_MOST]
     ]
 
 

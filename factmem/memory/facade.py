@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack
+from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import attrs
 
@@ -21,7 +21,6 @@ from factmem.abc import (
     DetectionRequest,
     Detector,
     Embedder,
-    EraseReceipt,
     FeedsChanges,
     LanguageModel,
     MemoryObserver,
@@ -47,7 +46,7 @@ from factmem.memory.background import Background, Handover, MemoryEvent, Worker
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, FuturePolicy, Policies
 from factmem.memory.dead_letters import DeadLetters
-from factmem.memory.eraser import Eraser, PurgeResult
+from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.errands import Trigger
 from factmem.memory.exchange import Exchange, ImportReceipt
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
@@ -69,7 +68,6 @@ from factmem.observing import Observation
 from factmem.providers import open_provider
 from factmem.recall import (
     BoundedEmbedder,
-    DeepRecall,
     DeepSettings,
     Mirror,
     RecallFilter,
@@ -474,26 +472,36 @@ class Memory:
         strongest: bool = False,
         history: bool = False,
         settings: RecallSettings | None = None,
+        deep: DeepSettings | None = None,
+        strict: bool = False,
         **filters: Unpack[Filters],
     ) -> RecallMatches:
         """Return the best records for a query: the true top of all that fit, best first.
 
         If the embedder fails, the results go by words alone, and `RecallMatches.failure` says why.
 
+        With ``depth="deep"``, a language model helps if the first results are not good enough: it takes the question
+        apart into simpler ones, which are searched for as well, and then says what is missing. `RecallMatches.deep`
+        reports it. The model neither sees nor finds records that the filters leave out, and its hints choose at most
+        the last places. Without a model, or if it fails, the results are those of a shallow recall.
+
         ::
 
             matches = await memory.recall("How many seats?", scope="/product/alpha", limit=5)
+            matches = await memory.recall("Who rents the barn, and since when?", depth="deep")
 
         Args:
             query: The query, in words.
             limit: Maximum number of results.
             min_score: Minimum score of a result, from 0 to 1. All scores are low for a query that nothing answers.
-            depth: Whether a language model helps, if there is one.
+            depth: Whether a language model helps.
             lexical: Rank by words.
             semantic: Rank by meaning.
             strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
             history: Add the earlier revisions of each record; see `RecallMatch.earlier`.
             settings: Weights instead of this memory's.
+            deep: Settings of deep recall instead of this memory's.
+            strict: Raise if deep recall has no model, or the model fails.
             filters: Conditions on the records, applied before ranking; see `Filters`.
 
         Raises:
@@ -501,40 +509,14 @@ class Memory:
                 depth, or both kinds of evidence are switched off.
             EmbedderError: The embedder failed, and only meaning counts.
             EmbedderMismatchError: The store's vectors come from another embedder, and meaning counts.
+            CapabilityError: There is no model, and ``strict`` is set.
+            ModelError: The model failed, and ``strict`` is set.
         """
         return await self._recaller.recall(
             query,
             limit=limit,
             min_score=min_score,
             depth=depth,
-            lexical=lexical,
-            semantic=semantic,
-            strongest=strongest,
-            history=history,
-            settings=settings,
-            filters=filters,
-        )
-
-    async def recall_deeply(
-        self,
-        question: str,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        lexical: bool = True,
-        semantic: bool = True,
-        strongest: bool = False,
-        history: bool = False,
-        settings: RecallSettings | None = None,
-        deep: DeepSettings | None = None,
-        strict: bool = False,
-        **filters: Unpack[Filters],
-    ) -> DeepRecall:
-        """Search for a question with the help of a language model, and report how."""
-        return await self._recaller.recall_deeply(
-            question,
-            limit=limit,
-            min_score=min_score,
             lexical=lexical,
             semantic=semantic,
             strongest=strongest,
@@ -568,43 +550,63 @@ class Memory:
         """
         return await self._reader.history(concept, subject, scope, labels)
 
+    @overload
     async def profile(
         self,
         schema: type[ProfileT] | ProfileSchema[ProfileT],
         *,
         subject: MemorySubject | None = None,
         scope: MemoryScope | str | None = None,
-    ) -> ProfileT:
-        """Return an instance of a class, its fields filled with the facts of the concepts that they name.
+        partial: Literal[False] = False,
+    ) -> ProfileT: ...
 
-        Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
-        legal.
-
-        Args:
-            schema: An attrs class or a pydantic model; see `ProfileSchema`.
-            subject: The subject of the facts.
-            scope: The exact scope of the facts.
-
-        Raises:
-            IncompleteProfileError: A required field is unknown.
-            ConceptConflictError: A stored fact cannot be read as a field's type.
-            InvalidDataError: The class is no profile, or does not accept the facts.
-        """
-        found = await self._reader.profile(schema, subject, scope)
-        if found.profile is None:
-            name = schema.profile.__name__ if isinstance(schema, ProfileSchema) else schema.__name__
-            raise IncompleteProfileError(name, found.missing)
-        return found.profile
-
-    async def partial_profile(
+    @overload
+    async def profile(
         self,
         schema: type[ProfileT] | ProfileSchema[ProfileT],
         *,
         subject: MemorySubject | None = None,
         scope: MemoryScope | str | None = None,
-    ) -> PartialProfile[ProfileT]:
-        """Return the known fields of a profile, and the names of the required ones that are missing."""
-        return await self._reader.profile(schema, subject, scope)
+        partial: Literal[True],
+    ) -> PartialProfile[ProfileT]: ...
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        *,
+        subject: MemorySubject | None = None,
+        scope: MemoryScope | str | None = None,
+        partial: bool = False,
+    ) -> ProfileT | PartialProfile[ProfileT]:
+        """Return an instance of a class, its fields filled with the facts of the concepts that they name.
+
+        Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
+        legal.
+
+        ::
+
+            guest = await memory.profile(Guest, subject=USER)
+            found = await memory.profile(Guest, subject=USER, partial=True)
+            print(found.known, found.missing)
+
+        Args:
+            schema: An attrs class or a pydantic model; see `ProfileSchema`.
+            subject: The subject of the facts.
+            scope: The exact scope of the facts.
+            partial: Return the known fields and the names of the missing ones, instead of raising.
+
+        Raises:
+            IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
+            ConceptConflictError: A stored fact cannot be read as a field's type.
+            InvalidDataError: The class is no profile, or does not accept the facts.
+        """
+        found = await self._reader.profile(schema, subject, scope)
+        if partial:
+            return found
+        if found.profile is None:
+            name = schema.profile.__name__ if isinstance(schema, ProfileSchema) else schema.__name__
+            raise IncompleteProfileError(name, found.missing)
+        return found.profile
 
     async def list_records(
         self,
@@ -649,36 +651,6 @@ class Memory:
             filters=filters,
         )
 
-    async def list_page(
-        self,
-        page: str | None = None,
-        *,
-        size: int = 100,
-        order_by: RecordOrder = RecordOrder.SAID,
-        descending: bool = True,
-        **filters: Unpack[Filters],
-    ) -> RecordPage:
-        """Return one page of the current records."""
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise InvalidDataError("the size of a page must be a whole number from 1 on")
-        return await self._reader.list_records(
-            limit=size,
-            offset=0,
-            page=page,
-            order_by=order_by,
-            descending=descending,
-            strongest=False,
-            filters=filters,
-        )
-
-    async def list_scopes(self, scope: MemoryScope | str | None = None) -> list[MemoryScope]:
-        """Return the scopes that hold records, in ``scope`` and below it, sorted by path."""
-        return list((await self._reader.info(scope)).scopes)
-
-    async def list_categories(self, scope: MemoryScope | str | None = None) -> list[str]:
-        """Return the categories in use, in ``scope`` and below it, sorted."""
-        return list((await self._reader.info(scope)).categories)
-
     async def info(
         self,
         scope: MemoryScope | str | None = None,
@@ -686,7 +658,12 @@ class Memory:
         exact: bool = False,
         subjects: Collection[MemorySubject] | None = None,
     ) -> ScopeInfo:
-        """Return a summary of the records in a scope and its subtree.
+        """Return a summary of the records in a scope and its subtree, with counts.
+
+        ::
+
+            info = await memory.info("/product")
+            print(info.records, list(info.scopes), info.categories)
 
         Args:
             scope: The scope; everything if None.
@@ -695,13 +672,25 @@ class Memory:
         """
         return await self._reader.info(scope, exact=exact, subjects=subjects)
 
-    async def tree(self, *, subjects: Collection[MemorySubject] | None = None) -> ScopeTree:
-        """Return the tree of all scopes that hold records.
+    async def tree(
+        self,
+        scope: MemoryScope | str | None = None,
+        depth: int | None = None,
+        *,
+        subjects: Collection[MemorySubject] | None = None,
+    ) -> ScopeTree:
+        """Return the tree of the scopes that hold records; printed, it is a tree.
+
+        ::
+
+            print(await memory.tree("/product", depth=2))
 
         Args:
+            scope: The root of the tree; all scopes if None.
+            depth: Number of levels below the root; all if None.
             subjects: Only records about one of these subjects.
         """
-        return await self._reader.tree(subjects)
+        return await self._reader.tree(scope, depth, subjects)
 
     # -- Writing --------------------------------------------------------------------------------------------------
 
@@ -1117,66 +1106,39 @@ class Memory:
 
     # -- Erasing --------------------------------------------------------------------------------------------------
 
-    async def forget(
-        self,
-        *record_ids: str,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        sources: Collection[str] = (),
-        before: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> EraseReceipt:
-        """Erase records with all their history, vectors and index entries."""
-        return await self._eraser.forget(
-            *record_ids,
-            scope=scope,
-            exact=exact,
-            subject=subject,
-            concepts=concepts,
-            categories=categories,
-            sources=sources,
-            before=before,
-            metadata=metadata,
-        )
+    async def forget(self, *ids: str, dry_run: bool = False, **filters: Unpack[Filters]) -> Erasure:
+        """Erase records with all their history, vectors and index entries. There is no way back; see `retract`.
 
-    async def would_forget(
-        self,
-        *record_ids: str,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        sources: Collection[str] = (),
-        before: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> list[FactRecord[Any]]:
-        """Return the records that `forget` would erase, each as it is now or was last, oldest first."""
-        return await self._eraser.would_forget(
-            *record_ids,
-            scope=scope,
-            exact=exact,
-            subject=subject,
-            concepts=concepts,
-            categories=categories,
-            sources=sources,
-            before=before,
-            metadata=metadata,
-        )
+        Ids and filters combine by AND. Filters test a record as it is now; one that is not current any more (retracted,
+        expired, quarantined), as it was last. All of its revisions are erased, and the words that it was found in as
+        well, also where they are statements of their own.
 
-    async def finish_erasing(self) -> EraseReceipt:
-        """Remove what earlier erasures of this organization left in the files of the store, and nothing else."""
-        return await self._eraser.finish_erasing()
+        When this returns, neither a file of the store nor a copy in this process holds any of it, unless the result is
+        ``pending``: then another process is still reading the old bytes, and any later erasure, or `expire`, finishes
+        it. Another process drops its copies when it looks into the store next. Records that were found in the same
+        words keep their own quotes of them: `traces` names these.
 
-    async def purge(self, *, dry_run: bool = True, **filters: Unpack[Filters]) -> PurgeResult:
-        """Erase the records that pass all filters, with all their history; by default, only report them."""
-        return await self._eraser.purge(dry_run=dry_run, filters=filters)
+        ::
+
+            preview = await memory.forget(subject=USER, until=may, dry_run=True)
+            if len(preview) < 100:
+                await memory.forget(subject=USER, until=may)
+
+        Args:
+            ids: Only these records.
+            dry_run: Erase nothing, and return the records that would be erased. A read-only memory does this, too.
+            filters: Conditions on the records; see `Filters`.
+
+        Raises:
+            InvalidDataError: There is no filter, or one of them is empty: either would erase more than is meant.
+            CapabilityError: The provider cannot erase.
+        """
+        return await self._eraser.forget(ids, filters, dry_run=dry_run)
 
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
-        """Erase expired records, and superseded revisions that are older than the policy allows.
+        """Erase expired records and superseded revisions that are older than the policy allows; finish erasures.
+
+        Erasures of this organization that were killed, or whose result was ``pending``, are finished.
 
         Expired records are invisible before that, too; this removes their words from the store. Current records do not
         change. A memory that is open for writing does this by itself, for every viewer, at opening and then once a
@@ -1200,7 +1162,7 @@ class Memory:
             record_ids: The records that are to be erased.
             texts: Words to look for besides, wherever they were said.
         """
-        return await self._eraser.traces(*record_ids, texts=texts)
+        return await self._eraser.traces(record_ids, texts)
 
     # -- Audit and exchange ---------------------------------------------------------------------------------------
 

@@ -160,11 +160,6 @@ class RecordPage(list[FactRecord[Any]]):
         super().__init__(records)
         self.next_page: str | None = next_page
 
-    @property
-    def records(self) -> tuple[FactRecord[Any], ...]:
-        """The records."""
-        return tuple(self)
-
 
 _COLUMNS: Final = {
     RecordOrder.SAID: "said_at",

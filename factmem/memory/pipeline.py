@@ -304,7 +304,7 @@ class Pipeline:
                     categories="categories" in infer,
                     importance="importance" in infer,
                     scopes_in_use=tuple(map(str, in_use.scopes)),
-                    categories_in_use=in_use.categories,
+                    categories_in_use=tuple(in_use.categories),
                 ),
             )
         return attrs.evolve(

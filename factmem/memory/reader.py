@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 from anyio import to_thread
 
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, never_let_in, revisions
+from factmem.fold import Current, fold, never_let_in, revisions
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.filters import (
@@ -29,7 +29,7 @@ from factmem.memory.profiles import PartialProfile, ProfileSchema
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.providers import fact_of
 from factmem.recall import Corpus, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
-from factmem.records import AssertionState, FactRecord, LogEntry, Recorded
+from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
 from factmem.subjects import MemorySubject
@@ -38,6 +38,9 @@ __all__ = ["Reader"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
+
+_FEW: Final = 100
+"""Number of log entries up to which they are folded without a worker thread."""
 
 
 class Reader:
@@ -60,8 +63,30 @@ class Reader:
         wanted = RecallFilter(
             keywords=(concept.keyword,), subject=subject, scope=self._context.anchored(scope), exact=True
         )
-        found = chosen(await self.visible(wanted))
+        place = self._exact_place(wanted)
+        found = chosen(await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword)))
         return fact_of(concept, found) if found else None
+
+    def _exact_place(self, wanted: RecallFilter) -> Place | None:
+        """Return the one place that a filter names, if the provider can return its log: no mirror is needed then."""
+        if wanted.subject is None or wanted.scope is None or self._backend.four_verbs_only:
+            return None
+        return Place(wanted.subject, wanted.scope)
+
+    async def _current_at(self, place: Place, keyword: str) -> list[Current]:
+        """Return the current, visible facts of one concept at one place, read from the store."""
+        log, context = await self._backend.history().entries(place, keyword), self._context
+
+        def current() -> list[Current]:
+            seen = [
+                entry
+                for entry in log
+                if not isinstance(entry, Recorded) or entry.assertion.details.owner in context.visible_owners
+            ]
+            rows = fold(seen, context.moment)
+            return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
+
+        return current() if len(log) <= _FEW else await to_thread.run_sync(current)
 
     async def profile(
         self,
@@ -144,10 +169,15 @@ class Reader:
         wanted = RecallFilter(scope=anchored, exact=exact, subjects=subjects)
         return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
 
-    async def tree(self, subjects: Collection[MemorySubject] | None) -> ScopeTree:
+    async def tree(
+        self, scope: MemoryScope | str | None, depth: int | None, subjects: Collection[MemorySubject] | None
+    ) -> ScopeTree:
         """See `Memory.tree`."""
-        wanted = RecallFilter(subjects=subjects)
-        return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows))
+        check_range(depth=depth)
+        anchored = self._context.anchored(scope)
+        root = anchored.within(None) if anchored else None
+        wanted = RecallFilter(scope=anchored, subjects=subjects)
+        return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth))
 
     async def current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
         """Return current records by their ids, each once, in the order of the ids.
@@ -239,9 +269,13 @@ class Reader:
     async def _history_of(
         self, wanted: RecallFilter, declared: Mapping[str, Concept[Any, Any]]
     ) -> list[FactRecord[Any]]:
-        part = LogPart(kept=wanted)
-        log = [entry for entry in await self._backend.mirror.log(part) if self._is_of(entry, wanted)]
-        return self._revisions(log, declared)
+        place = self._exact_place(wanted)
+        if place is not None and wanted.keywords is not None:
+            (keyword,) = wanted.keywords
+            log = await self._backend.history().entries(place, keyword)
+        else:
+            log = await self._backend.mirror.log(LogPart(kept=wanted))
+        return self._revisions([entry for entry in log if self._is_of(entry, wanted)], declared)
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never let in."""

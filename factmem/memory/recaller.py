@@ -22,7 +22,6 @@ from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import Reader
 from factmem.recall import (
     Corpus,
-    DeepRecall,
     DeepSettings,
     Mirror,
     Query,
@@ -86,20 +85,20 @@ class Recaller:
         strongest: bool,
         history: bool,
         settings: RecallSettings | None,
+        deep: DeepSettings | None,
+        strict: bool,
         filters: Filters,
     ) -> RecallMatches:
         """See `Memory.recall`."""
         search = self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
-        if _depth(depth) is RecallDepth.DEEP and self._backend.question_analyst is not None:
-            deep = await self._deeply(query, search, self._context.deep, strict=False)
-            matches = RecallMatches(deep.matches, failure=deep.words_only)
+        if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
+            matches = await self._deeply(query, search, deep or self._context.deep, strict=strict)
         else:
             matches = await self._shallowly(query, search)
         if history:
-            matches = RecallMatches(await self._reader.with_earlier(matches), failure=matches.failure)
-        return self._counted(matches)
-
-    def _counted(self, matches: RecallMatches) -> RecallMatches:
+            earlier = await self._reader.with_earlier(matches)
+            found = None if matches.deep is None else attrs.evolve(matches.deep, matches=tuple(earlier))
+            matches = RecallMatches(earlier, failure=matches.failure, deep=found)
         if self._backend.accesses is not None:
             self._backend.accesses.count(match.record.id for match in matches)
         return matches
@@ -146,35 +145,11 @@ class Recaller:
             return found
         return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
 
-    async def recall_deeply(
-        self,
-        question: str,
-        *,
-        limit: int,
-        min_score: float,
-        lexical: bool,
-        semantic: bool,
-        strongest: bool,
-        history: bool,
-        settings: RecallSettings | None,
-        deep: DeepSettings | None,
-        strict: bool,
-        filters: Filters,
-    ) -> DeepRecall:
-        """See `Memory.recall_deeply`."""
-        search = self.search(question, limit, min_score, lexical, semantic, strongest, settings, filters)
-        found = await self._deeply(question, search, deep or self._context.deep, strict=strict)
-        if history:
-            found = attrs.evolve(found, matches=tuple(await self._reader.with_earlier(found.matches)))
-        self._counted(RecallMatches(found.matches))
-        return found
-
-    async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> DeepRecall:
+    async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
         analyst = self._backend.question_analyst
         if analyst is None:
             raise CapabilityError(
-                "deep recall asks a language model: open the memory with model=language_model(...), or leave the "
-                "depth shallow"
+                "deep recall asks a language model: open the memory with model=language_model(...), or leave strict out"
             )
         searches = Searches(
             corpus=self._reader.corpus,
@@ -200,7 +175,8 @@ class Recaller:
         )
         matches = [match for match in found.matches if match.score >= search.min_score]
         matches = await to_thread.run_sync(self._marked, await self._reader.corpus(), search, matches)
-        return attrs.evolve(found, matches=tuple(matches), words_only=searches.failure)
+        found = attrs.evolve(found, matches=tuple(matches), words_only=searches.failure)
+        return RecallMatches(matches, failure=searches.failure, deep=found)
 
     def _marked(self, corpus: Corpus, search: _Search, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Mark what was overtaken or taken back. This may block: for worker threads only."""

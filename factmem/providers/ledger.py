@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+from typing_extensions import override
 
-from factmem.abc import AgentMemoryProvider, Append, Clock, Receipt, Statement, system_clock
+from factmem.abc import AgentMemoryProvider, Append, Clock, KeepsHistory, Receipt, Statement, system_clock
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, FactT
 from factmem.fold import Current, Moment, fold
@@ -21,7 +22,7 @@ from factmem.subjects import MemorySubject
 __all__ = ["LedgerProvider", "fact_of"]
 
 
-class LedgerProvider(AgentMemoryProvider):
+class LedgerProvider(AgentMemoryProvider, KeepsHistory):
     """A provider whose four verbs follow from `append` and `entries`.
 
     A subclass writes `append` and `entries` as `factmem.abc.KeepsHistory` has them.
@@ -36,31 +37,31 @@ class LedgerProvider(AgentMemoryProvider):
         self._clock = clock
 
     @abc.abstractmethod
-    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        """See `factmem.abc.KeepsHistory.append`."""
+    @override
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]: ...
 
     @abc.abstractmethod
-    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
-        """See `factmem.abc.KeepsHistory.entries`."""
+    @override
+    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]: ...
 
+    @override
     async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
-        """See `AgentMemoryProvider.save`."""
         place = Place(subject, scope)
         await self.append([Append(assertion=assertion) for assertion in assertions_of(fact, place)])
 
+    @override
     async def load(self, concept: Concept[Any, FactT], subject: MemorySubject, scope: MemoryScope) -> FactT | None:
-        """See `AgentMemoryProvider.load`."""
         current = await self._current(Place(subject, scope), concept.keyword)
         return fact_of(concept, current) if current else None
 
+    @override
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
-        """See `AgentMemoryProvider.load_all`."""
         return [_fact(items) for items in _by_keyword(await self._current(Place(subject, scope)))]
 
+    @override
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> Sequence[Fact[Any]]:
-        """See `AgentMemoryProvider.load_by_description`."""
         wanted = _comparable(description)
         if not wanted:
             raise InvalidDataError("the text to look for is empty; use load_all to read everything")

@@ -17,7 +17,7 @@ import numpy as np
 
 from factmem.recall.growing import Finder, Growing, Numbered, spread
 from factmem.recall.naming import ConceptNames
-from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_about, read_head, read_labels
+from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels, read_tail
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _TYPES: Final = {
     "terms_start": np.int64,
     "terms_count": np.int32,
 }
-_BODY: Final = np.dtype([*BODY_FIELDS, ("padding", "V4")])
+_BODY: Final = np.dtype(list(BODY_FIELDS))
 _HEAD_TYPES: Final = {
     "track": np.int32,
     "place": np.int32,
@@ -76,18 +76,16 @@ class Rows:
         ids: the numbers of their ids; see `factmem.abc.number_of_id`.
         records: the numbers of their records' ids.
         recorded_at: when they were recorded, in microseconds since 1970.
-        about: see `factmem.abc.Outline`, as the others.
-        metadata: empty for none.
-        bodies: packed numbers and terms.
+        shared: see `factmem.abc.Outline`.
+        own: see `factmem.abc.Outline`.
     """
 
     seqs: Sequence[int]
     ids: Sequence[int] | NDArray[np.uint64]
     records: Sequence[int] | NDArray[np.uint64]
     recorded_at: Sequence[int] | NDArray[np.int64]
-    about: Sequence[str]
-    metadata: Sequence[str]
-    bodies: Sequence[bytes]
+    shared: Sequence[bytes]
+    own: Sequence[bytes]
 
 
 class Columns:
@@ -159,14 +157,17 @@ class Columns:
         if not len(rows.seqs):
             return
         first = len(self)
-        body = np.frombuffer(b"".join([item[: BODY.size] for item in rows.bodies]), _BODY)
-        terms = np.frombuffer(b"".join([item[BODY.size :] for item in rows.bodies]), "<u8")
-        counts = (np.fromiter(map(len, rows.bodies), np.int64, len(rows.bodies)) - BODY.size) // 8
-        heads, conversations, labels = self._numbered(rows.about)
+        bodies, said_in, labelled, metadata = zip(*map(read_tail, rows.own), strict=True)
+        body = np.frombuffer(b"".join([item[: BODY.size] for item in bodies]), _BODY)
+        terms = np.frombuffer(b"".join([item[BODY.size :] for item in bodies]), "<u8")
+        counts = (np.fromiter(map(len, bodies), np.int64, len(bodies)) - BODY.size) // 8
+        heads = self._numbered_once(rows.shared)
+        conversations = np.fromiter(map(self.conversations.number, said_in), np.int32, len(said_in))
+        labels = self._numbered_labels(labelled)
         records = np.array(rows.records, np.uint64)
-        self.metadata.update({first + row: text for row, text in enumerate(rows.metadata) if text})
+        self.metadata.update({first + row: text for row, text in enumerate(metadata) if text})
         self._columns.append(
-            **{name: body[name] for name, _ in BODY_FIELDS},
+            **{name: body[name] for name, _ in BODY_FIELDS if name != "tail"},
             first_state=body["state"],
             seq=rows.seqs,
             recorded_at=rows.recorded_at,
@@ -224,17 +225,12 @@ class Columns:
         several = (kept["flags"] & MULTIPLE) != 0
         return kept | new._keys(kept["head"], several, kept["record"], kept["value"])
 
-    def _numbered(self, about: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """Return the numbers of heads, conversations and labels."""
-        known = Numbered()
-        numbers = np.fromiter(map(known.number, about), np.int32, len(about))
-        read = list(map(read_about, known.texts))
-        heads = self._numbered_heads([item.head for item in read])
-        conversations = np.fromiter(
-            (self.conversations.number(item.conversation) for item in read), np.int32, len(read)
-        )
-        labels = self._numbered_labels([item.labels for item in read])
-        return heads[numbers], conversations[numbers], labels[numbers]
+    def _numbered_once(self, shared: Sequence[bytes]) -> NDArray[np.int32]:
+        """Return the numbers of heads; each is decoded once."""
+        distinct = dict.fromkeys(shared)
+        numbers = self._numbered_heads([part.decode(errors="surrogatepass") for part in distinct])
+        of_parts = dict(zip(distinct, numbers.tolist(), strict=True))
+        return np.fromiter(map(of_parts.__getitem__, shared), np.int32, len(shared))
 
     def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.heads)

@@ -114,9 +114,8 @@ def rows_in_outline(recorded: Sequence[Recorded], outlines: Sequence[Outline]) -
         ids=[number_of_id(item.id) for item in recorded],
         records=[number_of_id(item.record_id) for item in recorded],
         recorded_at=[microseconds(item.recorded_at) for item in recorded],
-        about=[outline.about for outline in outlines],
-        metadata=[outline.metadata for outline in outlines],
-        bodies=[outline.body for outline in outlines],
+        shared=[outline.shared for outline in outlines],
+        own=[outline.own for outline in outlines],
     )
 
 

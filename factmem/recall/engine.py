@@ -25,6 +25,8 @@ from factmem.showing import shown_record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from factmem.recall.deep import DeepRecall
+
 __all__ = ["RecallMatch", "RecallMatches", "ScoreParts", "hydrate", "ranked"]
 
 
@@ -96,11 +98,15 @@ class RecallMatches(list[RecallMatch]):
     Attributes:
         failure: why meaning did not count though it was to, and the results go by words alone; None otherwise. It
             holds no text of the query.
+        deep: Report of deep recall; None after a shallow one.
     """
 
-    def __init__(self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None) -> None:
+    def __init__(
+        self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None, deep: DeepRecall | None = None
+    ) -> None:
         super().__init__(matches)
         self.failure: str | None = failure
+        self.deep: DeepRecall | None = deep
 
 
 _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts))

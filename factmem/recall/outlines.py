@@ -1,8 +1,11 @@
 """Outlines: what recall keeps of an assertion in place of the assertion itself.
 
 An outline says where an assertion lies, how it takes part in the fold, what filters ask for and which
-terms it holds, in a few texts and a packed body; the words themselves are not in it. Terms are 64-bit
-digests of stems. It is a pure function of the assertion and of `OUTLINE_VERSION`.
+terms it holds; the words themselves are not in it. Terms are 64-bit digests of stems. It is a pure function
+of the assertion and of `OUTLINE_VERSION`.
+
+Its shared part is the JSON of a `Head`. Its own part is a packed `BODY`, the terms, and a tail: the conversation, and
+after a zero byte the labels and the metadata as JSON, if there are any.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import functools
 import hashlib
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -41,18 +44,17 @@ __all__ = [
     "STATES",
     "TRUSTED",
     "UNREVIEWED",
-    "About",
     "Head",
     "drop_known_words",
     "microseconds",
     "outline_of",
-    "read_about",
     "read_head",
     "read_labels",
+    "read_tail",
     "term_numbers",
 ]
 
-OUTLINE_VERSION: Final = 4
+OUTLINE_VERSION: Final = 5
 """Grows with every change of the analyser or of what an outline holds."""
 
 NEVER: Final = 2**63 - 1
@@ -87,29 +89,18 @@ BODY_FIELDS: Final = (
     ("state", "u1"),
     ("says", "u1"),
     ("signs", "u1"),
+    ("tail", "<u4"),
 )
-"""What a body begins with, as numpy names it; what follows are its terms, 64-bit numbers."""
+"""Fields of a body, as numpy names them; ``tail`` is the length of the tail in bytes."""
 
-BODY: Final = struct.Struct("<qqdqqQBBBB4x")
-"""Padded to whole words of eight bytes."""
+BODY: Final = struct.Struct("<qqdqqQBBBBI")
+_TAIL_AT: Final = BODY.size - 4
+_LENGTH: Final = struct.Struct("<I")
+
+_LONE: Final = "surrogatepass"
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
-
-
-@attrs.frozen(kw_only=True)
-class About:
-    """What `Outline.about` says.
-
-    Attributes:
-        head: what the assertions of a track have in common, and the strength of its subject, as JSON; see `Head`.
-        conversation: the conversation that it was said in; empty for none.
-        labels: categories, topics, source and the conversations of further evidence, as JSON; empty for none.
-    """
-
-    head: str
-    conversation: str
-    labels: str
 
 
 @attrs.frozen(kw_only=True)
@@ -140,6 +131,7 @@ def outline_of(said: Assertion) -> Outline:
         details.owner,
     ]
     text = indexed_text(said)
+    tail = _tail((evidence.conversation_id or "") if evidence else "", labels, details.metadata)
     body = BODY.pack(
         microseconds(said.timestamp),
         NEVER if details.expires_at is None else microseconds(details.expires_at),
@@ -151,30 +143,54 @@ def outline_of(said: Assertion) -> Outline:
         STATES.index(said.state),
         min(words_outside_questions(text), 255),
         _signs(said, text),
+        len(tail),
     )
     terms = term_numbers([*indexed_terms(said), *_topics(said)])
     return Outline(
-        about=_written([head, (evidence.conversation_id or "") if evidence else "", labels if any(labels) else None]),
-        metadata=_written(details.metadata) if details.metadata else "",
-        body=body + struct.pack(f"<{len(terms)}Q", *terms),
+        shared=_written(head).encode(errors=_LONE),
+        own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
         version=OUTLINE_VERSION,
     )
 
 
-def read_about(text: str) -> About:
-    """Read what `Outline.about` says."""
-    head, conversation, labels = json.loads(text)
-    return About(head=_written(head), conversation=conversation, labels=_written(labels) if labels else "")
+def read_tail(own: bytes) -> tuple[bytes, str, str, str]:
+    """Return the own part of an outline without its tail, and what the tail holds.
+
+    Returns:
+        The body with the terms; the conversation, the labels as JSON and the metadata as JSON, each empty for none.
+    """
+    (length,) = _LENGTH.unpack_from(own, _TAIL_AT)
+    if not length:
+        return own, "", "", ""
+    tail = own[-length:]
+    conversation, mark, more = tail.rpartition(b"\0")
+    if not mark:
+        return own[:-length], tail.decode(errors=_LONE), "", ""
+    labels, metadata = json.loads(more)
+    return (
+        own[:-length],
+        conversation.decode(errors=_LONE),
+        _written(labels) if labels else "",
+        _written(metadata) if metadata else "",
+    )
+
+
+def _tail(conversation: str, labels: Sequence[object], metadata: Mapping[str, object]) -> bytes:
+    written = conversation.encode(errors=_LONE)
+    if not (any(labels) or metadata or b"\0" in written):
+        return written
+    more = [list(labels) if any(labels) else None, dict(metadata) or None]
+    return written + b"\0" + _written(more).encode(errors=_LONE)
 
 
 def read_head(text: str) -> Head:
-    """Read what `About.head` says."""
+    """Read the JSON of a `Head`."""
     scope, subject, individual, priority, keyword, owner = json.loads(text)
     return Head(scope=scope, subject=subject, individual=individual, priority=priority, keyword=keyword, owner=owner)
 
 
 def read_labels(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None, tuple[str, ...]]:
-    """Read what `About.labels` says: categories, topics, source and further conversations."""
+    """Read the JSON of labels: categories, topics, source and further conversations."""
     categories, topics, source, others = json.loads(text) if text else ((), (), None, ())
     return tuple(categories), tuple(topics), source, tuple(others)
 

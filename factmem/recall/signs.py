@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
 from factmem.recall.analysis import analyse, count_words, plain, spaced
@@ -125,7 +125,8 @@ def kinds_held(said: Assertion) -> Kind:
     kinds = Kind.NONE
     for shape in _shapes(said.shape):
         scalar = scalar_of_shape(shape)
-        match ScalarKind.TEXT if scalar is None else scalar.kind:
+        kind = ScalarKind.TEXT if scalar is None else scalar.kind
+        match kind:
             case ScalarKind.TRUTH:
                 kinds |= Kind.TRUTH
             case ScalarKind.TIME:
@@ -136,6 +137,8 @@ def kinds_held(said: Assertion) -> Kind:
                 pass
             case ScalarKind.TEXT:
                 kinds |= _kinds_of_words(said) | (Kind.NUMBER if holds_number else Kind.NONE)
+            case _:
+                assert_never(kind)
     return kinds
 
 

@@ -144,9 +144,8 @@ class _OutlineFeed:
             ids=log.ids,
             records=log.records,
             recorded_at=log.recorded_at,
-            about=log.about,
-            metadata=log.metadata,
-            bodies=log.bodies,
+            shared=log.shared,
+            own=log.own,
         )
         made: dict[int, Outline] = {}
         several = [rows]

@@ -87,12 +87,12 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
             StoreUnavailableError: others read or write for too long; call it again, without a key.
         """
         report = progress or (lambda done, pieces: None)
-        live = self._live()
         report(0, 2)
         if key is not None:
-            await live.group.alone(partial(self._begin_rotation, live.store, keyring_of(key)))
+            keyring = keyring_of(key)
+            await self._write(lambda engine: self._begin_rotation(engine.store, keyring))
         report(1, 2)
-        await live.group.alone(partial(self._end_rotation, live.store))
+        await self._write(lambda engine: self._end_rotation(engine.store))
         report(2, 2)
 
     async def verify(self) -> int:
@@ -101,7 +101,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         Raises:
             CorruptStoreError: something is not as it should be.
         """
-        return await self._read(_verified)
+        return await self._read(lambda engine: engine.store.read(_verified))
 
     def _form(self) -> Form:
         self._keys = KeyFile(self._path, self._keyring, self._busy_timeout)

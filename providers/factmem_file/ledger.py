@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
 from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError
-from factmem.providers import raised_again
+from factmem.providers import Request
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.accesses import Accesses
 from factmem_file.counter import Counter
 from factmem_file.logs import assertion_id, erased_log, payload_of, place_log
 from factmem_file.mirrors import Mirror, Mirrors
-from factmem_file.plan import Plan, Request
+from factmem_file.plan import Plan
 from factmem_file.sidecars import Sidecars
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ class Ledger:
 
     Args:
         storage: where the logs are.
+        root: the folder of all files.
         clock: gives the time of recording.
         lock_timeout: how long to wait for other processes, in seconds.
     """
 
-    def __init__(self, storage: Storage, *, clock: Clock, lock_timeout: float) -> None:
+    def __init__(self, storage: Storage, root: Path, *, clock: Clock, lock_timeout: float) -> None:
         self._storage = storage
+        self._root = root
         self._clock = clock
         self._lock_timeout = lock_timeout
         self._guard = threading.RLock()
@@ -50,18 +53,9 @@ class Ledger:
         self._counter = Counter(storage)
 
     def commit(self, requests: Sequence[Request]) -> None:
-        """Settle requests together: one lock, one append and one flush a log; each fails by itself."""
-        if not requests:
-            return
-        try:
-            with self._storage.lock(self._lock_timeout):
-                self._commit(requests)
-        except FactMemError as error:
-            for request in requests:
-                request.settle(raised_again(error))
-        finally:
-            for request in requests:
-                request.settle(StoreUnavailableError("the write broke off: open the store again"))
+        """Write requests together: one lock, one append and one flush for each log; each fails by itself."""
+        with self._storage.lock(self._lock_timeout):
+            self._commit(requests)
 
     def _commit(self, requests: Sequence[Request]) -> None:
         last = self._counter.last()
@@ -90,7 +84,7 @@ class Ledger:
         if plan.seq > last:
             self._counter.commit()
         for request in requests:
-            request.settle(next((failed[log] for log in request.logs if log in failed), None))
+            request.settle(next((failed[log] for log in plan.touched[request] if log in failed), None))
 
     def _write(self, plan: Plan, failed: dict[LogName, FactMemError]) -> None:
         """Write each log; what is written is taken out of ``failed``, the others get their reason."""
@@ -265,7 +259,7 @@ class Ledger:
             if here:
                 yield log, here
 
-    def erase(self, record_ids: Set[str], assertion_ids: Set[str], tenant: str | None) -> EraseReceipt:
+    def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
         """See `factmem.abc.Erases.erase`."""
         if not self._storage.exists():
             return EraseReceipt(erased=0)
@@ -313,6 +307,10 @@ class Ledger:
                     return look()
             except StoreUnavailableError:
                 raise damage from None
+
+    def files(self) -> Sequence[Path]:
+        """Return all files in the folder, whoever put them there."""
+        return sorted(path for path in self._root.rglob("*") if path.is_file())
 
     def close(self) -> None:
         """Let go of the storage."""

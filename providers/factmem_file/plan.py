@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
 from factmem.abc import Append, Clock, LogName, Position, Receipt, Statement, StateRequest
-from factmem.errors import FactMemError
-from factmem.providers import TrackIndex, unknown_assertion
+from factmem.providers import Request, TrackIndex, unknown_assertion
 from factmem.records import Assertion, LogEntry
 from factmem.vectors import storable_vector
 from factmem_file.logs import place_log
@@ -19,32 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Plan", "PlannedLog", "Request"]
-
-
-@attrs.define(eq=False)
-class Request:
-    """One call of `append`, waiting for its turn.
-
-    Attributes:
-        statements: what to do.
-        receipts: what became of the assertions.
-        error: why it was refused, or could not be written.
-        done: whether the above is final; see `factmem.providers.Waiting`.
-        logs: the logs it hangs on.
-    """
-
-    statements: Sequence[Statement]
-    receipts: list[Receipt] = attrs.field(factory=list)
-    error: FactMemError | None = None
-    done: bool = False
-    logs: set[LogName] = attrs.field(factory=set)
-
-    def settle(self, error: FactMemError | None) -> None:
-        """Make it final; an earlier error stands."""
-        if not self.done:
-            self.error = self.error or error
-            self.done = True
+__all__ = ["Plan", "PlannedLog"]
 
 
 @attrs.define(eq=False)
@@ -75,6 +50,7 @@ class Plan:
         clock: gives the time of recording.
         dimension: of the store's vectors, once it has an embedder.
         logs: what each log gets.
+        touched: the logs that each request depends on.
     """
 
     seq: int
@@ -83,6 +59,7 @@ class Plan:
     clock: Clock
     dimension: int | None
     logs: dict[LogName, PlannedLog] = attrs.field(factory=dict)
+    touched: dict[Request, set[LogName]] = attrs.field(factory=lambda: defaultdict(set))
 
     def add(self, request: Request) -> None:
         """Take in a request, or refuse it and leave the plan as it was.
@@ -91,15 +68,19 @@ class Plan:
             FactMemError: it cannot be done.
         """
         steps = self._checked(request.statements)
+        receipts: list[Receipt] = []
         for log, statement, vector in steps:
-            request.logs.add(log)
+            self.touched[request].add(log)
             match statement:
                 case Append(assertion=assertion):
-                    request.receipts.append(self._append(log, assertion, vector))
+                    receipts.append(self._append(log, assertion, vector))
                 case StateRequest():
                     self.seq += 1
                     planned = self.logs[log]
                     planned.entries.append(planned.mirror.indexed().change(statement, self.seq, self.clock))
+                case _:
+                    assert_never(statement)
+        request.receipts = receipts
 
     def _checked(self, statements: Sequence[Statement]) -> list[tuple[LogName, Statement, NDArray[np.float32] | None]]:
         trials: dict[LogName, TrackIndex] = {}
@@ -126,6 +107,8 @@ class Plan:
                     trial(found).check(statement)
                     trial(found).change(statement, 0, self.clock)
                     steps.append((found, statement, None))
+                case _:
+                    assert_never(statement)
         return steps
 
     def _planned(self, log: LogName) -> PlannedLog:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
-from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.rows import pack_id, pack_moment, select
 from factmem_sqlite_vec.sums import OF_VECTORS, row_sum, sum_of_vectors
 
 __all__ = ["APPLICATION_ID", "MAGIC", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
@@ -110,6 +110,45 @@ DROP VIEW rows_to_sum;
 """
 
 
+_COMPACT: Final = """
+DROP TABLE texts;
+DROP TABLE IF EXISTS outlines;
+DELETE FROM meta WHERE key = 'outlines';
+CREATE TABLE heads(
+  id INTEGER PRIMARY KEY,
+  track INTEGER NOT NULL,
+  doc TEXT NOT NULL
+) STRICT;
+CREATE INDEX heads_track ON heads(track);
+ALTER TABLE assertions RENAME TO wide_assertions;
+CREATE TABLE assertions(
+  seq INTEGER PRIMARY KEY,
+  id ANY NOT NULL,
+  record_id ANY,
+  track INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  slot BLOB NOT NULL,
+  said_at INTEGER NOT NULL,
+  fingerprint BLOB NOT NULL,
+  recorded_at ANY NOT NULL,
+  checksum INTEGER NOT NULL,
+  joined INTEGER,
+  head INTEGER,
+  doc TEXT NOT NULL
+) STRICT;
+INSERT INTO assertions
+  SELECT seq, pack_id(id, seq), pack_id(record_id), track, tenant, slot, said_at, fingerprint,
+    pack_moment(recorded_at), checksum, joined, NULL, doc
+    FROM wide_assertions ORDER BY seq;
+DROP TABLE wide_assertions;
+CREATE UNIQUE INDEX assertions_fingerprint ON assertions(track, said_at, fingerprint);
+CREATE INDEX assertions_slot ON assertions(track, slot);
+CREATE INDEX assertions_record ON assertions(record_id) WHERE record_id IS NOT NULL;
+CREATE INDEX assertions_tenant ON assertions(tenant);
+INSERT OR REPLACE INTO meta SELECT 'scrub', value FROM meta WHERE key = 'seq' AND value > 0;
+"""
+
+
 def _vector_sum(*row: Any) -> int:
     seq, vector = row
     return sum_of_vectors([seq], [vector])
@@ -126,8 +165,18 @@ def _sum_vectors(connection: apsw.Connection) -> None:
         )
 
 
-MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (_FIRST, _ACTORS, _SUMS, _sum_vectors)
-"""What leads from each version of the format to the next; never edit one that was released."""
+MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
+    _FIRST,
+    _ACTORS,
+    _SUMS,
+    _sum_vectors,
+    _COMPACT,
+)
+"""Steps from each version of the format to the next; never edit one that was released.
+
+From 4 to 5, the full-text index and its column go, ids and times are packed, and documents of new assertions share
+their heads. Documents that are there stay as they are. The note ``scrub`` has the file compacted when it is closed.
+"""
 
 MAGIC: Final = b"SQLite format 3\x00"
 """What every database in clear begins with."""
@@ -205,7 +254,8 @@ def migrate(connection: apsw.Connection, name: str) -> None:
     """
     if found_version(connection, name) == len(MIGRATIONS):
         return
-    connection.create_scalar_function("row_sum", row_sum, deterministic=True)
+    for function in (row_sum, pack_id, pack_moment):
+        connection.create_scalar_function(function.__name__, function, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for step in MIGRATIONS[found_version(connection, name) :]:

@@ -54,12 +54,13 @@ class Store:
 
     Attributes:
         form: how it lies on the disk.
+        read_only: whether it may not be written to.
     """
 
     def __init__(self, path: Path, form: Form, *, read_only: bool, busy_timeout: float) -> None:
         self._path = path
         self.form: Form = form
-        self._read_only = read_only
+        self.read_only: bool = read_only
         self._busy_timeout = busy_timeout
         self._writing = threading.Lock()
         self._writer: apsw.Connection | None = None
@@ -82,7 +83,7 @@ class Store:
             ReadOnlyError: the store was opened for reading only.
             ProviderError: see `AgentMemoryProvider.save`.
         """
-        if self._read_only:
+        if self.read_only:
             raise ReadOnlyError(f"{self.name} was opened for reading only: open it without read_only to write")
         with self._writing, own_errors(self.name):
             if self._damage is not None:
@@ -109,6 +110,11 @@ class Store:
         """
         with own_errors(self.name):
             return self._writer is not None or bool(self._idle) or self.form.is_there(self._path)
+
+    def files(self) -> list[Path]:
+        """Return the files of the store that are there."""
+        paths = [self._path, *(self._path.with_name(self._path.name + ending) for ending in self.form.beside)]
+        return [path for path in paths if path.exists()]
 
     def reopen_to_write(self) -> None:
         """Close the connection that writes; the next write opens another one."""
@@ -222,7 +228,7 @@ class Store:
         """Answer for a store that is not there without making it."""
         if self._closed:
             raise ProviderClosedError("the provider was closed")
-        if self._read_only:
+        if self.read_only:
             raise StoreUnavailableError(f"there is no store {self.name}: check the path, or open it without read_only")
         stand_in = connected(":memory:", apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, 0)
         try:

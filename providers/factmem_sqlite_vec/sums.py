@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OF_VECTORS",
     "NewSums",
+    "agreed_seq",
     "check_place",
     "check_tenant",
     "last_seq",
@@ -166,7 +167,17 @@ def last_seq(connection: apsw.Connection) -> int:
     Raises:
         CorruptStoreError: the two differ.
     """
-    found = {seq for (seq,) in select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")}
-    if len(found) != 1:
+    return agreed_seq(
+        [seq for (seq,) in select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")]
+    )
+
+
+def agreed_seq(copies: Sequence[Any]) -> int:
+    """Return the last sequence number from its copies.
+
+    Raises:
+        CorruptStoreError: they differ.
+    """
+    if len(set(copies)) != 1:
         raise CorruptStoreError("the number of the last change is damaged: restore the store from a backup")
-    return int(found.pop())
+    return int(copies[0])

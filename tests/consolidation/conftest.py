@@ -78,7 +78,7 @@ class World:
         receipts = await self.provider.append([Append(assertion=said, vector=vector) for said, vector in pairs])
         return [receipt.recorded for receipt in receipts]
 
-    async def newcomers(self, *assertions: Assertion, removal: bool = False) -> list[Newcomer]:
+    async def candidates(self, *assertions: Assertion, removal: bool = False) -> list[Newcomer]:
         pairs = zip(assertions, await self.vectors(assertions), strict=True)
         return [Newcomer(said, vector, removal=removal) for said, vector in pairs]
 
@@ -105,20 +105,20 @@ class World:
 
     async def plan(
         self,
-        newcomers: Sequence[Newcomer],
+        candidates: Sequence[Newcomer],
         consolidator: Consolidator | None = None,
         *,
         leave_out: frozenset[str] = frozenset(),
     ) -> Plan:
         known, log = await self.known(), await self.whole_log()
-        return await plan(newcomers, known, consolidator, self.policy, log=log, leave_out=leave_out)
+        return await plan(candidates, known, consolidator, self.policy, log=log, leave_out=leave_out)
 
     async def consolidate(
-        self, newcomers: Sequence[Newcomer], consolidator: Consolidator | None = None
+        self, candidates: Sequence[Newcomer], consolidator: Consolidator | None = None
     ) -> tuple[Plan, list[Change]]:
         """Plan, apply in one transaction, and say what changed."""
         before = await self.current()
-        planned = await self.plan(newcomers, consolidator)
+        planned = await self.plan(candidates, consolidator)
         await self.provider.append(planned.statements)
         return planned, changes(before, await self.current())
 

@@ -91,9 +91,8 @@ def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:
             ids=[1],
             records=[1],
             recorded_at=[0],
-            about=['[["/agent/a","user",null,0,"word",null],"",null]'],
-            metadata=[""],
-            bodies=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0) + struct.pack("<Q", 7)],
+            shared=[b'["/agent/a","user",null,0,"word",null]'],
+            own=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0, 0) + struct.pack("<Q", 7)],
         )
     )
     row = np.zeros(1, np.intp)

@@ -129,7 +129,7 @@ async def test_what_is_erased_leaves_no_outline(file: Path) -> None:
 
 async def test_a_damaged_outline_is_an_error_and_no_wrong_answer(file: Path) -> None:
     connection = apsw.Connection(str(file))
-    connection.execute("UPDATE outlines SET about = replace(about, 'cross-product', 'product/x') WHERE seq = 2")
+    connection.execute("UPDATE shared_outlines SET body = CAST(replace(body, 'cross-product', 'product/x') AS BLOB)")
     connection.close()
     async with opened(file) as memory:
         with pytest.raises(CorruptStoreError):

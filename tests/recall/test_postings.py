@@ -27,9 +27,8 @@ def columns_of(terms: list[list[int]]) -> Columns:
             ids=list(range(1, count + 1)),
             records=list(range(1, count + 1)),
             recorded_at=[0] * count,
-            about=['[["/agent/a","user",null,0,"word",null],"",null]'] * count,
-            metadata=[""] * count,
-            bodies=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0) + struct.pack(f"<{len(held)}Q", *held) for held in terms],
+            shared=[b'["/agent/a","user",null,0,"word",null]'] * count,
+            own=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0, 0) + struct.pack(f"<{len(held)}Q", *held) for held in terms],
         )
     )
     return columns

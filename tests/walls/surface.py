@@ -60,7 +60,7 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "LedgerProvider": CAPABILITIES,
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
-    **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors"), CAPABILITIES),
+    **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),
     **dict.fromkeys(("Erases", "KeepsFiles"), CAPABILITIES),
 }
 """The paths of every class that facts can be read through, by its name."""
@@ -70,6 +70,7 @@ _NO_DOORS: Final[Mapping[str, str]] = {
     "AgentsMdText": "reads files that people wrote",
     "AgentsMdMiddleware": "reads files that people wrote",
     "GroupCommit": "is what providers are made of",
+    "Engine": "is what a provider is made of",
     "LocalStorage": "is what a provider is made of",
     "FactRetrievalCompression": "looks for facts in a history that it is given",
     "Hooks": "is called with what the program may see",

@@ -183,7 +183,6 @@ _LATE: Final = (
     "Quarantine.accept",
     "Quarantine.reject",
     "Memory.expire",
-    "Memory.purge",
     "Memory.forget",
     "tool.forget",
 )

@@ -202,19 +202,16 @@ WRITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.expire(revisions=dt.timedelta()), Shows.NOTHING),
         ]
     ),
-    "purge": Writes(
-        [
-            Way(lambda asked: asked.memory.purge(until=NOW), Shows.KEPT),
-            Way(lambda asked: asked.memory.purge(record_ids=asked.ids[:3], dry_run=False), Shows.KEPT),
-        ]
-    ),
     "forget": Writes(
         [
-            Way(lambda asked: each(asked.ids, asked.memory.forget), Shows.NOTHING),
-            Way(lambda asked: asked.memory.forget(scope=asked.scope), Shows.NOTHING),
+            Way(lambda asked: asked.memory.forget(until=NOW, dry_run=True), Shows.KEPT),
+            Way(lambda asked: asked.memory.forget(*asked.ids, dry_run=True), Shows.KEPT),
+            Way(lambda asked: asked.memory.forget(scope=asked.scope, dry_run=True), Shows.KEPT),
+            Way(lambda asked: asked.memory.forget(record_ids=asked.ids[:3]), Shows.KEPT),
+            Way(lambda asked: each(asked.ids, asked.memory.forget), Shows.KEPT),
+            Way(lambda asked: asked.memory.forget(scope=asked.scope), Shows.KEPT),
         ]
     ),
-    "finish_erasing": Writes([Way(lambda asked: asked.memory.finish_erasing(), Shows.NOTHING)]),
     "reembed": Writes([Way(_reembedded, Shows.NOTHING)]),
 }
 """In the order walked: what takes most away comes last."""

@@ -460,6 +460,6 @@ async def deleted(
 async def erased(run: MemoryRun, memory: Memory, *, path: str | None) -> None:
     """Erase what CrewAI saved below a path."""
     view, scope = _view(run, memory), _below(run, path)
-    doomed = await view.would_forget(scope=scope, subject=run.user, concepts=[STATEMENT])
+    doomed = await view.forget(scope=scope, subject=run.user, concepts=[STATEMENT], dry_run=True)
     if ids := [record.id for record in doomed if _OURS in record.details.metadata]:
         await view.forget(*ids)

@@ -15,7 +15,6 @@ from factmem.abc import (
     KeepsAccesses,
     KeepsHistory,
     KeepsVectors,
-    SearchesVectors,
 )
 
 __all__ = ["ProviderCase"]
@@ -68,13 +67,6 @@ class ProviderCase:
         """The provider as one that keeps vectors; skips where it does not."""
         if not isinstance(provider, KeepsVectors):
             _skip(provider, "KeepsVectors")
-        return provider
-
-    @pytest.fixture
-    def search(self, provider: AgentMemoryProvider) -> SearchesVectors:
-        """The provider as one that searches vectors; skips where it does not."""
-        if not isinstance(provider, SearchesVectors):
-            _skip(provider, "SearchesVectors")
         return provider
 
     @pytest.fixture

@@ -1,13 +1,14 @@
-"""Outlines: a table of their own, made when somebody uses them, from which a mirror is made in one go."""
+"""Outlines: a table of their own, made by the first use, from which recall builds its index in one pass."""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import apsw
 import attrs
@@ -15,12 +16,18 @@ import attrs
 from factmem.abc import Outline, Outlined, number_of_id
 from factmem.errors import CorruptStoreError
 from factmem.records import Recorded, StateChange, Tombstone
-from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, Row, read_assertion, read_state, select
+from factmem_sqlite_vec.rows import (
+    Row,
+    assertion_columns,
+    microseconds,
+    read_assertion,
+    read_state,
+    select,
+    unpack_id,
+    unpack_moment,
+    unpack_record_id,
+)
 from factmem_sqlite_vec.sums import check_tenant, last_seq
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = [
     "Kept",
@@ -33,64 +40,60 @@ __all__ = [
     "use_outlines",
 ]
 
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
 _LARGEST: Final = 2**63 - 1
 
-_GIVEN: Final = struct.Struct("<QQq")
-"""What stands before an outline's body: the numbers of the ids of assertion and record, and when it was recorded."""
+_GIVEN: Final = struct.Struct("<QQqI")
+"""Prefix of a body: the numbers of the ids of assertion and record, the time of recording, and a checksum."""
 
-_CHECKSUM: Final = struct.Struct("<Q")
-"""What stands behind it: see `_checksum`."""
+_GIVEN_FIELDS: Final = [("id", "<u8"), ("record", "<u8"), ("recorded_at", "<i8"), ("checksum", "<u4")]
+_NUMBERS: Final = struct.Struct("<QQq")
 
-_ODD: Final = 0x9E3779B97F4A7C15
-_WORD: Final = 2**64 - 1
-
-_MANY: Final = 16
-"""From so many on, to add up all at once is quicker."""
-
-_TABLE: Final = """
+_TABLES: Final = """
 DROP TABLE IF EXISTS outlines;
+DROP TABLE IF EXISTS shared_outlines;
+CREATE TABLE shared_outlines(
+  id INTEGER PRIMARY KEY,
+  digest BLOB NOT NULL UNIQUE,
+  body BLOB NOT NULL
+) STRICT;
 CREATE TABLE outlines(
   tenant TEXT NOT NULL,
   seq INTEGER NOT NULL,
-  about TEXT NOT NULL,
-  metadata TEXT NOT NULL,
+  shared INTEGER NOT NULL,
   body BLOB NOT NULL,
   checksum INTEGER NOT NULL,
   PRIMARY KEY (tenant, seq)
 ) STRICT, WITHOUT ROWID;
 """
 
-
 _PART: Final = "tenant = ? AND seq > ? AND seq <= ? ORDER BY seq"
 
 
 def outlines_version(connection: apsw.Connection) -> int | None:
-    """Return the version of the outlines that the store holds, or None if it holds none."""
+    """Return the version of the outlines in the store, or None if it holds none."""
     found = select(connection, "SELECT value FROM meta WHERE key = 'outlines'")
     return int(found[0][0]) if found else None
 
 
 def use_outlines(connection: apsw.Connection, version: int) -> None:
-    """See `KeepsOutlines.use_outlines`; in a transaction."""
+    """Make the tables for outlines of a version, unless they are there; in a transaction."""
     if outlines_version(connection) != version:
-        connection.execute(_TABLE)
+        connection.execute(_TABLES)
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
 
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """An outline, and the assertion that it is kept of.
+    """An outline with the assertion that it belongs to.
 
     Attributes:
-        seq: the assertion's number.
+        seq: the assertion's sequence number.
         id: its id.
         record_id: its record's id.
         recorded_at: when it was recorded.
-        checksum: that of its row.
-        tenant: whose it is; empty for nobody's.
-        outline: what is kept of it.
+        checksum: the checksum of its row.
+        tenant: its tenant; empty for none.
+        outline: the outline.
     """
 
     seq: int
@@ -102,64 +105,37 @@ class Kept:
     outline: Outline
 
     def body(self) -> bytes:
-        """Return what is written before the checksum."""
-        given = number_of_id(self.id), number_of_id(self.record_id), (self.recorded_at - _EPOCH) // _MICROSECOND
-        return _GIVEN.pack(*given) + self.outline.body
+        """Return what is stored."""
+        numbers = number_of_id(self.id), number_of_id(self.record_id), microseconds(self.recorded_at)
+        found = _checksum(self.seq, self.outline.shared, _NUMBERS.pack(*numbers), self.outline.own)
+        return _GIVEN.pack(*numbers, found) + self.outline.own
 
 
-def _checksum(seq: int, about: int, metadata: str, body: bytes) -> int:
-    """Return a sum of all words of eight bytes, each times an odd number of its place: see `_checksums`."""
-    words: tuple[int, ...] = struct.unpack(f"<{-(-len(body) // 8)}Q", body.ljust(-(-len(body) // 8) * 8, b"\0"))
-    beside = (zlib.crc32(metadata.encode()) << 32 | about) ^ seq
-    return (beside + sum(word * (place * _ODD | 1) for place, word in enumerate(words, start=1))) & _WORD
-
-
-def _checksums(
-    seqs: Sequence[int], about: Sequence[int], metadata: Sequence[str], bodies: Sequence[bytes]
-) -> NDArray[np.uint64]:
-    """Return what `_checksum` does, of many at once; of bodies of whole words, each with a checksum behind it."""
-    import numpy as np
-
-    words = np.frombuffer(b"".join(bodies), "<u8")
-    sizes = np.fromiter(map(len, bodies), np.int64, len(bodies)) // 8
-    starts = np.cumsum(sizes) - sizes
-    places = np.arange(1, int(sizes.max()) + 1, dtype=np.uint64) * np.uint64(_ODD) | np.uint64(1)
-    products = words * places[np.arange(len(words)) - np.repeat(starts, sizes)]
-    last = starts + sizes - 1
-    products[last] = 0
-    more = np.fromiter((zlib.crc32(text.encode()) if text else 0 for text in metadata), np.uint64, len(metadata))
-    beside = (more << np.uint64(32) | np.array(about, np.uint64)) ^ np.array(seqs, np.uint64)
-    found: NDArray[np.uint64] = beside + np.add.reduceat(products, starts)
-    return found
+def _checksum(seq: int, shared: bytes, numbers: bytes, own: bytes) -> int:
+    return zlib.crc32(own, zlib.crc32(numbers, zlib.crc32(shared, seq & 0xFFFFFFFF)))
 
 
 def insert_outlines(connection: apsw.Connection, kept: Sequence[Kept]) -> None:
-    """Write outlines; in a transaction."""
-    seqs, bodies = [item.seq for item in kept], [item.body() for item in kept]
-    crcs = {text: zlib.crc32(text.encode()) for text in {item.outline.about for item in kept}}
-    about, metadata = [crcs[item.outline.about] for item in kept], [item.outline.metadata for item in kept]
-    if len(kept) >= _MANY and all(len(body) % 8 == 0 for body in bodies):
-        sums = _checksums(seqs, about, metadata, [body + bytes(_CHECKSUM.size) for body in bodies]).tolist()
-    else:
-        sums = list(map(_checksum, seqs, about, metadata, bodies))
+    """Store outlines; in a transaction."""
+    shared = {part: _stored_part(connection, part) for part in {item.outline.shared for item in kept}}
     connection.executemany(
-        "INSERT OR REPLACE INTO outlines VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (
-                item.tenant,
-                item.seq,
-                item.outline.about,
-                item.outline.metadata,
-                body + _CHECKSUM.pack(own),
-                item.checksum,
-            )
-            for item, body, own in zip(kept, bodies, sums, strict=True)
-        ],
+        "INSERT OR REPLACE INTO outlines VALUES (?, ?, ?, ?, ?)",
+        [(item.tenant, item.seq, shared[item.outline.shared], item.body(), item.checksum) for item in kept],
     )
 
 
+def _stored_part(connection: apsw.Connection, shared: bytes) -> int:
+    """Return the row of a shared part, stored if it is new."""
+    digest = hashlib.blake2b(shared, digest_size=16).digest()
+    found = select(connection, "SELECT id FROM shared_outlines WHERE digest = ?", (digest,))
+    if found:
+        return int(found[0][0])
+    connection.execute("INSERT INTO shared_outlines(digest, body) VALUES (?, ?)", (digest, shared))
+    return connection.last_insert_rowid()
+
+
 def put_outlines(connection: apsw.Connection, outlines: Mapping[int, Outline]) -> None:
-    """See `KeepsOutlines.put_outlines`; in a transaction."""
+    """Store outlines of assertions that are there; in a transaction."""
     version = outlines_version(connection)
     wanted = [seq for seq, outline in outlines.items() if outline.version == version]
     rows = select(
@@ -173,9 +149,9 @@ def put_outlines(connection: apsw.Connection, outlines: Mapping[int, Outline]) -
         [
             Kept(
                 seq=seq,
-                id=id,
-                record_id=record_id,
-                recorded_at=dt.datetime.fromisoformat(at),
+                id=unpack_id(id, seq),
+                record_id=unpack_record_id(record_id, unpack_id(id, seq)),
+                recorded_at=dt.datetime.fromisoformat(unpack_moment(at)),
                 checksum=checksum,
                 tenant=tenant,
                 outline=outlines[seq],
@@ -190,13 +166,16 @@ def delete_outlines(connection: apsw.Connection, seqs: Iterable[int], tenant: st
     if outlines_version(connection) is not None:
         wanted = [(tenant or "", seq) for seq in seqs]
         connection.executemany("DELETE FROM outlines WHERE tenant = ? AND seq = ?", wanted)
+        if wanted:
+            connection.execute("DELETE FROM shared_outlines WHERE id NOT IN (SELECT shared FROM outlines)")
 
 
 def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> list[Recorded | None]:
-    """See `KeepsOutlines.recorded`."""
+    """Return assertions of a tenant by sequence number."""
     rows = select(
         connection,
-        f"SELECT {ASSERTION_COLUMNS} FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value WHERE a.tenant = ?",
+        f"SELECT {assertion_columns(connection)}"
+        " FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value WHERE a.tenant = ?",
         (json.dumps(list(seqs)), tenant or ""),
     )
     found = {item.seq: item for item in map(read_assertion, rows)}
@@ -206,14 +185,14 @@ def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int
 
 
 def outlined(connection: apsw.Connection, version: int | None, tenant: str | None, since: int, limit: int) -> Outlined:
-    """See `KeepsOutlines.outlined`.
+    """Return a tenant's log after a sequence number, with outlines in place of assertions.
 
     Args:
         connection: in a transaction.
-        version: of the outlines that are wanted.
-        tenant: whose.
-        since: after which number.
-        limit: how many assertions at the most.
+        version: the version of outlines in use.
+        tenant: the tenant.
+        since: the sequence number to start after.
+        limit: the largest number of assertions.
     """
     import numpy as np
 
@@ -222,27 +201,45 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
         _check_all(connection, tenant or "")
     part = (tenant or "", since, _until(connection, tenant, since, limit))
     usable = version is not None and outlines_version(connection) == version
-    seqs, about, metadata, bodies = [], [], [], []
-    rows = connection.execute(f"SELECT seq, about, metadata, body FROM outlines WHERE {_PART}", part) if usable else ()
-    for seq, text, more, body in rows:  # row by row: thousands of tuples at once set off full garbage collections
-        seqs.append(seq)
-        about.append(text)
-        metadata.append(more)
-        bodies.append(body)
-    _check(seqs, about, metadata, bodies)
-    given = np.frombuffer(b"".join([body[: _GIVEN.size] for body in bodies]), "<u8").reshape(-1, 3)
+    seqs: list[int] = []
+    numbers: list[int] = []
+    own: list[bytes] = []
+    given: list[bytes] = []
+    if usable:
+        rows = connection.execute(f"SELECT seq, shared, body FROM outlines WHERE {_PART}", part)
+        for seq, number, body in rows:  # row by row: thousands of tuples at once set off full garbage collections
+            seqs.append(seq)
+            numbers.append(number)
+            given.append(body[: _GIVEN.size])
+            own.append(body[_GIVEN.size :])
+    shared = _parts(connection, numbers)
+    table = np.frombuffer(_checked(seqs, shared, given, own), _GIVEN_FIELDS)
     return Outlined(
         seqs=seqs,
-        ids=given[:, 0],
-        records=given[:, 1],
-        recorded_at=given[:, 2].view(np.int64),
-        about=about,
-        metadata=metadata,
-        bodies=[body[_GIVEN.size : -_CHECKSUM.size] for body in bodies],
+        ids=table["id"],
+        records=table["record"],
+        recorded_at=table["recorded_at"],
+        shared=shared,
+        own=own,
         missing=_missing(connection, part, seqs),
         rest=sorted([*_changes(connection, part), *_erased(connection, part)], key=lambda entry: entry.seq),
         until=part[2],
     )
+
+
+def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
+    """Return the shared parts by their rows."""
+    rows = (
+        select(
+            connection,
+            "SELECT s.id, s.body FROM json_each(?) j CROSS JOIN shared_outlines s ON s.id = j.value",
+            (json.dumps(list(set(numbers))),),
+        )
+        if numbers
+        else []
+    )
+    parts = dict(rows)
+    return [parts[number] for number in numbers]
 
 
 def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> int:
@@ -255,27 +252,19 @@ def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: i
     return int(last[0][0]) if last else last_seq(connection)
 
 
-def _check(seqs: Sequence[int], about: Sequence[str], metadata: Sequence[str], bodies: Sequence[bytes]) -> None:
-    """Raise unless each outline is as it was written."""
-    import numpy as np
+def _checked(seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]) -> bytes:
+    """Return the prefixes of bodies together.
 
-    if not bodies:
-        return
-    cut, crcs = -_CHECKSUM.size, {text: zlib.crc32(text.encode()) for text in set(about)}
-    of_about = [crcs[text] for text in about]
-    wrong = [row for row, body in enumerate(bodies) if len(body) < _GIVEN.size + _CHECKSUM.size]
-    if not wrong and all(len(body) % 8 == 0 for body in bodies):
-        kept = np.frombuffer(b"".join([body[cut:] for body in bodies]), "<u8")
-        wrong = np.flatnonzero(kept != _checksums(seqs, of_about, metadata, bodies)).tolist()
-    elif not wrong:
-        parts = enumerate(zip(seqs, of_about, metadata, bodies, strict=True))
-        wrong = [
-            row
-            for row, (seq, crc, more, body) in parts
-            if int.from_bytes(body[cut:], "little") != _checksum(seq, crc, more, body[:cut])
-        ]
-    if wrong:
-        raise CorruptStoreError(f"the outline of assertion number {seqs[wrong[0]]} is damaged: restore the store")
+    Raises:
+        CorruptStoreError: an outline is not as it was written.
+    """
+    of_numbers, of_own = _NUMBERS.size, zlib.crc32
+    for seq, part, prefix, body in zip(seqs, shared, given, own, strict=True):
+        numbers, found = prefix[:of_numbers], prefix[of_numbers:]
+        expected = of_own(body, of_own(numbers, of_own(part, seq & 0xFFFFFFFF)))
+        if int.from_bytes(found, "little") != expected or len(prefix) != _GIVEN.size:
+            raise CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
+    return b"".join(given)
 
 
 def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:
