@@ -62,7 +62,7 @@ def _optional_name(instance: object, attribute: attrs.Attribute[str | None], val
 
 @attrs.frozen(kw_only=True)
 class RunIdentity:
-    """Whom an agent works for in one run, and what its memory may do there.
+    """The user and the session of one run, and what the memory may do in it.
 
     The user is who facts are about (`AgentMemoryConfig.user`, narrowed to this one), and who owns what
     is kept privately. One installed agent serves any number of users, none of whom ever sees what
@@ -109,7 +109,7 @@ def _named(context: Any, name: str) -> str | None:
 
 
 class FailurePolicy(enum.Enum):
-    """What happens when memory fails during a run."""
+    """Treatment of errors of the memory during a run."""
 
     RAISE = "raise"
     """The error reaches the agent."""
@@ -210,7 +210,7 @@ _TRIGGER = Trigger(overlap=6)
 
 @attrs.frozen(kw_only=True)
 class Saving:
-    """What is learnt from a run, and where it is kept.
+    """Settings of saving: what is detected in a run, and where it is kept.
 
     Attributes:
         when: when the history is handed over. It is on disk at once, and read in the background.
@@ -254,7 +254,7 @@ AfterSave: TypeAlias = "Callable[[RunIdentity, SavedHistory], Awaitable[None]]"
 
 @attrs.frozen(kw_only=True)
 class Hooks:
-    """What a program wants to be asked or told around loading and saving. An error in a hook is the run's error.
+    """Functions that are called before and after loading and saving. An error in a hook fails the run.
 
     Attributes:
         before_load: is shown the conversation; nothing is loaded if it returns False.
@@ -273,7 +273,7 @@ class Hooks:
 Store: TypeAlias = "str | AgentMemoryProvider | Memory | Callable[[], Memory]"
 
 USER: Final = MemorySubject("user", "the person whom the agent talks with", priority_level=1)
-"""Whom facts are about if nothing else is said."""
+"""Default subject of facts."""
 
 
 class NoStoreWarning(UserWarning):
@@ -306,7 +306,7 @@ def _check_store(instance: object, attribute: attrs.Attribute[Any], store: objec
 
 @attrs.frozen(kw_only=True)
 class AgentMemoryConfig:
-    """What an agent's memory is made of.
+    """The settings of an agent's memory.
 
     The names say in which scopes the agent takes part: a kind without a name is neither read nor written.
 

@@ -31,7 +31,7 @@ NativeT = TypeVar("NativeT")
 
 
 class HistoryFormat(Protocol, Generic[NativeT]):
-    """How one framework writes the messages of a conversation."""
+    """Conversion between the messages of one framework and those of factmem."""
 
     def messages(self, native: NativeT) -> Sequence[Message]:
         """Return what a message says, in factmem's words; nothing for calls of functions.

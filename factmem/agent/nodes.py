@@ -72,7 +72,7 @@ def _nobody(state: Any) -> RunIdentity:
 
 @attrs.frozen(kw_only=True)
 class StateAccess(Generic[StateT]):
-    """Where a graph's state has what a node needs: functions of the state, so that a type checker knows it.
+    """Access of nodes to the state of a graph, as functions that a type checker can check.
 
     Attributes:
         messages: returns the history in a state; by default its ``messages``.

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 ENTRY_POINT_GROUP: Final = "factmem.hosts"
-"""The entry-point group that frameworks are found in, ours and third parties'.
+"""Entry-point group of the integrations, of factmem and of third parties.
 
 An entry point's name is the module that a framework's own classes come from (``pydantic_ai``,
 ``google.adk``); it names a `HostIntegration`, and is imported when something from there is handed in.
@@ -44,12 +44,12 @@ An entry point's name is the module that a framework's own classes come from (``
 
 @attrs.frozen(kw_only=True)
 class HostIntegration:
-    """What connects factmem with one framework.
+    """The connection of factmem with one framework.
 
     Attributes:
-        install: puts memory into an agent, an app or a factory of the framework, and returns it. None if
-            there is nothing to put it into.
-        history: how the framework writes messages; None if it has none of its own.
+        install: Function that installs a memory into an agent, an app or a factory, and returns the result; None if
+            the framework has none of these.
+        history: Format of the framework's messages; None if it has none of its own.
     """
 
     install: Callable[[AgentMemory, Any], Any] | None = None
@@ -62,14 +62,14 @@ def host_entry_points() -> dict[str, EntryPoint]:
 
 
 def host_of(thing: object) -> HostIntegration:
-    """Return what connects factmem with the framework that something comes from.
+    """Return the integration of the framework that an object comes from.
 
     Args:
-        thing: an agent, a message, a function …
+        thing: An agent, a message, a function …
 
     Raises:
-        CapabilityError: no integration knows it.
-        MissingPackageError: the integration needs a package that is not installed.
+        CapabilityError: No integration knows the object.
+        MissingPackageError: The integration needs a package that is not installed.
     """
     known = host_entry_points()
     for module in _modules(thing):
@@ -81,17 +81,17 @@ def host_of(thing: object) -> HostIntegration:
                 raise MissingPackageError(error.name or module, extra=extra) from error
             return found
     raise CapabilityError(
-        f"nothing is known about {type(thing).__module__}.{type(thing).__qualname__}; "
+        f"no integration knows {type(thing).__module__}.{type(thing).__qualname__}; "
         f"there are integrations for {', '.join(known) or 'nothing'}"
     )
 
 
 def format_of(history: Sequence[Any]) -> HistoryFormat[Any]:
-    """Return how the messages of a history are written, by the first of them.
+    """Return the format of the messages of a history, determined by the first one.
 
     Raises:
-        InvalidDataError: they are of no kind that is known.
-        MissingPackageError: the integration needs a package that is not installed.
+        InvalidDataError: The type of the messages is unknown.
+        MissingPackageError: The integration needs a package that is not installed.
     """
     match next(iter(history), None):
         case None | Message():
@@ -109,7 +109,7 @@ def format_of(history: Sequence[Any]) -> HistoryFormat[Any]:
 
 
 def _modules(thing: object) -> Iterator[str]:
-    """The modules that a thing, or its class and what that derives from, were defined in."""
+    """Yield the modules that define an object, its class and the ancestors of its class."""
     if not isinstance(thing, type) and (own := getattr(thing, "__module__", None)) and callable(thing):
         yield str(own)
     cls: type = thing if isinstance(thing, type) else type(thing)
@@ -117,7 +117,7 @@ def _modules(thing: object) -> Iterator[str]:
 
 
 def _closest(module: str, known: Mapping[str, EntryPoint]) -> EntryPoint | None:
-    """The entry point for a module or for the nearest package that it lies in."""
+    """Return the entry point of a module or of its nearest parent package."""
     while module:
         if module in known:
             return known[module]
@@ -140,7 +140,7 @@ _NOBODY: Final = RunIdentity()
 
 
 class AgentMemory:
-    """Memory for an agent: it is told what is known, and what it hears is learnt from.
+    """Memory for an agent: known facts are added to its requests, and its conversations are saved.
 
     ::
 
@@ -149,15 +149,14 @@ class AgentMemory:
         with memory.run(user_id="alice", session_id="monday"):
             ...
 
-    By itself it does nothing to an agent: `factmem.agent.install` does, or the nodes of a graph, or the
-    program calls the three methods below. The prompt, the model and the history of the agent stay as
-    they are: what it is told goes into requests only.
+    It takes effect through `factmem.agent.install`, the nodes of a graph, or the three methods below. The prompt, the
+    model and the history of the agent stay unchanged: facts go into requests only.
 
-    A memory that it opens itself lives in a thread of its own, from the first use to the end of the
-    process or `aclose`, which finishes reading first. Whatever is handed over survives either.
+    A memory that it opens itself lives in a thread of its own, from the first use to the exit of the process or
+    `aclose`, which finishes reading first. Submissions survive either.
 
     Args:
-        config: what it is made of. Without a store it keeps nothing, and a `NoStoreWarning` says so.
+        config: The settings. Without a store nothing is kept, and a `NoStoreWarning` is issued.
     """
 
     def __init__(self, config: AgentMemoryConfig | None = None) -> None:
@@ -182,27 +181,27 @@ class AgentMemory:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Finish reading what was handed over, and close the store; an open `Memory` that was given stays open."""
+        """Finish reading, and close the store; a `Memory` that the program opened stays open."""
         await self._held.aclose()
 
     def close(self) -> None:
-        """The same as `aclose`, where there is no event loop."""
+        """Close like `aclose`, without an event loop."""
         self._held.close()
 
     @contextlib.contextmanager
     def run(
         self, user_id: str | None = None, session_id: str | None = None, *, load: bool = True, save: bool = True
     ) -> Iterator[MemoryRun]:
-        """Say whom the agent works for, for all that happens within; it goes before what the host says.
+        """Set the identity of the runs within the block; it takes precedence over the host's.
 
         Args:
-            user_id: the user; needed unless `AgentMemoryConfig.users` is ``"shared"``.
-            session_id: the conversation.
-            load: whether the agent is told what is known.
-            save: whether facts are learnt from it.
+            user_id: The user; required unless `AgentMemoryConfig.users` is ``"shared"``.
+            session_id: The conversation.
+            load: Whether known facts are added to requests.
+            save: Whether the conversation is saved.
 
         Raises:
-            InvalidNameError: an id is not legal.
+            InvalidNameError: An id is not legal.
         """
         identity = RunIdentity(user_id=user_id, session_id=session_id, load=load, save=save)
         token = self._running.set(identity)
@@ -215,7 +214,7 @@ class AgentMemory:
         """Return one run of the agent.
 
         Args:
-            identity: whom it works for, as the host says; what `run` said goes before it.
+            identity: The identity according to the host; that of `run` takes precedence.
         """
         return MemoryRun(config=self.config, identity=self._running.get().or_else(identity), held=self._held)
 
@@ -228,22 +227,20 @@ class AgentMemory:
         scopes: Iterable[MemoryScope | str] | None = None,
         identity: RunIdentity = _NOBODY,
     ) -> list[NativeT]:
-        """Return a history that tells what is known of some concepts, before the user's last message.
+        """Return a history with the known facts of some concepts, before the user's last message.
 
-        The messages are those of the history itself. One more is added, of the host's own kind, marked
-        so that it is told from the others; what an earlier call added is taken out.
+        One message of the host's own type is added and marked; that of an earlier call is removed.
 
         Args:
-            history: messages of one of the supported frameworks, dicts as the APIs of OpenAI have them, or
-                `factmem.Message`.
-            concepts: which concepts, or keywords.
-            subjects: about whom; the user and the agent's subjects if None.
-            scopes: where; in all scopes that the agent takes part in if None.
-            identity: whom the agent works for.
+            history: Messages of a supported framework, dicts as in the APIs of OpenAI, or `factmem.Message`.
+            concepts: The concepts, or their keywords.
+            subjects: The subjects (default: the user and the agent's subjects).
+            scopes: The scopes (default: all scopes of the agent).
+            identity: The identity of the run.
 
         Raises:
-            InvalidDataError: the history is of no kind that is known.
-            FactMemError: nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
+            InvalidDataError: The type of the messages is unknown.
+            FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         form = format_of(history)
         block = await self.for_run(identity).load(
@@ -259,13 +256,13 @@ class AgentMemory:
         scopes: Iterable[MemoryScope | str] | None = None,
         identity: RunIdentity = _NOBODY,
     ) -> list[NativeT]:
-        """Return a history that tells what is known, whatever the concept; see `load_facts_to_agent`.
+        """Return a history with the known facts of all concepts; see `load_facts_to_agent`.
 
         Args:
-            history: the messages.
-            subjects: about whom.
-            scopes: where.
-            identity: whom the agent works for.
+            history: The messages.
+            subjects: The subjects.
+            scopes: The scopes.
+            identity: The identity of the run.
         """
         form = format_of(history)
         block = await self.for_run(identity).load(spoken(form, history), subjects=subjects, scopes=scopes)
@@ -279,18 +276,18 @@ class AgentMemory:
         scope: MemoryScope | ScopeKind | str | None = None,
         identity: RunIdentity = _NOBODY,
     ) -> SavedHistory | None:
-        """Hand a history over to be learnt from; see `MemoryRun.save`.
+        """Submit a history for detection; see `MemoryRun.save`.
 
         Args:
-            history: the messages; see `load_facts_to_agent`.
-            looking_for: which concepts or topics; as `Saving.looking_for` says if None.
-            scope: where to keep what is found; see `AgentMemoryConfig.scope_of`.
-            identity: whom the agent works for.
+            history: The messages; see `load_facts_to_agent`.
+            looking_for: Concepts or topics (default: `Saving.looking_for`).
+            scope: Scope of the facts; see `AgentMemoryConfig.scope_of`.
+            identity: The identity of the run.
 
         Raises:
-            InvalidDataError: the history is of no kind that is known, or the agent takes no part in the scope.
-            MissingUserError: nobody says who the user is.
-            FactMemError: it could not be handed over, and the policy is `FailurePolicy.RAISE`.
+            InvalidDataError: The type of the messages is unknown, or the scope is not one of the agent's.
+            MissingUserError: The user is unknown.
+            FactMemError: The submission failed, and the policy is `FailurePolicy.RAISE`.
         """
         run = self.for_run(identity)
         return await run.save(spoken(format_of(history), history), looking_for=looking_for, scope=scope)
@@ -300,26 +297,25 @@ HostT = TypeVar("HostT")
 
 
 def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings: Any) -> HostT:
-    """Put memory into an agent.
+    """Install memory into an agent.
 
     ::
 
         agent = install(AgentMemory, into=agent, store="sqlite-vec:facts.db", agent_name="planner")
 
-    What is returned is of the same kind as what was given, and is to be used in its place; what was given
-    is left as it was wherever the framework allows for that. Which things memory can be put into, and how
-    a run says whom it works for, is told by each integration in `factmem.integrations`.
+    Use the result in place of the argument. It has the same type, and the argument itself stays unchanged where the
+    framework allows for that. Each module of `factmem.integrations` documents what it takes, and how a run names its
+    user.
 
     Args:
-        memory: the memory, or the class, of which one is made from the settings.
-        into: an agent, an app, a client or a factory of a framework that factmem or a third party has an
-            integration for.
-        settings: the fields of `AgentMemoryConfig`, if the class is given.
+        memory: The memory, or the class to make it of from the settings.
+        into: An agent, an app, a client or a factory of a framework with an integration.
+        settings: Fields of `AgentMemoryConfig`, with the class only.
 
     Raises:
-        CapabilityError: no integration knows what to do with it.
-        MissingPackageError: the integration needs a package that is not installed; the text says how.
-        InvalidDataError: a setting is not legal, or settings were given beside a memory that has its own.
+        CapabilityError: No integration can install memory into the object.
+        MissingPackageError: The integration needs a package that is not installed.
+        InvalidDataError: A setting is not legal, or settings were given with a memory.
     """
     integration = host_of(into)
     if integration.install is None:

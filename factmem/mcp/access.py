@@ -1,4 +1,4 @@
-"""What the clients of a server may see and do of a memory."""
+"""The part of a memory that the clients of a server may see and change."""
 
 from __future__ import annotations
 
@@ -189,13 +189,13 @@ class Access:
 
 
 FACTS: Final = "factmem://facts"
-"""What is known, as a prompt shows it."""
+"""Address of the known facts, rendered for a prompt."""
 
 INFO: Final = "factmem://info"
-"""How much is known."""
+"""Address of the summary."""
 
 TREE: Final = "factmem://tree"
-"""What is where."""
+"""Address of the tree of scopes."""
 
 
 def facts_address(scope: MemoryScope) -> str:

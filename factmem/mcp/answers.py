@@ -302,14 +302,14 @@ class MatchAnswer(_Answer):
 
 
 class RecallAnswer(_Answer):
-    """What a recall found, best first."""
+    """Results of recall, best first."""
 
     matches: list[MatchAnswer]
     note: str | None = Field(default=None, description="What went wrong, where fewer facts may have been found for it.")
 
 
 class LoadAnswer(_Answer):
-    """What is known of a concept."""
+    """Known facts of a concept."""
 
     keyword: str
     facts: list[FactAnswer] = Field(description="The fact that holds, or one for each value; none if nothing is known.")
@@ -324,7 +324,7 @@ class ListAnswer(_Answer):
 
 
 class WrittenAnswer(_Answer):
-    """What was written."""
+    """Written records."""
 
     facts: list[FactAnswer] = Field(description="What is known of it now, or was until it was taken back.")
     kept_apart: bool = Field(description="Whether it waits for a person's word: until then nothing finds it.")
@@ -332,7 +332,7 @@ class WrittenAnswer(_Answer):
 
 
 class ErasedAnswer(_Answer):
-    """What was erased for good."""
+    """Erased records."""
 
     records: int
     revisions: int
@@ -340,7 +340,7 @@ class ErasedAnswer(_Answer):
 
 
 class ServedAnswer(_Answer):
-    """What this server lets its clients see and do."""
+    """Permissions of the clients of this server."""
 
     scopes: list[str] = Field(description="It is confined to these scopes and what lies below; all, if there is none.")
     subjects: list[str] = Field(description="It is confined to facts about these; all, if there is none.")
@@ -350,7 +350,7 @@ class ServedAnswer(_Answer):
 
 
 class InfoAnswer(_Answer):
-    """What there is to know."""
+    """Summary of the memory and of the server."""
 
     scope: str | None
     records: int

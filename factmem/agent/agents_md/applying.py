@@ -15,7 +15,7 @@ __all__ = ["Hand", "applied"]
 
 @attrs.frozen(kw_only=True)
 class Hand:
-    """Who edits.
+    """The editor of a page.
 
     Attributes:
         origin: whose words the edits are. What one that is not trusted writes goes into quarantine.

@@ -47,13 +47,13 @@ class Bullet:
 
     @property
     def digest(self) -> str:
-        """What tells it from every other one."""
+        """The identity of the bullet among all bullets."""
         return digest(self.heading, self.text)
 
 
 @attrs.frozen(kw_only=True)
 class Said:
-    """What a bullet says.
+    """The statement of a bullet.
 
     Attributes:
         concept: of what; the built-in `STATEMENT` if it names no concept that is known.

@@ -1,4 +1,4 @@
-"""What somebody who edited a page of facts wants to change."""
+"""The changes of facts that an edited page asks for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Addition:
 
 @attrs.frozen(kw_only=True)
 class Edits:
-    """What is to change.
+    """The requested changes.
 
     Attributes:
         revised: records that get another value.

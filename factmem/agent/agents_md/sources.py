@@ -34,7 +34,7 @@ def _paths(paths: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLike[s
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """How much of its files an agent reads.
+    """Limits on the files that an agent reads.
 
     Attributes:
         source: bytes of a file at the most, comments not counted.
@@ -47,7 +47,7 @@ class Limits:
 
 @attrs.frozen(kw_only=True)
 class AgentsMdText:
-    """What AGENTS.md files say.
+    """The text of AGENTS.md files.
 
     Attributes:
         sources: the files that there are, in the order asked for, without their comments.
@@ -60,7 +60,7 @@ class AgentsMdText:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What is not as whoever wrote the files meant it: what was cut, or is hidden by accident."""
+        """Notices on text that was cut or is hidden by accident."""
         return tuple(f"{source.path}: {notice}" for source in self.sources for notice in source.notices)
 
     def prompt(self, template: str = DEFAULT_TEMPLATE) -> str:

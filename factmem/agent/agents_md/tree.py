@@ -1,4 +1,4 @@
-"""What a run may see, as a tree of files: one for each subject and scope, and one with the best of all."""
+"""The facts that a run may see as a tree of files: one per subject and scope, and one with the best of all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_TEXT: Final = LONGEST_BULLET - 1_000
 
 @attrs.frozen(kw_only=True)
 class MemoryTree:
-    """What is known, as files.
+    """The known facts, as files.
 
     Attributes:
         files: the files that there are, by path.

@@ -64,7 +64,7 @@ _in_tool: ContextVar[bool] = ContextVar("factmem_adk_in_tool", default=False)
 
 @attrs.define
 class _Told:
-    """What an invocation's agents are told: loaded by the first request, and the same for all that follow."""
+    """The memory block of an invocation, loaded by its first request."""
 
     lock: anyio.Lock = attrs.Factory(anyio.Lock)
     block: MemoryBlock | None = None

@@ -1,4 +1,4 @@
-"""How ADK writes what is said: its events and genai's contents, and whom a run works for."""
+"""Conversion of ADK's events and genai's contents, and the identity of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OWN_TOOLS: Final = frozenset({*TOOL_NAMES, "load_memory"})
 
 
 class MemoryContent(types.Content):
-    """What factmem tells a model, known by its type: a request's content like any other, and no word of the user."""
+    """The content that factmem adds to a request, recognized by its type; it holds no word of the user.
 
 
 class ContentFormat:
@@ -90,7 +90,7 @@ def text_of(content: types.Content) -> str:
 def _said(
     content: types.Content, role: str, *, name: str | None = None, id: str | None = None, when: float | None = None
 ) -> Iterator[Message]:
-    """What a content says, and what tools answered in it; nothing for thoughts and calls."""
+    """Yield the text and the tool results of a content, without thoughts and calls."""
     said_at = None if when is None else dt.datetime.fromtimestamp(when, dt.UTC)
     not_text = sum(bool(part.inline_data or part.file_data) for part in content.parts or ())
     if (text := text_of(content)).strip() or not_text:

@@ -182,7 +182,7 @@ def _learner(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
 
 
 def _said(task: TaskOutput, id: str) -> Iterator[Message]:
-    """What a task says: its description, what tools answered, and its result."""
+    """Yield the messages of a task: its description, tool results and its output."""
     if task.description.strip():
         yield Message(content=task.description, id=f"{id}-said")
     for number, (tool, answer) in enumerate(_answers(task)):
@@ -193,7 +193,7 @@ def _said(task: TaskOutput, id: str) -> Iterator[Message]:
 
 
 def _answers(task: TaskOutput) -> Iterator[tuple[str, str]]:
-    """What tools answered, by their own messages or, where a model calls tools in its text, within the agent's."""
+    """Yield tool results, from messages of their own or from the agent's text."""
     for message in task.messages:
         content = message.get("content")
         if not isinstance(content, str):

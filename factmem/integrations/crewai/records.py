@@ -1,4 +1,4 @@
-"""What CrewAI sees of a memory, and what its records become there."""
+"""Conversion between CrewAI's records and those of a memory."""
 
 # pyright: reportMissingImports=false
 
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 OWNER: Final = "crewai"
-"""Who owns what CrewAI calls private where no user is named: CrewAI itself compares its sources then."""
+"""Owner of CrewAI's private records if no user is named; CrewAI itself compares their sources then."""
 
 _OURS: Final = "crewai"
 
@@ -79,7 +79,7 @@ class Shown:
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """What CrewAI knows of it that factmem has no place for."""
+        """The fields of CrewAI without a counterpart in factmem."""
         noted = self.record.details.metadata.get(_OURS) if self.twin is None else self.twin
         return noted if isinstance(noted, dict) else {}
 

@@ -46,7 +46,7 @@ _NOBODY: Final = RunIdentity()
 _MOST_TEXTS: Final = 10_000
 
 working_for: ContextVar[RunIdentity] = ContextVar("factmem_crewai_run", default=_NOBODY)
-"""Whom a crew works for, as the inputs of its kickoff say."""
+"""Identity of a crew, from the inputs of its kickoff."""
 
 
 def run_of(memory: AgentMemory) -> MemoryRun:

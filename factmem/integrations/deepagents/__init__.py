@@ -62,7 +62,7 @@ __all__ = [
 FactoryT = TypeVar("FactoryT", bound=Callable[..., Any])
 
 _FORKED: Final = "_deepagents_forked_context"
-"""What Deep Agents sets in the state of a subagent that goes on with its parent's conversation."""
+"""Key in the state of a forked subagent, which continues its parent's conversation."""
 
 EDITABLE_TEMPLATE: Final = f"""{DEFAULT_TEMPLATE}
 <memory_guidelines>
@@ -76,7 +76,7 @@ and why. Do not skip investigation that the request needs; look first, answer, t
 later tasks need. One bullet for each fact.
 **When not to:** what is true for now only, one-off requests, questions, small talk; never keys, tokens or passwords.
 </memory_guidelines>"""
-"""What stands around files that the agent may edit."""
+"""Text around files that the agent may edit."""
 
 
 class DeepAgentMemoryMiddleware(FactMemMiddleware):
@@ -86,12 +86,12 @@ class DeepAgentMemoryMiddleware(FactMemMiddleware):
     """
 
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
-        """Hand over what was said, after a run that ended well."""
+        """Submit the conversation after a successful run."""
         if not _is_forked(state):
             super().after_agent(state, runtime)
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
-        """Hand over what was said, after a run that ended well."""
+        """Submit the conversation after a successful run."""
         if not _is_forked(state):
             await super().aafter_agent(state, runtime)
 
@@ -101,10 +101,10 @@ def _is_forked(state: Mapping[str, Any]) -> bool:
 
 
 class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Tells an agent what AGENTS.md files say, as they are now, in requests only.
+    """Adds the current AGENTS.md files to the requests of an agent.
 
-    HTML comments are left out (not those in code), long files are cut with a notice, and nothing in a file
-    can close the block that it stands in.
+    HTML comments outside of code are left out, long files are cut with a notice, and no file can close the block
+    around it.
 
     Args:
         sources: the paths, general ones first. On disk, ``~`` is expanded; those of a backend begin with ``/``.
@@ -137,13 +137,13 @@ class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     @property
     def name(self) -> str:
-        """The name of what this takes the place of, so that no agent is told its files twice."""
+        """Name of the middleware that this replaces, so that files are not added twice."""
         return "MemoryMiddleware"
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Tell what the files say, in this request."""
+        """Add the files to this request."""
         if not self._disk.sources or self._template is None:
             return handler(request)
         if self._backend is None:
@@ -153,7 +153,7 @@ class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """Tell what the files say, in this request."""
+        """Add the files to this request."""
         if not self._disk.sources or self._template is None:
             return await handler(request)
         if self._backend is None:

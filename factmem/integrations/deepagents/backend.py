@@ -1,4 +1,4 @@
-"""What is known, as files that Deep Agents read, search and edit; see `factmem.integrations.deepagents`."""
+"""`FactMemBackend`: known facts as files that deep agents read, search and edit."""
 
 from __future__ import annotations
 
@@ -42,19 +42,18 @@ ResultT = TypeVar("ResultT")
 
 
 class FactMemBackend(BackendProtocol):
-    """What is known, as files: ``/AGENTS.md`` with the best of it, and one file for each subject and scope.
+    """Known facts as files: ``/AGENTS.md`` with the best of them, and one file per subject and scope.
 
-    A run sees what its memory may see: its user's own facts and what is public, in the agent's scopes, and
-    nothing from quarantine. Edits go through `factmem.agent.agents_md`: a bullet that is changed updates its
-    fact, one that is taken out retracts it, a new one is kept as the words of the model
-    (`Saving.tool_origin`). A file can only be added to as a whole, and cannot be deleted.
+    A run sees its user's own facts and public ones, in the agent's scopes, without quarantined ones. Edits go through
+    `factmem.agent.agents_md`: a changed bullet updates its fact, a removed one retracts it, a new one is saved as the
+    words of the model (`Saving.tool_origin`). Files can be added to and edited, but not deleted.
 
-    A write keeps the words or returns an error. Words that read like an instruction or hide something are kept with
-    flags, and stand in the file of their subject and scope, but not in ``/AGENTS.md`` and in no prompt.
+    A write keeps the words or returns an error. Words that read like instructions or hide text are flagged; they
+    appear in the file of their subject and scope, but neither in ``/AGENTS.md`` nor in a prompt.
 
     Args:
-        memory: the memory.
-        read_only: refuse every write.
+        memory: The memory.
+        read_only: Refuse every write.
     """
 
     def __init__(self, memory: AgentMemory, *, read_only: bool = False) -> None:
