@@ -26,7 +26,7 @@ _OWN_TOOLS: Final = frozenset({*TOOL_NAMES, "load_memory"})
 
 
 class MemoryContent(types.Content):
-    """The content that factmem adds to a request, recognized by its type; it holds no word of the user.
+    """The content that factmem adds to a request, recognized by its type; it holds no word of the user."""
 
 
 class ContentFormat:
