@@ -277,7 +277,7 @@ def _converter(*, detailed: bool) -> Converter:
 def _rest_writer() -> Callable[[Assertion], dict[str, Any]]:
     from cattrs.gen import make_dict_unstructure_fn, override
 
-    elsewhere = {name: override(omit=True) for name in (*HEAD_FIELDS, "timestamp")}
+    elsewhere: dict[str, Any] = {name: override(omit=True) for name in (*HEAD_FIELDS, "timestamp")}
     written = make_dict_unstructure_fn(
         Assertion,
         _converter(detailed=False),

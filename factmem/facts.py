@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from factmem.errors import InvalidDataError
 from factmem.names import checked_name
-from factmem.validators import text
+from factmem.validators import check_aware, text
 from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
 
 __all__ = [
@@ -56,10 +56,7 @@ def utc(moment: dt.datetime, *, what: str = "timestamp") -> dt.datetime:
     Raises:
         InvalidDataError: it is not a datetime, has no time zone, or lies outside the years that UTC can express.
     """
-    if not isinstance(moment, dt.datetime):
-        raise InvalidDataError(f"{what} must be a datetime, not {type(moment).__name__}", path=f"$.{what}")
-    if moment.tzinfo is None:
-        raise InvalidDataError(f"{what} has no time zone: give it one, for example datetime.now(UTC)", path=f"$.{what}")
+    check_aware(moment, what)
     try:
         return moment.astimezone(dt.UTC)
     except OverflowError:

@@ -130,7 +130,7 @@ class TellingCall(Call):
             "scope": scope,
             "records_in": records_in,
         }
-        # What happens within may be done for another viewer, whose words are nobody else's.
+        # A nested operation may be done for another viewer, whose content no observer may see.
         self._content = observation.content and parent is None
         self._arguments = arguments if self._content else None
         self._asked: dict[str, Any] = {}

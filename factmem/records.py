@@ -394,7 +394,7 @@ def record_of(
 
 
 def _copied(details: FactDetails) -> FactDetails:
-    """Return details of their own, so that a caller who writes into them changes nobody else's."""
+    """Return a copy of details that can be changed, so that a caller changes only their own."""
     return attrs.evolve(details) if details.metadata or details.labels else details
 
 

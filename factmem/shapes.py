@@ -95,7 +95,7 @@ def _shape_of_class(cls: type[Any]) -> Shape:
 def _enumeration(value_type: Any, members: Sequence[Any]) -> Shape:
     if not all(isinstance(member, str | int | float | None) and member == member for member in members):
         raise InvalidDataError(
-            f"{name_of(value_type)} cannot be the type of a value: a member of it is no string, number or boolean"
+            f"{name_of(value_type)} cannot be the type of a value: its members must be strings, numbers or booleans"
         )
     return {"enum": list(members)}
 
@@ -109,7 +109,7 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
         return typing.get_type_hints(cls, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError):
         raise InvalidDataError(
-            f"{cls.__name__} cannot be the type of a value: an annotation of it names nothing that can be found"
+            f"{cls.__name__} cannot be the type of a value: one of its annotations cannot be resolved"
         ) from None
 
 

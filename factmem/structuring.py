@@ -188,7 +188,7 @@ def _member(data: Any, members: Sequence[Any]) -> Any:
     for member in members:
         if type(member) is type(data) and member == data:
             return data
-    raise WrongTypeError("it is none of the values that are allowed")
+    raise WrongTypeError("it is not one of the allowed values")
 
 
 @functools.cache

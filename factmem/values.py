@@ -43,7 +43,7 @@ MAX_VALUE_BYTES: Final = 1_000_000
 MAX_VALUE_DEPTH: Final = 64
 """Maximum nesting of a value or a shape, which fits on the stack of every reader."""
 
-_MAX_INTEGER_BITS: Final = 14_000  # Python reads and writes no longer integers as text, unless told to
+_MAX_INTEGER_BITS: Final = 14_000  # Python reads and writes no longer integers as text by default
 
 
 def encode_value(value: object, value_type: Any) -> Json:
@@ -60,7 +60,7 @@ def encode_value(value: object, value_type: Any) -> Json:
     except RecursionError:
         raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep") from None
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise InvalidDataError(f"the value is no {name_of(value_type)}: {type(error).__name__}") from None
+        raise InvalidDataError(f"the value is not a valid {name_of(value_type)}: {type(error).__name__}") from None
     _check_size(data)
     return _plain(data)
 
@@ -73,14 +73,14 @@ def decode_value(data: Json, value_type: type[T]) -> T:
     """
     try:
         if value_type in (object, Any):
-            return typing.cast("T", _plain(data))  # a copy: whoever gets it may write into it
+            return typing.cast("T", _plain(data))  # a copy, which the caller may change
         return value_converter(detailed=False).structure(data, value_type)
     except RecursionError:
         raise InvalidDataError("the value is nested too deeply") from None
     except Exception as error:  # classes' own validators raise what they like
         detailed = in_detail(error, data, lambda: value_converter(detailed=True).structure(data, value_type))
         where, what = explain_structure_error(detailed)
-        raise InvalidDataError(f"the value is no {name_of(value_type)}: {what}", path=where) from None
+        raise InvalidDataError(f"the value is not a valid {name_of(value_type)}: {what}", path=where) from None
 
 
 def check_value(value: T, value_type: type[T]) -> T:
@@ -96,7 +96,7 @@ def check_value(value: T, value_type: type[T]) -> T:
         return value
     read_back = decode_value(encode_value(value, value_type), value_type)
     if not _equal(read_back, value):
-        raise InvalidDataError(f"the value would not read back as it is: it is no {name_of(value_type)}")
+        raise InvalidDataError(f"the value would not read back unchanged: it is not a valid {name_of(value_type)}")
     return read_back
 
 

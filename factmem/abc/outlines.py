@@ -19,7 +19,7 @@ __all__ = ["KeepsOutlines", "Outline", "Outlined", "number_of_id"]
 
 @attrs.frozen(kw_only=True)
 class Outline:
-    """What recall stores with one assertion. Providers keep the bytes and never look into them.
+    """Bytes that recall stores with one assertion. Providers never interpret them.
 
     Attributes:
         shared: the part that is the same for many assertions; a provider should store each only once.

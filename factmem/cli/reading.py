@@ -85,7 +85,6 @@ async def recall(
         matches = await reader.recall(
             query,
             depth=depth.value,
-            strict=deep,
             limit=limit,
             min_score=scoring.min_score,
             settings=settings,

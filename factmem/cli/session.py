@@ -12,12 +12,11 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 import attrs
 import typer
 
-from factmem.errors import CapabilityError, FactMemError, StoreUnavailableError
+from factmem.errors import CapabilityError, FactMemError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -34,7 +33,6 @@ __all__ = [
     "INTERRUPTED",
     "STDIN",
     "Session",
-    "default_store",
     "dumped",
     "known_subject",
     "report",
@@ -53,25 +51,6 @@ BROKEN_PIPE: Final = 141
 
 STDIN: Final = Path("-")
 """File name that stands for stdin."""
-
-
-def default_store() -> str:
-    """Return the address of the user's own store, and create its folder.
-
-    Raises:
-        StoreUnavailableError: The folder cannot be created.
-    """
-    if sys.platform in ("win32", "darwin"):
-        folder = Path(typer.get_app_dir("factmem"))
-    else:
-        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "factmem"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreUnavailableError(
-            f"{folder} cannot be created ({error.strerror}): name a store with --store"
-        ) from None
-    return f"sqlite-vec:{quote(str(folder / 'facts.db'))}"
 
 
 def dumped(data: Json) -> str:
@@ -103,6 +82,8 @@ class Session:
     @property
     def address(self) -> str:
         """Address of the store: the given one, else the user's own."""
+        from factmem.providers import default_store
+
         return self.store or default_store()
 
     def command_line(self, *words: str) -> str:

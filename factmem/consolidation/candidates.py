@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROUNDING",
+    "CandidateAssertion",
     "Directions",
-    "Newcomer",
     "Partition",
     "Vector",
     "evidence_of",
@@ -35,7 +35,7 @@ Vector: TypeAlias = "NDArray[np.float32] | None"
 
 
 @attrs.frozen
-class Newcomer:
+class CandidateAssertion:
     """A new assertion that may repeat or change what is known.
 
     Attributes:

@@ -9,7 +9,14 @@ from typing import Final
 
 import attrs
 
-from factmem.consolidation.candidates import ROUNDING, Directions, Newcomer, evidence_of, is_statement, partition_of
+from factmem.consolidation.candidates import (
+    ROUNDING,
+    CandidateAssertion,
+    Directions,
+    evidence_of,
+    is_statement,
+    partition_of,
+)
 from factmem.consolidation.policy import ConsolidationPolicy
 
 __all__ = ["duplicates_in", "without_duplicates"]
@@ -20,7 +27,7 @@ _BLOCK: Final = 512
 _NUMBER: Final = re.compile(r"\d+")
 
 
-def duplicates_in(candidates: Sequence[Newcomer], policy: ConsolidationPolicy) -> dict[int, int]:
+def duplicates_in(candidates: Sequence[CandidateAssertion], policy: ConsolidationPolicy) -> dict[int, int]:
     """Return the candidates that repeat an earlier one of the same batch. See `without_duplicates`.
 
     Args:
@@ -38,7 +45,9 @@ def duplicates_in(candidates: Sequence[Newcomer], policy: ConsolidationPolicy) -
     return found
 
 
-def without_duplicates(candidates: Sequence[Newcomer], policy: ConsolidationPolicy) -> list[Newcomer]:
+def without_duplicates(
+    candidates: Sequence[CandidateAssertion], policy: ConsolidationPolicy
+) -> list[CandidateAssertion]:
     """Return a batch without repetitions. The first of several is kept, with the evidence of all.
 
     Two statements are the same if they are of one partition and origin, and are equal or have embeddings with a cosine
@@ -53,14 +62,14 @@ def without_duplicates(candidates: Sequence[Newcomer], policy: ConsolidationPoli
     Returns:
         The remaining candidates, in the order of the batch.
     """
-    kept: dict[int, Newcomer] = dict(enumerate(candidates))
+    kept: dict[int, CandidateAssertion] = dict(enumerate(candidates))
     for again, first in duplicates_in(candidates, policy).items():
         del kept[again]
         kept[first] = _with_evidence(kept[first], candidates[again])
     return [kept[row] for row in sorted(kept)]
 
 
-def _groups(candidates: Sequence[Newcomer]) -> Iterable[list[int]]:
+def _groups(candidates: Sequence[CandidateAssertion]) -> Iterable[list[int]]:
     """Return groups of candidates that may be the same, each ordered by time."""
     order = sorted(range(len(candidates)), key=lambda row: (candidates[row].assertion.timestamp, row))
     forgotten: dict[object, int] = defaultdict(int)
@@ -76,7 +85,7 @@ def _groups(candidates: Sequence[Newcomer]) -> Iterable[list[int]]:
     return groups.values()
 
 
-def _pairs(members: Sequence[Newcomer], threshold: float) -> Iterator[tuple[int, int]]:
+def _pairs(members: Sequence[CandidateAssertion], threshold: float) -> Iterator[tuple[int, int]]:
     """Yield pairs of a kept row and its repetition. A dropped row drops no other."""
     import numpy as np
 
@@ -102,7 +111,7 @@ def _pairs(members: Sequence[Newcomer], threshold: float) -> Iterator[tuple[int,
                 yield row, again
 
 
-def _with_evidence(kept: Newcomer, again: Newcomer) -> Newcomer:
+def _with_evidence(kept: CandidateAssertion, again: CandidateAssertion) -> CandidateAssertion:
     """Add the evidence of a repetition. An equal text without evidence adds none."""
     said, other = kept.assertion, again.assertion
     if said.slot == other.slot:

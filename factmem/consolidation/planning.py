@@ -10,7 +10,14 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import Action, Append, Consolidator, Statement, StateRequest, Verdicts
-from factmem.consolidation.candidates import Newcomer, Vector, evidence_of, is_statement, partition_of, rank_of
+from factmem.consolidation.candidates import (
+    CandidateAssertion,
+    Vector,
+    evidence_of,
+    is_statement,
+    partition_of,
+    rank_of,
+)
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.consolidation.questions import Fellow, Question, ask_all, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
@@ -34,7 +41,7 @@ __all__ = [
 ]
 
 
-def may_merge(record: CurrentRecord, candidate: Newcomer) -> bool:
+def may_merge(record: CurrentRecord, candidate: CandidateAssertion) -> bool:
     """Return whether a candidate may be kept in a record only.
 
     It may not if their origins differ, since the assistant's words must not pass for the user's, nor the reverse; nor
@@ -45,7 +52,7 @@ def may_merge(record: CurrentRecord, candidate: Newcomer) -> bool:
     return known.origin is new.origin and (known.expires_at is None or not lasts)
 
 
-def revision(record: CurrentRecord, candidate: Newcomer, text: str, policy: ConsolidationPolicy) -> Append:
+def revision(record: CurrentRecord, candidate: CandidateAssertion, text: str, policy: ConsolidationPolicy) -> Append:
     """Return the update of a record: a new text with the evidence of both.
 
     It takes the later timestamp of the two, so that it stands even if the candidate is older.
@@ -65,14 +72,14 @@ def revision(record: CurrentRecord, candidate: Newcomer, text: str, policy: Cons
     )
 
 
-def confirmation(record: CurrentRecord, candidate: Newcomer, policy: ConsolidationPolicy) -> Append:
+def confirmation(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> Append:
     """Return what keeps a candidate's evidence and time with the record that says it already."""
     details = _details(record, candidate, policy, evidence=evidence_of(candidate.assertion))
     revised = attrs.evolve(_revised(record), timestamp=candidate.assertion.timestamp, details=details)
     return Append(assertion=revised, vector=record.vector, follows=record.current.recorded.seq)
 
 
-def merged_aside(record: CurrentRecord, candidate: Newcomer) -> Append:
+def merged_aside(record: CurrentRecord, candidate: CandidateAssertion) -> Append:
     """Return a candidate, retracted, as part of the history of the record that it was merged into.
 
     So its own words are kept, the merge can be undone, and erasing the record erases it, too.
@@ -81,7 +88,7 @@ def merged_aside(record: CurrentRecord, candidate: Newcomer) -> Append:
     return aside(attrs.evolve(candidate, assertion=revised))
 
 
-def aside(candidate: Newcomer) -> Append:
+def aside(candidate: CandidateAssertion) -> Append:
     """Return a candidate as a retracted assertion."""
     return Append(assertion=attrs.evolve(candidate.assertion, state=AssertionState.RETRACTED), vector=candidate.vector)
 
@@ -99,7 +106,7 @@ def _revised(record: CurrentRecord) -> Assertion:
 
 
 def _details(
-    record: CurrentRecord, candidate: Newcomer, policy: ConsolidationPolicy, *, evidence: tuple[Evidence, ...]
+    record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy, *, evidence: tuple[Evidence, ...]
 ) -> FactDetails:
     """Return details with owner, origin, source, importance and expiry of the record, and everything else of both."""
     known, new = record.said.details, candidate.assertion.details
@@ -166,7 +173,7 @@ class Claims:
 
 
 def wished(
-    candidates: Sequence[Newcomer],
+    candidates: Sequence[CandidateAssertion],
     questions: Mapping[int, Question],
     answers: Mapping[int, Verdicts],
     claims: Claims,
@@ -201,7 +208,7 @@ def _wish(question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
 
 
 def compared(
-    candidates: Sequence[Newcomer],
+    candidates: Sequence[CandidateAssertion],
     questions: Mapping[int, Question],
     answers: Mapping[int, Verdicts],
     survey: Survey,
@@ -232,7 +239,7 @@ def compared(
     return decisions
 
 
-def _unasked(candidate: Newcomer, survey: Survey) -> Decision:
+def _unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
     """Insert, unless it only repeats a record of a higher rank."""
     if candidate.counts and is_statement(candidate.assertion):
         record = survey.equal_to(candidate)
@@ -241,7 +248,7 @@ def _unasked(candidate: Newcomer, survey: Survey) -> Decision:
     return Decision(insert=True)
 
 
-def _comparison(candidate: Newcomer, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
+def _comparison(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
     updates: list[tuple[CurrentRecord, str]] = []
     deletes: list[tuple[CurrentRecord, str | None]] = []
     kept: list[CurrentRecord] = []
@@ -297,7 +304,7 @@ class Plan:
 
 
 async def plan(
-    candidates: Sequence[Newcomer],
+    candidates: Sequence[CandidateAssertion],
     known: Iterable[tuple[Current, Vector]],
     consolidator: Consolidator | None = None,
     policy: ConsolidationPolicy = _DEFAULT,
@@ -354,7 +361,7 @@ async def plan(
 class _Drafter:
     """Makes decisions, has them approved, and writes them down."""
 
-    candidates: Sequence[Newcomer]
+    candidates: Sequence[CandidateAssertion]
     questions: Mapping[int, Question]
     answers: Mapping[int, Verdicts]
     survey: Survey
@@ -437,7 +444,7 @@ class _Drafter:
                     expected=self.survey.states.get(recorded.id, recorded.assertion.state),
                 )
 
-    def _beside_words(self, candidate: Newcomer, *, always: bool) -> Newcomer:
+    def _beside_words(self, candidate: CandidateAssertion, *, always: bool) -> CandidateAssertion:
         """Return a candidate as a revision of the words it was found in, if it equals them: it would be lost."""
         said = candidate.assertion
         words = self.survey.words.get(said.fingerprint)
@@ -446,7 +453,7 @@ class _Drafter:
         return attrs.evolve(candidate, assertion=attrs.evolve(said, revises=words.record_id, revised=words.seq))
 
 
-def _dated_removal(candidate: Newcomer) -> Newcomer:
+def _dated_removal(candidate: CandidateAssertion) -> CandidateAssertion:
     return attrs.evolve(candidate, assertion=attrs.evolve(candidate.assertion, removed=True))
 
 
@@ -454,7 +461,7 @@ def _deleted(decisions: Iterable[Decision]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(record.id for decision in decisions for record, _ in decision.deletes))
 
 
-def _reason(candidate: Newcomer, reason: str | None) -> str | None:
+def _reason(candidate: CandidateAssertion, reason: str | None) -> str | None:
     """Return the reason of a retraction. That of a wish holds its fingerprint, so that a wish is met once."""
     if not candidate.forgets:
         return reason

@@ -10,8 +10,8 @@ import attrs
 from factmem.abc import Action, Consolidator, Known, Novelty, Verdict, Verdicts
 from factmem.consolidation.candidates import (
     ROUNDING,
+    CandidateAssertion,
     Directions,
-    Newcomer,
     Partition,
     Vector,
     is_statement,
@@ -39,7 +39,7 @@ class Fellow:
     """
 
     number: int
-    candidate: Newcomer
+    candidate: CandidateAssertion
 
     @property
     def said(self) -> Assertion:
@@ -71,7 +71,9 @@ class Question:
     novelty: Novelty
 
 
-def questions_about(candidates: Sequence[Newcomer], survey: Survey, policy: ConsolidationPolicy) -> dict[int, Question]:
+def questions_about(
+    candidates: Sequence[CandidateAssertion], survey: Survey, policy: ConsolidationPolicy
+) -> dict[int, Question]:
     """Return the questions that candidates raise, by their index in the batch.
 
     A statement raises one if similar ones are known and none is equal. A wish to forget a statement raises one if
@@ -107,7 +109,7 @@ def _same(one: Assertion, other: Assertion) -> bool:
 
 
 def _comparison(
-    candidate: Newcomer, records: Sequence[CurrentRecord], known: Directions, policy: ConsolidationPolicy
+    candidate: CandidateAssertion, records: Sequence[CurrentRecord], known: Directions, policy: ConsolidationPolicy
 ) -> Question | None:
     cosines = known.cosines(candidate.vector)
     close = [
@@ -120,7 +122,7 @@ def _comparison(
     return _question(candidate, [records[number] for _, number in sorted(close)[: policy.limit]])
 
 
-def _comparable(record: CurrentRecord, candidate: Newcomer, policy: ConsolidationPolicy) -> bool:
+def _comparable(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> bool:
     if record.unread or not is_statement(record.said) or not _may_touch(candidate, record):
         return False
     if policy.metadata is not MetadataMerge.REQUIRE_EXACT_MATCH:
@@ -130,7 +132,7 @@ def _comparable(record: CurrentRecord, candidate: Newcomer, policy: Consolidatio
 
 
 def _wish(
-    candidate: Newcomer,
+    candidate: CandidateAssertion,
     records: Sequence[CurrentRecord],
     known: Directions,
     fellows: Sequence[Fellow],
@@ -152,7 +154,7 @@ def _wish(
     return attrs.evolve(_question(candidate, eligible[: policy.limit]), exact=exact)
 
 
-def _fellows_before(number: int, candidates: Sequence[Newcomer]) -> list[Fellow]:
+def _fellows_before(number: int, candidates: Sequence[CandidateAssertion]) -> list[Fellow]:
     partition = partition_of(candidates[number].assertion)
     return [
         Fellow(place, candidate)
@@ -161,11 +163,11 @@ def _fellows_before(number: int, candidates: Sequence[Newcomer]) -> list[Fellow]
     ]
 
 
-def _may_touch(candidate: Newcomer, item: Shown) -> bool:
+def _may_touch(candidate: CandidateAssertion, item: Shown) -> bool:
     return rank_of(item.said.details) <= rank_of(candidate.assertion.details)
 
 
-def _question(candidate: Newcomer, shown: Sequence[Shown]) -> Question:
+def _question(candidate: CandidateAssertion, shown: Sequence[Shown]) -> Question:
     novelty = Novelty(
         text=text_of(candidate.assertion),
         said_at=candidate.assertion.timestamp,
@@ -200,7 +202,7 @@ async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | Mod
         answer: object = await consolidator.decide(novelty)
     except ModelError as error:
         return error
-    except Exception as error:  # somebody else's code
+    except Exception as error:  # third-party code
         return ModelAnswerError(f"the consolidator failed with {type(error).__name__}")
     if not isinstance(answer, Verdicts) or not isinstance(answer.known, Mapping):
         return ModelAnswerError(f"the consolidator answered {type(answer).__name__} instead of verdicts")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
-from factmem.consolidation.candidates import Newcomer, Partition, Vector, partition_of
+from factmem.consolidation.candidates import CandidateAssertion, Partition, Vector, partition_of
 from factmem.fold import Current, record_key, said_order, states_of
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
 
@@ -64,7 +64,7 @@ class Survey:
     @classmethod
     def of(
         cls,
-        candidates: Sequence[Newcomer],
+        candidates: Sequence[CandidateAssertion],
         known: Iterable[tuple[Current, Vector]],
         log: Sequence[LogEntry],
         leave_out: Collection[str],
@@ -104,7 +104,7 @@ class Survey:
             saying=saying,
         )
 
-    def equal_to(self, candidate: Newcomer) -> CurrentRecord | None:
+    def equal_to(self, candidate: CandidateAssertion) -> CurrentRecord | None:
         """Return the record of the same partition that says exactly the same, if there is one."""
         return self._saying.get(_what(candidate.assertion))
 
@@ -163,7 +163,7 @@ def _current_record(
 
 
 def _heard(
-    candidates: Sequence[Newcomer],
+    candidates: Sequence[CandidateAssertion],
     here: Iterable[Recorded],
     states: Mapping[str, AssertionState],
     log: Iterable[LogEntry],

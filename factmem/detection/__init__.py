@@ -10,7 +10,13 @@
 from __future__ import annotations
 
 from factmem.details import Treatment
-from factmem.detection.conversations import ConversationFile, conversations_in, count_not_text, read_conversations
+from factmem.detection.conversations import (
+    ConversationFile,
+    conversations_in,
+    conversations_of,
+    count_not_text,
+    read_conversations,
+)
 from factmem.detection.flags import flags_in
 from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.detection.model_detector import InstructorDetector
@@ -33,6 +39,7 @@ __all__ = [
     "Utterance",
     "VerbatimDetector",
     "conversations_in",
+    "conversations_of",
     "count_not_text",
     "covers",
     "flags_in",

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _NO_CONTENT: Final = lazy_pattern(r"tool|function|thinking|reasoning|refusal|text")
-"""Types of parts that are no media: tool calls and their results, reasoning, and text."""
+"""Types of parts without media: tool calls and their results, reasoning, and text."""
 
 
 def count_not_text(parts: Iterable[object]) -> int:

@@ -281,7 +281,7 @@ def _flags(text: str, depth: int = 0) -> Iterator[str]:
         yield HIDES
     plain = _SPACES.sub(_one, lowered)
     for rule in RULES:
-        for hint in rule.hints:  # a plain loop: this is what every text pays for
+        for hint in rule.hints:  # a plain loop, since every text pays for it
             if hint in plain:
                 if rule.pattern.search(plain):
                     yield rule.flag

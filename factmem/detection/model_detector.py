@@ -98,7 +98,7 @@ class InstructorDetector:
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         """See `Detector.detect`. Candidates come in the order of the conversation."""
-        # Redaction, and checking the quotes of a long conversation, take their time.
+        # Redaction and the search for quotes take too long for the event loop.
         said = await anyio.to_thread.run_sync(utterances, conversation, self.clock())
         readings = await anyio.to_thread.run_sync(self._readings, said, request)
         asked = [(prompt, reading.answer) for reading in readings for prompt in reading.prompts]
@@ -116,7 +116,7 @@ class InstructorDetector:
         for origin in Origin:
             doubted = (item for item, treatment in treated if treatment is Treatment.QUARANTINED_FACTS)
             if apart := [(item, True) for item in doubted if item.origin is origin]:
-                # Nobody but the user may have something forgotten.
+                # Only the user may ask to forget.
                 task = task_of(request, instructions=origin is Origin.USER)
                 readings.append(self._reading(apart, task, quarantined=True))
         return [reading for reading in readings if reading.windows]

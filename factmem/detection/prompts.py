@@ -204,7 +204,7 @@ def _lines(task: DetectionTask) -> list[_Line]:
 def _targeted(name: str, concept: Concept[Any, Any]) -> _Line:
     sample = sample_of(concept.shape)
     words = sample if isinstance(sample, str) else json.dumps(sample, ensure_ascii=False)
-    # The whole message is quoted: of "seats: 7" small models learn the form, and quote what nobody said.
+    # Quote the whole message: from "seats: 7" small models learn to quote words that were never said.
     text = f"And for the {concept.keyword.replace('_', ' ')} I would say {words}, thank you."
     value = {"value": sample} if concept.fact_type is FactType.SINGLE else {"values": [sample]}
     return _Line(text, ((name, {"quote": text, **value}),))
@@ -266,7 +266,7 @@ def _answer(task: DetectionTask, found: Iterable[tuple[str, dict[str, Any]]]) ->
     answer |= {"remember": [], "forget": []} if task.instructions else {}
     about = {"about": next(iter(task.subjects))} if task.several_subjects else {}
     for field, item in found:
-        # Where it stands comes first, so that a model looks before it says.
+        # The citation comes first, so that a model looks before it answers.
         cited = {"quote": item["quote"], "message": item["message"]}
         answer[field].append({**cited, **about, **item})
     return json.dumps(answer, ensure_ascii=False)

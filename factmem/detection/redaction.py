@@ -160,7 +160,7 @@ _SHAPE: Final = (
     r"(?:gsk_|r8_|pplx-|xai-|hvs\.|dapi|do[opr]_v1_|shp(?:at|ca|pa|ss)_|sq0(?:atp|csp)-|lin_api_|ntn_|PMAK-"
     r"|AGE-SECRET-KEY-1|AKCp)~{20,}+"
 )
-# Both start with a class of characters, not with a look behind: that is what lets the search skip prose.
+# Both start with a class of characters instead of a lookbehind, so that the search skips prose quickly.
 _CARD: Final = lazy_pattern(
     r"[3-6](?<![A-Za-z0-9+_.-].)(?:\d{3}(?P<by>[ -]?)\d{4}(?P=by)\d{4}(?P=by)\d{4}"
     r"|\d{3}(?P<gap>[ -]?)\d{6}(?P=gap)\d{4,5}|\d{12}|\d{18})(?!\w|[.-]\d)",
@@ -448,7 +448,7 @@ def _hits(text: str) -> list[_Hit]:
         if longest < rule.word:
             continue
         where = lowered if rule.folded else text
-        for hint in rule.hints:  # a plain loop: this is what every message pays for
+        for hint in rule.hints:  # a plain loop, since every message pays for it
             if hint in where:
                 hits += (_Hit(start, end, rank) for start, end in rule.find(text))
                 break

@@ -77,7 +77,7 @@ __all__ = [
     "strict_schema",
 ]
 
-# What is made here at run time, no type checker can know.
+# Types that are made at run time, unknown to type checkers.
 _Dynamic: TypeAlias = Any
 
 
@@ -214,7 +214,7 @@ def _one_of(members: Sequence[Any], names: Mapping[str, Any]) -> _Dynamic:
                 return member
         if isinstance(data, str | int | float) and _spelled(data) in spelled:
             return spelled[_spelled(data)]
-        raise ValueError("it is none of the values that are allowed")
+        raise ValueError("it is not one of the allowed values")
 
     schema: dict[str, Any] = {"enum": list(members)}
     if explained := [f"{member!r} is {name}" for name, member in names.items() if _spelled(name) != _spelled(member)]:
@@ -283,7 +283,7 @@ _Text: TypeAlias = Annotated[str, BeforeValidator(_or_blank)]
 
 
 class _Cited(AnswerPart):
-    """Something found, with where. An object with none of its keys is no finding."""
+    """A finding with its citation. An object with none of the keys is not a finding."""
 
     @model_validator(mode="before")
     @classmethod

@@ -64,7 +64,7 @@ class VerbatimDetector:
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         """See `Detector.detect`. The same conversation gives the same candidates, if it has times."""
-        # A long conversation takes its time: it must not hold up the event loop.
+        # A long conversation would block the event loop.
         return await anyio.to_thread.run_sync(_detection, conversation, self.max_chars, self.clock())
 
 

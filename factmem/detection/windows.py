@@ -71,7 +71,7 @@ def rendered(excerpt: Excerpt, number: int) -> str:
     attributes = {
         "number": str(number),
         "take_facts": "yes" if excerpt.giving and not excerpt.carried else "no",
-        # A made-up role must not pass for another one.
+        # An invented role must not pass for a known one.
         "role": Message(content="", role=utterance.role).origin.value,
         "speaker": utterance.speaker,
         "said": f"{utterance.timestamp:%Y-%m-%d %H:%M} UTC, {_WEEKDAYS[utterance.timestamp.weekday()]}",

@@ -52,14 +52,14 @@ _READING: Final = {
     *(Operation.HISTORY, Operation.LIST_RECORDS),
 }
 _UPSERTING: Final = {
-    *(Operation.SAVE, Operation.SAVE_PROFILE, Operation.REMEMBER, Operation.REMEMBER_MANY),
+    *(Operation.SAVE, Operation.SAVE_MANY, Operation.SAVE_PROFILE, Operation.REMEMBER, Operation.REMEMBER_MANY),
     *(Operation.GENERATE, Operation.INGEST_EVENTS),
 }
 _UPDATING: Final = {
     *(Operation.UPDATE, Operation.RESTORE, Operation.ROLLBACK, Operation.UNDO),
     *(Operation.QUARANTINE_ACCEPT, Operation.QUARANTINE_REJECT),
 }
-_DELETING: Final = {Operation.RETRACT, Operation.FORGET, Operation.EXPIRE}
+_DELETING: Final = {Operation.RETRACT, Operation.FORGET, Operation.RESET, Operation.EXPIRE}
 _NAMES: Final[Mapping[Operation, str]] = {
     **dict.fromkeys(_READING, "search_memory"),
     **dict.fromkeys(_UPSERTING, "upsert_memory"),

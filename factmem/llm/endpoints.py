@@ -65,7 +65,7 @@ class OpenAIEndpoint:
                 api_key=self._key(),
                 timeout=self.timeout,
                 max_retries=0,  # the exchange counts them, with the answers, within one time limit
-                default_headers={"Connection": "close"},  # nothing stays open that somebody would have to close
+                default_headers={"Connection": "close"},  # so that no connection must be closed
             )
         except openai.OpenAIError:
             raise InvalidDataError("there is no API key: set OPENAI_API_KEY or pass api_key=") from None

@@ -226,7 +226,7 @@ def failure_of(exchange: Exchange[Any]) -> ModelError:
             "ask a larger model, set another mode=, or allow more tries="
         )
     kind = type(error).__name__
-    return ModelAnswerError(f"the endpoint answered something that is no chat completion ({kind}): is base_url right?")
+    return ModelAnswerError(f"the endpoint did not answer with a chat completion ({kind}): is base_url right?")
 
 
 def _too_slow(exchange: Exchange[Any]) -> ModelError:

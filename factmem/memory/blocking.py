@@ -149,6 +149,10 @@ class BlockingMemory(_Twin):
         """See `Memory.acting_as`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.acting_as(actor))
 
+    def for_user(self, name: str) -> BlockingMemory:
+        """See `Memory.for_user`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.for_user(name))
+
     def with_flagged(self, policy: FlaggedPolicy) -> BlockingMemory:
         """See `Memory.with_flagged`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.with_flagged(policy))
@@ -216,7 +220,9 @@ class BlockingMemory(_Twin):
     retract: Final = _blocking(Memory.retract)
     restore: Final = _blocking(Memory.restore)
     forget: Final = _blocking(Memory.forget)
+    reset: Final = _blocking(Memory.reset)
     traces: Final = _blocking(Memory.traces)
+    save_many: Final = _blocking(Memory.save_many)
     save_profile: Final = _blocking(Memory.save_profile)
     rollback: Final = _blocking(Memory.rollback)
     undo: Final = _blocking(Memory.undo)

@@ -25,6 +25,7 @@ from factmem.memory.traces import Traces, traces_of
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
+from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,6 +91,17 @@ class Eraser:
         records = await self._meant(wanted)
         if dry_run or not records:
             return Erasure(records=tuple(records), dry_run=dry_run)
+        receipt = await self._erase(records)
+        return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
+
+    async def reset(self, scope: MemoryScope | str | None) -> Erasure:
+        """See `Memory.reset`."""
+        self._context.check_present()
+        self._context.check_writable()
+        self._backend.eraser()
+        records = await self._meant(RecallFilter(scope=self._context.anchored(scope)))
+        if not records:
+            return Erasure(records=())
         receipt = await self._erase(records)
         return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
 

@@ -39,18 +39,19 @@ from factmem.detection import (
 )
 from factmem.errors import IncompleteProfileError, InvalidDataError, OutOfViewError
 from factmem.facts import Concept, Fact, FactT
+from factmem.llm import language_model
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
 from factmem.memory.background import Background, Handover, MemoryEvent, Worker
-from factmem.memory.checks import check_parts, check_store, listed, observers_in
+from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, FuturePolicy, Policies
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.errands import Trigger
 from factmem.memory.exchange import Exchange, ImportReceipt
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
-from factmem.memory.inbox import About, Inbox, StoredSession
+from factmem.memory.inbox import About, Inbox, StoredSession, Words
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema
@@ -74,6 +75,7 @@ from factmem.recall import (
     RecallMatches,
     RecallSettings,
     default_embedder,
+    embedder_named,
     log_source,
 )
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
@@ -113,18 +115,20 @@ class Memory:
     ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
 
     Args:
-        store: An address for `factmem.providers.open_provider`, or a provider. A provider that is passed in is not
-            closed with the memory.
+        store: An address for `factmem.providers.open_provider`, a path, or a provider; the user's own store, the one of
+            the command line, if None. A provider that is passed in is not closed with the memory.
         organization: The tenant. Data of other organizations is neither seen nor touched.
         viewer: The reader and owner of private facts; sees public facts and their own.
         concepts: Declared concepts: records of them are read with their types.
-        subjects: Subjects to look for in a provider that has the four verbs only …
+        subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
+            names. In a provider that has the four verbs only, these subjects are looked for …
         scopes: … in each of these scopes.
-        embedder: Makes the vectors; the offline default if None.
+        embedder: Makes the vectors: an embedder, or the name of one, such as ``"minilm"``; the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall goes by words alone and says so, and saved facts are embedded later.
-        model: Language model that reads what is remembered. A detector, an analyst, a consolidator and a question
-            analyst are made of it unless they are given. None works offline, without any model.
+        model: Language model that reads what is remembered, or its address for `factmem.language_model`. A detector, an
+            analyst, a consolidator and a question analyst are made of it unless they are given. None works offline,
+            without any model.
         detector: Finds facts in conversations; without it and a model, they are kept word for word.
         analyst: Finds out scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
@@ -132,6 +136,7 @@ class Memory:
         consolidation: Comparison of statements.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
             are retracted once they were read, and only facts and statements about the topics asked for are recalled.
+        default_importance: Importance of words that are remembered without one, from 0 to 1.
         origins: Treatment of messages by their origin; that of a given `InstructorDetector` if None, else the default
             of `OriginPolicy`.
         background: Settings of background reading.
@@ -162,22 +167,23 @@ class Memory:
 
     def __init__(
         self,
-        store: str | AgentMemoryProvider,
+        store: str | Path | AgentMemoryProvider | None = None,
         *,
         organization: str | None = None,
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
-        subjects: Sequence[MemorySubject] = (_EVERYTHING,),
+        subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         embedder_timeout: float | None = 30.0,
-        model: LanguageModel | None = None,
+        model: LanguageModel | str | None = None,
         detector: Detector | None = None,
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
         consolidation: ConsolidationPolicy = _CONSOLIDATION,
         keep_words: bool = True,
+        default_importance: float = 0.5,
         origins: OriginPolicy | None = None,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
@@ -199,12 +205,19 @@ class Memory:
             if name is not None:
                 checked_name(name, what=what)
         check_range(memory_limit=memory_limit)
-        check_store(store)
+        if store is None or isinstance(store, str | Path):
+            address, provider = address_of(store), None
+        else:
+            check_store(store)
+            address, provider = None, store
+        model = language_model(model) if isinstance(model, str) else model
+        embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         check_parts(consolidator=consolidator, question_analyst=question_analyst)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
-        provider = open_provider(store) if isinstance(store, str) else store
+        owns_store = provider is None
+        provider = provider or open_provider(address or "")
         if access_statistics and read_only:
             raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
         policy = _origins(origins, detector)
@@ -224,6 +237,7 @@ class Memory:
                 origins=policy,
                 consolidation=consolidation,
                 keep_words=keep_words,
+                default_importance=default_importance,
             ),
             clock=clock,
             observation=Observation(observers=observing, tenant=organization, content=observed_content)
@@ -232,7 +246,12 @@ class Memory:
         )
         accesses = AccessCounts(keeper_of(provider), organization, clock) if access_statistics else None
         within = [context.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
-        about = listed("subjects", subjects, MemorySubject)
+        about = [
+            subject for given in listed("subjects", subjects, MemorySubject, str) if (subject := context.named(given))
+        ]
+        context = attrs.evolve(
+            context, subjects={subject.name: attrs.evolve(subject, individual_name=None) for subject in about}
+        )
         places = [Place(subject, scope) for subject in about for scope in within if scope is not None]
         if embedder_timeout is not None and not embedder_timeout > 0:
             raise InvalidDataError(
@@ -261,7 +280,7 @@ class Memory:
         )
         if accesses is not None:
             accesses.begin = backend.worker.start
-        self._compose(context, backend, owns_store=isinstance(store, str))
+        self._compose(context, backend, owns_store=owns_store)
 
     def _compose(self, context: Context, backend: Backend, *, owns_store: bool) -> None:
         self._context = context
@@ -422,13 +441,31 @@ class Memory:
         """Return a read-only view of this memory as it was at a time: only what had been *recorded* by then."""
         return self._view(self._context.at("known_at", when))
 
+    def for_user(self, name: str) -> Self:
+        """Return this memory for one user: they are the viewer, and facts are about them and theirs alone by default.
+
+        Public facts are visible as well. Another subject, and ``private=False``, can still be given to each write.
+
+        ::
+
+            alice = memory.for_user("alice")
+            await alice.remember("I have moved to Lisbon.")
+            matches = await alice.recall("Where do I live?")
+
+        Args:
+            name: The name of the user: the viewer, and the individual of the subject ``user``.
+        """
+        checked_name(name, what="a viewer")
+        subject = (self._context.named("user") or _EVERYTHING).individual(name)
+        return self._view(attrs.evolve(self._context, viewer=name, subject=subject, private=True))
+
     # -- Reading --------------------------------------------------------------------------------------------------
 
     async def load(
         self,
         concept: Concept[Any, FactT],
         *,
-        subject: MemorySubject | None = None,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
     ) -> FactT | None:
         """Return the current fact of a concept, or None.
@@ -527,11 +564,31 @@ class Memory:
             filters=filters,
         )
 
+    @overload
+    async def history(
+        self,
+        concept: Concept[T, Any],
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[FactRecord[T]]: ...
+
+    @overload
+    async def history(
+        self,
+        concept: str,
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[FactRecord[Any]]: ...
+
     async def history(
         self,
         concept: Concept[Any, Any] | str,
         *,
-        subject: MemorySubject | None = None,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> list[FactRecord[Any]]:
@@ -555,7 +612,7 @@ class Memory:
         self,
         schema: type[ProfileT] | ProfileSchema[ProfileT],
         *,
-        subject: MemorySubject | None = None,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         partial: Literal[False] = False,
     ) -> ProfileT: ...
@@ -565,7 +622,7 @@ class Memory:
         self,
         schema: type[ProfileT] | ProfileSchema[ProfileT],
         *,
-        subject: MemorySubject | None = None,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         partial: Literal[True],
     ) -> PartialProfile[ProfileT]: ...
@@ -574,7 +631,7 @@ class Memory:
         self,
         schema: type[ProfileT] | ProfileSchema[ProfileT],
         *,
-        subject: MemorySubject | None = None,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         partial: bool = False,
     ) -> ProfileT | PartialProfile[ProfileT]:
@@ -656,7 +713,7 @@ class Memory:
         scope: MemoryScope | str | None = None,
         *,
         exact: bool = False,
-        subjects: Collection[MemorySubject] | None = None,
+        subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeInfo:
         """Return a summary of the records in a scope and its subtree, with counts.
 
@@ -677,7 +734,7 @@ class Memory:
         scope: MemoryScope | str | None = None,
         depth: int | None = None,
         *,
-        subjects: Collection[MemorySubject] | None = None,
+        subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeTree:
         """Return the tree of the scopes that hold records; printed, it is a tree.
 
@@ -698,10 +755,10 @@ class Memory:
         self,
         fact: Fact[T],
         *,
-        subject: MemorySubject = _EVERYTHING,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         details: FactDetails | None = None,
-        private: bool = False,
+        private: bool | None = None,
         ttl: dt.timedelta | None = None,
     ) -> tuple[FactRecord[T], ...]:
         """Save a fact; it is on disk when this returns. The same fact with the same timestamp changes nothing.
@@ -729,14 +786,44 @@ class Memory:
         """
         return await self._writer.save(fact, subject=subject, scope=scope, details=details, private=private, ttl=ttl)
 
+    async def save_many(
+        self,
+        facts: Iterable[Fact[Any] | tuple[Fact[Any], MemorySubject | str | None, MemoryScope | str | None]],
+        *,
+        details: FactDetails | None = None,
+        private: bool | None = None,
+        ttl: dt.timedelta | None = None,
+    ) -> tuple[FactRecord[Any], ...]:
+        """Save many facts in one transaction: all of them or none; see `save`.
+
+        ::
+
+            await memory.save_many([(SingleFact(SEATS, 5), "user:alice", "/product/alpha"), SingleFact(CITY, "Oslo")])
+
+        Args:
+            facts: Facts, or tuples of a fact, its subject and its scope, either of which may be None.
+            details: Importance, categories, evidence, origin and so on, of every fact.
+            private: Keep the facts for this memory's viewer alone.
+            ttl: Time to live.
+
+        Returns:
+            A record of each value, in the order of the facts.
+
+        Raises:
+            ConceptConflictError: A place holds another type under a keyword; nothing was saved.
+            InvalidDataError: One of them is no fact, or its timestamp lies in the future; nothing was saved.
+            CapabilityError: The provider has the four verbs only and cannot keep these details.
+        """
+        return await self._writer.save_many(facts, details=details, private=private, ttl=ttl)
+
     async def save_profile(
         self,
         profile: object,
         *,
-        subject: MemorySubject = _EVERYTHING,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         details: FactDetails | None = None,
-        private: bool = False,
+        private: bool | None = None,
         ttl: dt.timedelta | None = None,
     ) -> tuple[FactRecord[Any], ...]:
         """Save each field of a profile as a fact of its own, said now.
@@ -890,7 +977,7 @@ class Memory:
 
     # -- Words ----------------------------------------------------------------------------------------------------
 
-    async def remember(self, what: str | Message | Conversation, **about: Unpack[About]) -> Remembered:
+    async def remember(self, what: Words, **about: Unpack[About]) -> Remembered:
         """Keep what was said, secrets redacted, and read it with the model if there is one.
 
         A text is a memory itself. Without a model it is kept word for word. With one, scope, categories and importance
@@ -915,7 +1002,8 @@ class Memory:
                 print(record.value)
 
         Args:
-            what: A text (said by the user, now), a message or a whole conversation.
+            what: A text (said by the user, now), a message, a whole conversation, or messages as dicts with ``role``
+                and ``content``, one or a list of them.
             about: Subject, scope and so on; see `About`.
 
         Raises:
@@ -925,7 +1013,7 @@ class Memory:
         """
         return await self._inbox.remember(what, about)
 
-    async def remember_many(self, what: Iterable[str | Message | Conversation], **about: Unpack[About]) -> Handover:
+    async def remember_many(self, what: Iterable[Words], **about: Unpack[About]) -> Handover:
         """Submit many texts, messages or conversations; see `remember` for the treatment of each.
 
         When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said. It
@@ -957,7 +1045,7 @@ class Memory:
         self,
         source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
         *,
-        subject: MemorySubject = _EVERYTHING,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         consolidate: bool = True,
@@ -965,7 +1053,7 @@ class Memory:
         merge: MetadataMerge = MetadataMerge.MERGE,
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | None = None,
-        private: bool = False,
+        private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Handover:
         """Generate memories from messages, ready facts or a stored session, in the background.
@@ -1017,11 +1105,11 @@ class Memory:
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
-        subject: MemorySubject = _EVERYTHING,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         source: str | None = None,
-        private: bool = False,
+        private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Handover:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
@@ -1134,6 +1222,17 @@ class Memory:
             CapabilityError: The provider cannot erase.
         """
         return await self._eraser.forget(ids, filters, dry_run=dry_run)
+
+    async def reset(self, scope: MemoryScope | str | None = None) -> Erasure:
+        """Erase everything that the viewer may see in a scope and its subtree, or everywhere; see `forget`.
+
+        Args:
+            scope: The scope; everything in this memory's view if None.
+
+        Raises:
+            CapabilityError: The provider cannot erase.
+        """
+        return await self._eraser.reset(scope)
 
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
         """Erase expired records and superseded revisions that are older than the policy allows; finish erasures.

@@ -69,8 +69,8 @@ class Filters(TypedDict, total=False):
 
     scope: MemoryScope | str | None
     exact: bool
-    subject: MemorySubject | None
-    subjects: Collection[MemorySubject] | None
+    subject: MemorySubject | str | None
+    subjects: Collection[MemorySubject | str] | None
     concepts: Collection[Concept[Any, Any] | str] | None
     without_concepts: Collection[Concept[Any, Any] | str] | None
     categories: Collection[str] | None
@@ -87,17 +87,24 @@ class Filters(TypedDict, total=False):
     record_ids: Collection[str] | None
 
 
-def filter_of(filters: Filters, scope: MemoryScope | None) -> RecallFilter:
+def filter_of(
+    filters: Filters,
+    scope: MemoryScope | None,
+    subject: MemorySubject | None,
+    subjects: Collection[MemorySubject] | None,
+) -> RecallFilter:
     """Return what is wanted as recall takes it.
 
     Args:
         filters: what was asked for.
-        scope: its scope, anchored at the tenant.
+        scope: Its scope, anchored at the tenant.
+        subject: Its subject.
+        subjects: Its subjects.
 
     Raises:
         InvalidDataError: a time has no zone, or a condition cannot be met.
     """
-    given: dict[str, Any] = {**filters, "scope": scope}
+    given: dict[str, Any] = {**filters, "scope": scope, "subject": subject, "subjects": subjects}
     for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
         several = given.pop(concepts, None)
         given[keywords] = None if several is None else keywords_of(several)

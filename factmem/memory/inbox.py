@@ -8,7 +8,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 import attrs
 from anyio import to_thread
@@ -23,9 +23,9 @@ from factmem.abc import (
     Message,
     Receipt,
 )
-from factmem.consolidation import Newcomer, duplicates_in
+from factmem.consolidation import CandidateAssertion, duplicates_in
 from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector
+from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
@@ -55,7 +55,10 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "settled", "warn_of_not_text"]
+__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "Words", "settled", "warn_of_not_text"]
+
+Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``."""
 
 _log = logging.getLogger("factmem")
 
@@ -81,14 +84,14 @@ class About(TypedDict, total=False):
         origins: treatment of messages by their origin, other than this memory's.
     """
 
-    subject: MemorySubject
+    subject: MemorySubject | str | None
     scope: MemoryScope | str | None
     importance: float | None
     categories: Sequence[str] | None
     source: str | None
     metadata: Mapping[str, Json] | None
     expires_at: dt.datetime | None
-    private: bool
+    private: bool | None
     looking_for: DetectionRequest | None
     consolidate: bool
     origins: OriginPolicy | None
@@ -149,7 +152,7 @@ class Inbox:
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
 
-    async def remember(self, what: str | Message | Conversation, about: About) -> Remembered:
+    async def remember(self, what: Words, about: About) -> Remembered:
         """See `Memory.remember`."""
         order = self.ordered(about)
         if self._backend.four_verbs_only:
@@ -159,7 +162,7 @@ class Inbox:
         outcome = await (self._outcome(handed) if handed.unit is None else self._pipeline.read_now(handed.unit))
         return outcome.without(DropReason.NOT_TEXT, handed.not_text)
 
-    async def remember_many(self, what: Iterable[str | Message | Conversation], about: About) -> Handover:
+    async def remember_many(self, what: Iterable[Words], about: About) -> Handover:
         """See `Memory.remember_many`."""
         self._backend.worker.check_running()
         order = self.ordered(about)
@@ -178,7 +181,7 @@ class Inbox:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
         if about.get("looking_for") is None:
-            subjects = (about.get("subject", _EVERYTHING),)
+            subjects = (self._context.about(about.get("subject")),)
             about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
         order = self.ordered(about)
         order = attrs.evolve(order, given=attrs.evolve(order.given, labels=labels or {}), merge=merge)
@@ -217,9 +220,13 @@ class Inbox:
         if unknown := about.keys() - About.__annotations__.keys():
             names = ", ".join(map(repr, sorted(unknown)))
             raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(About.__annotations__)}")
-        importance, scope, subject = about.get("importance"), about.get("scope"), about.get("subject", _EVERYTHING)
+        importance, scope, subject = (
+            about.get("importance"),
+            about.get("scope"),
+            self._context.about(about.get("subject")),
+        )
         given = FactDetails(
-            importance=0.5 if importance is None else importance,
+            importance=self._context.policies.default_importance if importance is None else importance,
             categories=about.get("categories") or (),
             source=about.get("source"),
             metadata=about.get("metadata") or {},
@@ -227,7 +234,7 @@ class Inbox:
         )
         return Order(
             place=Place(subject, self._context.target(scope)),
-            given=self._context.owned(given, private=about.get("private", False)),
+            given=self._context.owned(given, private=about.get("private")),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
@@ -245,13 +252,13 @@ class Inbox:
             return attrs.evolve(request, subjects=(subject,))
         return request
 
-    async def _handed_over(self, what: Sequence[str | Message | Conversation], order: Order) -> Handover:
+    async def _handed_over(self, what: Sequence[Words], order: Order) -> Handover:
         """Hand words over to be read in the background; where nothing can wait, read them now."""
         if self._backend.four_verbs_only:
             return settled(await self._in_four_verbs(what, order))
         return await self.submit(await self._hand_over(what, order))
 
-    async def _in_four_verbs(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Remembered]:
+    async def _in_four_verbs(self, what: Sequence[Words], order: Order) -> list[Remembered]:
         self._four_verbs.check_representable(self._writer.lasting(order.given))
         now = self._context.clock()
         words, not_text = [], []
@@ -267,7 +274,7 @@ class Inbox:
             outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
         ]
 
-    async def _hand_over(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Handed]:
+    async def _hand_over(self, what: Sequence[Words], order: Order) -> list[Handed]:
         """Put words into the store, in one transaction."""
         now = self._context.clock()
         errands = [self.errand(item, order) for item in what]
@@ -349,7 +356,7 @@ class Inbox:
             return kept, {}, None
         vectors = await self._writer.vectors([said for each in kept for said in each])
         starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
-        newcomers = [Newcomer(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
+        newcomers = [CandidateAssertion(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
         if any(newcomer.vector is None for newcomer in newcomers):
             return kept, {}, list(vectors)
         found = await to_thread.run_sync(duplicates_in, newcomers, self._context.policies.consolidation)
@@ -517,7 +524,7 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand
     return Unit(errand=errand, words=tuple(words))
 
 
-def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conversation:
+def _conversation(what: Words, now: dt.datetime) -> Conversation:
     match what:
         case Conversation():
             return what
@@ -527,8 +534,22 @@ def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conve
             if not what.strip():
                 raise InvalidDataError("there is nothing to remember in a blank text")
             return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
+        case Mapping():
+            return _read(dict(what))
+        case [Message(), *_]:
+            said = _conversation_of(what)
+            return attrs.evolve(said, started_at=said.messages[0].timestamp or now)
+        case [Mapping(), *_]:
+            return _read([dict(item) if isinstance(item, Mapping) else item for item in what])
         case _:
-            raise InvalidDataError(f"cannot remember a {type(what).__name__}: give a text, a Message or a Conversation")
+            raise InvalidDataError(
+                f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
+            )
+
+
+def _read(value: object) -> Conversation:
+    (conversation,) = conversations_of([("$", value)])
+    return conversation
 
 
 def _conversation_of(messages: Sequence[Any]) -> Conversation:

@@ -23,6 +23,7 @@ MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 _HANDED_IN: Final[Mapping[Operation, str]] = {
     Operation.SAVE: "fact",
+    Operation.SAVE_MANY: "facts",
     Operation.REMEMBER: "what",
     Operation.REMEMBER_MANY: "what",
     Operation.GENERATE: "source",

@@ -23,7 +23,7 @@ from factmem.abc import (
     Statement,
     StateRequest,
 )
-from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, Newcomer, Plan, changes, plan, without_duplicates
+from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, CandidateAssertion, Plan, changes, plan, without_duplicates
 from factmem.details import Treatment
 from factmem.detection import covers
 from factmem.errors import (
@@ -431,13 +431,13 @@ class Pipeline:
         if len(await self._not_forgotten(read)) < len(read):
             raise RecordNotFoundError("words were forgotten while they were read")
 
-    async def _newcomers(self, found: Sequence[_Finding]) -> list[Newcomer]:
+    async def _newcomers(self, found: Sequence[_Finding]) -> list[CandidateAssertion]:
         screening = Screening(self._context.policies.flagged)
         said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.newcomers]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
         lasts = self._context.policies.ttl.of(TtlOperation.GENERATE_CREATED) is None
         return [
-            Newcomer(assertion=assertion, vector=vector, removal=removal, lasts=lasts)
+            CandidateAssertion(assertion=assertion, vector=vector, removal=removal, lasts=lasts)
             for (assertion, removal), vector in zip(said, vectors, strict=True)
         ]
 
@@ -453,7 +453,7 @@ class Pipeline:
 
     async def _planned(
         self,
-        newcomers: Sequence[Newcomer],
+        newcomers: Sequence[CandidateAssertion],
         places: Iterable[tuple[Any, ...]],
         words: Iterable[str],
         errand: Errand,

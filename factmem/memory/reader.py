@@ -56,12 +56,15 @@ class Reader:
         self._backend = backend
 
     async def load(
-        self, concept: Concept[Any, FactT], subject: MemorySubject | None, scope: MemoryScope | str | None
+        self, concept: Concept[Any, FactT], subject: MemorySubject | str | None, scope: MemoryScope | str | None
     ) -> FactT | None:
         """See `Memory.load`."""
         check_concept(concept)
         wanted = RecallFilter(
-            keywords=(concept.keyword,), subject=subject, scope=self._context.anchored(scope), exact=True
+            keywords=(concept.keyword,),
+            subject=self._context.named(subject),
+            scope=self._context.anchored(scope),
+            exact=True,
         )
         place = self._exact_place(wanted)
         found = chosen(await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword)))
@@ -91,14 +94,17 @@ class Reader:
     async def profile(
         self,
         schema: type[ProfileT] | ProfileSchema[ProfileT],
-        subject: MemorySubject | None,
+        subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
     ) -> PartialProfile[ProfileT]:
         """See `Memory.profile`. All fields are loaded at one moment."""
         made = schema if isinstance(schema, ProfileSchema) else ProfileSchema.of(schema)
         declared = {concept.keyword: concept for concept in made.concepts}
         wanted = RecallFilter(
-            keywords=tuple(declared), subject=subject, scope=self._context.anchored(scope), exact=True
+            keywords=tuple(declared),
+            subject=self._context.named(subject),
+            scope=self._context.anchored(scope),
+            exact=True,
         )
         found: dict[str, list[Current]] = {}
         for row in chosen(await self.visible(wanted) if declared else ()):
@@ -108,7 +114,7 @@ class Reader:
     async def history(
         self,
         concept: Concept[Any, Any] | str,
-        subject: MemorySubject | None,
+        subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
         labels: Mapping[str, str] | None,
     ) -> list[FactRecord[Any]]:
@@ -116,7 +122,9 @@ class Reader:
         if not isinstance(concept, str):
             check_concept(concept)
         keyword = concept if isinstance(concept, str) else concept.keyword
-        wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._context.anchored(scope), exact=True)
+        wanted = RecallFilter(
+            keywords=(keyword,), subject=self._context.named(subject), scope=self._context.anchored(scope), exact=True
+        )
         declared = {keyword: concept} if isinstance(concept, Concept) else self._context.concepts
         found = await self._history_of(wanted, declared)
         if not found and isinstance(concept, str):
@@ -161,22 +169,22 @@ class Reader:
         scope: MemoryScope | str | None = None,
         *,
         exact: bool = False,
-        subjects: Collection[MemorySubject] | None = None,
+        subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeInfo:
         """See `Memory.info`."""
         anchored = self._context.anchored(scope)
         here = anchored.within(None) if anchored else None
-        wanted = RecallFilter(scope=anchored, exact=exact, subjects=subjects)
+        wanted = RecallFilter(scope=anchored, exact=exact, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
 
     async def tree(
-        self, scope: MemoryScope | str | None, depth: int | None, subjects: Collection[MemorySubject] | None
+        self, scope: MemoryScope | str | None, depth: int | None, subjects: Collection[MemorySubject | str] | None
     ) -> ScopeTree:
         """See `Memory.tree`."""
         check_range(depth=depth)
         anchored = self._context.anchored(scope)
         root = anchored.within(None) if anchored else None
-        wanted = RecallFilter(scope=anchored, subjects=subjects)
+        wanted = RecallFilter(scope=anchored, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth))
 
     async def current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
@@ -216,7 +224,14 @@ class Reader:
 
     def wanted(self, filters: Filters) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant."""
-        return filter_of(filters, self._context.anchored(filters.get("scope")))
+        scope = self._context.anchored(filters.get("scope"))
+        subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
+        return filter_of(filters, scope, subject, subjects)
+
+    def _subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
+        if subjects is None or isinstance(subjects, str):
+            return subjects  # type: ignore[return-value]  # a single text is refused by the filter
+        return [found for subject in subjects if (found := self._context.named(subject)) is not None]
 
     def confined(self, wanted: RecallFilter) -> RecallFilter:
         """Return a filter confined to the view. Providers of four verbs look in its scopes and subjects."""

@@ -21,24 +21,33 @@ from factmem.memory.context import Context
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import Reader
 from factmem.recall import (
+    COMPARED,
+    TELLING,
     Corpus,
     DeepSettings,
+    EventTime,
+    Hint,
+    Kind,
+    Look,
     Mirror,
     Query,
     RecallFilter,
     RecallMatch,
     RecallMatches,
     RecallSettings,
+    Results,
+    asks_for_assistant,
     embedded,
+    events_in,
     explored,
+    in_seconds,
+    kinds_asked,
     marked,
     ranked,
     selected,
+    timed,
     times_in,
 )
-from factmem.recall.deep import COMPARED, Hint, Look, Results
-from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
-from factmem.recall.signs import Kind, asks_for_assistant, kinds_asked
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
@@ -276,7 +285,7 @@ def _raised(error: EmbedderError) -> str:
 
 @attrs.define(eq=False, kw_only=True)
 class Searches:
-    """Makes the searches of one deep recall. See `factmem.recall.exploring.Searcher`.
+    """Makes the searches of one deep recall. See `factmem.recall.deep.Searcher`.
 
     What was found is kept as long as the store has nothing new; the embedder is asked once for all new texts.
 
@@ -313,7 +322,7 @@ class Searches:
     _allowed: frozenset[int] | None = attrs.field(init=False, default=None)
 
     async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
-        """See `factmem.recall.exploring.Searcher.offered`. What most records have comes first."""
+        """See `factmem.recall.deep.Searcher.offered`. What most records have comes first."""
         corpus = await self.corpus()
 
         def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -329,7 +338,7 @@ class Searches:
         return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, most_questions=most_questions)
 
     async def found(self, looks: Sequence[Look]) -> Results:
-        """See `factmem.recall.exploring.Searcher.found`."""
+        """See `factmem.recall.deep.Searcher.found`."""
         try:
             await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
             corpus = await self.corpus(embedded=self.needs_vectors)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from factmem.providers.ledger import LedgerProvider, fact_of
+from factmem.providers.history import HistoryProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
-from factmem.providers.registry import ENTRY_POINT_GROUP, open_provider, provider_entry_points
+from factmem.providers.registry import ENTRY_POINT_GROUP, default_store, open_provider, provider_entry_points
 from factmem.providers.threaded import (
     Engine,
     GroupCommit,
@@ -29,8 +29,8 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "Engine",
     "GroupCommit",
+    "HistoryProvider",
     "InMemoryProvider",
-    "LedgerProvider",
     "NoMemory",
     "Request",
     "ThreadedProvider",
@@ -38,6 +38,7 @@ __all__ = [
     "check_expected",
     "check_readable",
     "check_writable",
+    "default_store",
     "erased_meanwhile",
     "fact_of",
     "flag_option",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from typing_extensions import override
 
@@ -23,7 +23,7 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.errors import EmbedderMismatchError, ProviderClosedError
-from factmem.providers.ledger import LedgerProvider
+from factmem.providers.history import HistoryProvider
 from factmem.providers.tracks import TrackIndex
 from factmem.records import Assertion, LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["InMemoryProvider"]
 
 
-class InMemoryProvider(LedgerProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases):
+class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:
@@ -66,9 +66,10 @@ class InMemoryProvider(LedgerProvider, FeedsChanges, KeepsVectors, KeepsAccesses
                 case StateRequest():
                     self._seq += 1
                     self._log.append(self._index.change(statement, self._seq, self._clock))
+                case _:
+                    assert_never(statement)
         return receipts
 
-    @override
     def _checked(self, statements: Sequence[Statement]) -> dict[int, NDArray[np.float32]]:
         """Refuse the whole of a transaction before any of it is written; return its vectors, normalised."""
         vectors = {}
@@ -84,6 +85,8 @@ class InMemoryProvider(LedgerProvider, FeedsChanges, KeepsVectors, KeepsAccesses
                 case StateRequest():
                     trial.check(statement)
                     trial.change(statement, 0, self._clock)
+                case _:
+                    assert_never(statement)
         return vectors
 
     def _append(self, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
@@ -167,7 +170,6 @@ class InMemoryProvider(LedgerProvider, FeedsChanges, KeepsVectors, KeepsAccesses
         self._check_open()
         return {id: access for id in record_ids if (access := self._accesses.get((tenant, id))) is not None}
 
-    @override
     def _record_ids(self, tenant: str | None) -> set[str]:
         recorded = (entry for entry in self._log if isinstance(entry, Recorded))
         return {entry.record_id for entry in recorded if entry.assertion.place.scope.tenant == tenant}

@@ -42,7 +42,7 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
-from factmem.providers.ledger import LedgerProvider
+from factmem.providers.history import HistoryProvider
 from factmem.records import LogEntry, Place
 from factmem.validators import check_number
 
@@ -74,9 +74,9 @@ class Request:
     """
 
     statements: Sequence[Statement]
-    receipts: Sequence[Receipt] = ()
-    error: BaseException | None = None
-    done: bool = False
+    receipts: Sequence[Receipt] = attrs.field(default=(), init=False)
+    error: BaseException | None = attrs.field(default=None, init=False)
+    done: bool = attrs.field(default=False, init=False)
 
     def settle(self, error: BaseException | None = None) -> None:
         """Decide the request; an earlier decision or error stands."""
@@ -209,7 +209,7 @@ _INHERITED: Final[list[object]] = []
 
 
 class ThreadedProvider(
-    LedgerProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, KeepsFiles, abc.ABC, Generic[EngineT]
+    HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, KeepsFiles, abc.ABC, Generic[EngineT]
 ):
     """A provider with history, vectors, erasure, files and access counts, on top of a blocking `Engine`.
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Literal, TypeVar
 
 from factmem_file import LocalFileMemoryProvider, LocalStorage
-from factmem_file.ledger import Ledger
+from factmem_file.engine import FileEngine
 
 from factmem.abc import Clock, LogName, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
@@ -31,10 +31,10 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
     subject and its place in the file; files have random names, and a sealed manifest says what they hold. Recall
     decrypts into memory what it ranks.
 
-    *Who sees the files without a key* sees how many places there are, how many commits each had and how long
-    they were, when, and which file grew with which; and the ids of the keys.
+    *Visible without a key*: the number of places, the number, length and time of the commits of each, which files grew
+    together, and the ids of the keys.
 
-    *Who can change the files without a key* is found out: changed, swapped, cut and deleted files, files put back to
+    *Changes without a key* are detected: changed, swapped, cut and deleted files, files put back to
     an earlier state or taken from a copy of the store, and an earlier manifest raise a `CorruptStoreError` of their
     kind. Vectors are made again where they were damaged. What cannot be found out from the store alone is
 
@@ -113,7 +113,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
     def _rotating(self) -> Sequence[LogName]:
         return self._locked(self._sealed.rotating) if self._sealed.exists() else ()
 
-    def _rotate_log(self, log: LogName, _: Ledger) -> None:
+    def _rotate_log(self, log: LogName, _: FileEngine) -> None:
         self._locked(lambda: self._sealed.rotate(log))
 
     def _verified(self) -> int:

@@ -27,7 +27,7 @@ _NOTES: Final = ("embedder", "sequence")
 
 @attrs.define
 class _Pending:
-    """What was appended under a lock and does not count yet."""
+    """Frames that were appended under a lock and are not sealed yet."""
 
     placed: dict[LogName, Listed] = attrs.field(factory=dict)
     grown: dict[LogName, Listed] = attrs.field(factory=dict)

@@ -1,4 +1,4 @@
-"""What a group of requests writes: each is refused or taken as a whole before anything is written."""
+"""Plans of a group of requests: each is refused or accepted as a whole before anything is written."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["Plan", "PlannedLog"]
 
 @attrs.define(eq=False)
 class PlannedLog:
-    """What one log gets.
+    """The additions to one log.
 
     Attributes:
-        mirror: the copy it was planned on.
-        position: the log's end, where it goes.
-        entries: in order; none if all of it was there before.
-        vectors: of the new assertions that came with one, by sequence number.
+        mirror: the copy of the log.
+        position: the end of the log.
+        entries: the new entries in order; none if all of them exist already.
+        vectors: the vectors of new assertions, by sequence number.
     """
 
     mirror: Mirror
@@ -41,15 +41,15 @@ class PlannedLog:
 
 @attrs.define(eq=False)
 class Plan:
-    """What a group of requests writes.
+    """The writes of a group of requests.
 
     Attributes:
         seq: the last number given out.
-        mirror_of: gives the copy of a log, caught up.
-        locate: gives the log of an assertion's id, or None.
+        mirror_of: returns the copy of a log, caught up.
+        locate: returns the log of an assertion's id, or None.
         clock: gives the time of recording.
         dimension: of the store's vectors, once it has an embedder.
-        logs: what each log gets.
+        logs: the additions to each log.
         touched: the logs that each request depends on.
     """
 
@@ -62,7 +62,7 @@ class Plan:
     touched: dict[Request, set[LogName]] = attrs.field(factory=lambda: defaultdict(set))
 
     def add(self, request: Request) -> None:
-        """Take in a request, or refuse it and leave the plan as it was.
+        """Add a request, or refuse it and leave the plan as it was.
 
         Raises:
             FactMemError: it cannot be done.

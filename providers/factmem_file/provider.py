@@ -10,13 +10,13 @@ from factmem.abc import Clock, Storage, system_clock
 from factmem.errors import InvalidDataError
 from factmem.names import checked_path
 from factmem.providers import ThreadedProvider, seconds_option
-from factmem_file.ledger import Ledger
+from factmem_file.engine import FileEngine
 from factmem_file.storage import LocalStorage
 
 __all__ = ["LocalFileMemoryProvider"]
 
 
-class LocalFileMemoryProvider(ThreadedProvider[Ledger]):
+class LocalFileMemoryProvider(ThreadedProvider[FileEngine]):
     """Keeps facts in readable files, one per scope and subject, with every capability.
 
     Several processes may share a store. The cost of a save does not depend on the number of facts, except that the
@@ -56,5 +56,5 @@ class LocalFileMemoryProvider(ThreadedProvider[Ledger]):
         super().__init__(clock=clock)
 
     @override
-    def _open_engine(self) -> Ledger:
-        return Ledger(self._storage, self._root, clock=self._clock, lock_timeout=self._lock_timeout)
+    def _open_engine(self) -> FileEngine:
+        return FileEngine(self._storage, self._root, clock=self._clock, lock_timeout=self._lock_timeout)

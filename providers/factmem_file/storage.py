@@ -29,7 +29,7 @@ class LocalStorage:
     """Keeps framed logs as files of readable lines, safe against kills, power cuts and other processes.
 
     The first frame of a file is its header: the log's true name, and a generation that changes when
-    the log is replaced. `factmem_file.frames` tells what a damaged frame means.
+    the log is replaced. `factmem_file.frames` says what a damaged frame means.
 
     Args:
         root: the folder; the first write makes it.
@@ -140,7 +140,7 @@ class LocalStorage:
             self._durable[path] = upto.end
 
     def _anchor(self, path: Path) -> None:
-        """Flush the names on the way to a file: whoever made them may have died before it could."""
+        """Flush the names on the way to a file, which a process may have made and died before flushing."""
         for folder in path.parents:
             sync_folder(folder)
             if folder == self._root:
@@ -191,7 +191,7 @@ class LocalStorage:
                 self._prune(path.parent)
 
     def _prune(self, folder: Path) -> None:
-        """Remove folders that became empty: their names tell of what was there."""
+        """Remove folders that became empty: their names reveal what was there."""
         while folder != self._root:
             try:
                 folder.rmdir()

@@ -40,14 +40,14 @@ def delete_assertions(
     assertion_ids: Collection[str],
     tenant: str | None,
 ) -> int:
-    """Delete assertions and all that hangs on them, leaving tombstones; return how many.
+    """Delete assertions and everything that belongs to them, leaving tombstones; return their number.
 
     Args:
         connection: the one of the batch.
         batch: the transaction under way.
         record_ids: records to delete whole.
         assertion_ids: assertions to delete one by one.
-        tenant: whose.
+        tenant: the tenant.
     """
     named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant)}
     named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant)}
@@ -99,10 +99,10 @@ def scrub_is_due(connection: apsw.Connection) -> bool:
 
 
 def scrub(connection: apsw.Connection) -> bool:
-    """Do what is left to do after erasures; return whether nothing stood in the way.
+    """Finish erasures and migrations; return whether they are finished.
 
-    A transaction of another process that began before this keeps the WAL as it is, and with it the bytes; so
-    does a disk that is full. Nothing is lost by that, and the next call goes on.
+    An older transaction of another process keeps the WAL as it is, and with it the bytes; so does a full disk.
+    Nothing is lost then, and the next call continues.
     """
     try:
         for _ in range(_TRIES):
@@ -111,7 +111,7 @@ def scrub(connection: apsw.Connection) -> bool:
                 return True
             if due > 0:
                 connection.execute("VACUUM")
-                # Whoever has erased something meanwhile has left a note of their own, which must stand.
+                # A concurrent erasure leaves a note of its own, which must stay.
                 connection.execute("UPDATE meta SET value = ? WHERE key = 'scrub' AND value = ?", (-due, due))
             else:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -238,7 +238,7 @@ def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
         if numbers
         else []
     )
-    parts = dict(rows)
+    parts: dict[int, bytes] = dict(rows)
     return [parts[number] for number in numbers]
 
 
@@ -279,7 +279,7 @@ def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[
 
 
 def _check_all(connection: apsw.Connection, tenant: str) -> None:
-    """Raise unless what is told of a tenant is all there is; see `factmem_sqlite_vec.sums`."""
+    """Check that the rows of a tenant are complete; see `factmem_sqlite_vec.sums`."""
     part = (tenant, 0, _LARGEST)
     of_outlines, there, missing = 0, 0, []
     if outlines_version(connection) is not None:

@@ -12,8 +12,8 @@ from factmem.abc import Clock, KeepsOutlines, Outline, Outlined, ScansVectors, s
 from factmem.names import checked_path
 from factmem.providers import ThreadedProvider, flag_option, seconds_option
 from factmem.records import Recorded
+from factmem_sqlite_vec.codecs import ClearCodec, PageCodec
 from factmem_sqlite_vec.engine import SqliteEngine
-from factmem_sqlite_vec.forms import ClearForm, Form
 from factmem_sqlite_vec.store import Store
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsOutlines, Sca
         return self._engine.recorded(tenant, seqs)
 
     def _open_engine(self) -> SqliteEngine:
-        store = Store(self._path, self._form(), read_only=self._read_only, busy_timeout=self._busy_timeout)
+        store = Store(self._path, self._codec(), read_only=self._read_only, busy_timeout=self._busy_timeout)
         return SqliteEngine(store, self._clock)
 
-    def _form(self) -> Form:
-        """Return how the file lies on the disk."""
-        return ClearForm()
+    def _codec(self) -> PageCodec:
+        """Return the codec of the file."""
+        return ClearCodec()

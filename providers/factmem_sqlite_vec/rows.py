@@ -11,6 +11,7 @@ import datetime as dt
 import functools
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -38,7 +39,7 @@ __all__ = [
     "checksum",
     "format_version",
     "microseconds",
-    "numbered_id",
+    "new_id",
     "own_record_id",
     "pack_id",
     "pack_moment",
@@ -195,12 +196,13 @@ def _key_digest(key: PlaceKey) -> bytes:
     return hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest()
 
 
-def numbered_id(seq: int, random: str) -> str:
-    """Return a new id that begins with a sequence number and ends at random.
+def new_id(seq: int) -> tuple[str, bytes]:
+    """Return a new id of an assertion, and how it is stored; see `pack_id`.
 
-    Ids that grow keep their index in few pages, and lead back to their row without one.
+    It begins with the sequence number, so that it leads back to its row without an index, and ends at random.
     """
-    return f"{seq:0{_ID_DIGITS}x}{random[_ID_DIGITS:]}"
+    random = os.urandom(_ID_BYTES - _ID_DIGITS // 2)
+    return f"{seq:0{_ID_DIGITS}x}{random.hex()}", random
 
 
 def seq_of(id: str) -> int:

@@ -1,7 +1,7 @@
-"""The file's format: what is in it, how it is recognised, and how an older one is brought up to date.
+"""The format of the file: tables, recognition, and migration of older formats.
 
 Names of tenants, scopes, subjects and owners are never blank, so the empty text stands for None.
-Every list of assertions is indexed by what it is asked for; no cost grows with the store. Keys grow with
+Every query of assertions has an index, so that no cost grows with the store. Keys grow with
 time where they can (ids begin with the sequence number, and the time of saying stands before the
 fingerprint), because a commit writes every page of an index that it touches.
 """
@@ -21,7 +21,7 @@ from factmem_sqlite_vec.sums import OF_VECTORS, row_sum, sum_of_vectors
 __all__ = ["APPLICATION_ID", "MAGIC", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
 
 APPLICATION_ID: Final = 0x666D656D
-"""What SQLite's header says of a factmem store: ``fmem``."""
+"""SQLite's application id of a factmem store: ``fmem``."""
 
 _FIRST: Final = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
@@ -178,8 +178,15 @@ From 4 to 5, the full-text index and its column go, ids and times are packed, an
 their heads. Documents that are there stay as they are. The note ``scrub`` has the file compacted when it is closed.
 """
 
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "row_sum": row_sum,
+    "pack_id": pack_id,
+    "pack_moment": pack_moment,
+}
+"""Functions that the steps call."""
+
 MAGIC: Final = b"SQLite format 3\x00"
-"""What every database in clear begins with."""
+"""The first bytes of every database in clear."""
 
 
 _HEADER_BYTES: Final = 100
@@ -213,7 +220,7 @@ def check_header(path: Path) -> bool:
 
 
 def is_only_begun(path: Path) -> bool:
-    """Return whether a file has no table yet: whoever began to make it may have died, and left a rollback journal.
+    """Return whether a file has no table yet: the process that made it may have died and left a rollback journal.
 
     Such a file can be read by nobody who may not write to it; SQLite empties it for the next one who does.
     """
@@ -254,8 +261,8 @@ def migrate(connection: apsw.Connection, name: str) -> None:
     """
     if found_version(connection, name) == len(MIGRATIONS):
         return
-    for function in (row_sum, pack_id, pack_moment):
-        connection.create_scalar_function(function.__name__, function, deterministic=True)
+    for name, function in _FUNCTIONS.items():
+        connection.create_scalar_function(name, function, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for step in MIGRATIONS[found_version(connection, name) :]:

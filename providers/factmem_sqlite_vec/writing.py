@@ -11,7 +11,7 @@ import apsw
 from factmem.abc import Clock, EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.facts import utc
-from factmem.providers import check_expected, erased_meanwhile, new_id, unknown_assertion
+from factmem.providers import check_expected, erased_meanwhile, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.outlines import Kept, insert_outlines, use_outlines
@@ -22,7 +22,7 @@ from factmem_sqlite_vec.rows import (
     NewRow,
     checksum,
     microseconds,
-    numbered_id,
+    new_id,
     own_record_id,
     pack_id,
     pack_record_id,
@@ -84,9 +84,9 @@ class Batch:
         self._connection = connection
         self._clock = clock
         self._bound = bound
-        meta = dict(select(connection, _META))
+        meta: dict[str, Any] = dict(select(connection, _META))
         self._seq = self._first = agreed_seq([meta[key] for key in ("seq", "seq again") if key in meta])
-        self.sums = NewSums()
+        self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = read_embedder(meta.get("embedder"))
         self._vectors: dict[int, tuple[str, bytes]] = {}
         self._outlined = meta.get("outlines")
@@ -251,7 +251,7 @@ class Batch:
 
     def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
         seq, now = self.next_seq(), utc(self._clock())
-        id = numbered_id(seq, new_id())
+        id, packed_id = new_id(seq)
         record_id = row.assertion.revises or self._record_id(track, row.slot) or own_record_id(id)
         recorded_at = now.isoformat()
         check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
@@ -261,7 +261,7 @@ class Batch:
             "INSERT INTO assertions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 seq,
-                pack_id(id, seq),
+                packed_id,
                 pack_record_id(record_id, id),
                 track.id,
                 tenant,

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from factmem.consolidation import ConsolidationPolicy, Newcomer, without_duplicates
+from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, without_duplicates
 from factmem.records import Evidence, Origin
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ POLICY = ConsolidationPolicy(duplicate=0.9)
 TEA, AGAIN = "the user likes green tea very much indeed", "very much indeed the user likes green tea"
 
 
-def texts(candidates: list[Newcomer]) -> list[object]:
+def texts(candidates: list[CandidateAssertion]) -> list[object]:
     return [candidate.assertion.data for candidate in candidates]
 
 
@@ -75,7 +75,7 @@ async def test_what_is_said_again_after_a_wish_to_forget_is_no_duplicate(world: 
 
 
 async def test_equal_statements_without_vectors_are_the_same(world: World) -> None:
-    said = [Newcomer(world.says(text, minute=minute)) for minute, text in enumerate(("a", "b", "a"))]
+    said = [CandidateAssertion(world.says(text, minute=minute)) for minute, text in enumerate(("a", "b", "a"))]
     assert texts(without_duplicates(said, POLICY)) == ["a", "b"]
 
 
@@ -84,7 +84,9 @@ async def test_a_large_batch_is_compared_across_blocks(world: World, kinds: int)
     """1,300 statements, each of a kind; the same in a row of one length or ten."""
     rows = np.eye(64, dtype=np.float32)
     batch = [
-        Newcomer(world.says(f"{'abcdefghij'[number % 10]}{'x' * number}", minute=number), rows[number % kinds] * 10)
+        CandidateAssertion(
+            world.says(f"{'abcdefghij'[number % 10]}{'x' * number}", minute=number), rows[number % kinds] * 10
+        )
         for number in range(1_300)
     ]
     kept = without_duplicates(batch, ConsolidationPolicy())

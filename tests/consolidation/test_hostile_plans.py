@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
 from factmem.abc import Action, Append, Known, Novelty, StateRequest, Verdict, Verdicts
-from factmem.consolidation import ConsolidationPolicy, Newcomer, Plan
+from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, Plan
 from factmem.consolidation.candidates import partition_of
 from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.fold import Moment, fold
@@ -82,14 +82,14 @@ def somewhere(world: World, dice: random.Random, minute: int) -> Assertion:
     )
 
 
-async def hostile_batch(world: World, dice: random.Random) -> list[Newcomer]:
+async def hostile_batch(world: World, dice: random.Random) -> list[CandidateAssertion]:
     """Candidates behind one or a few of the walls, wishes to forget among them."""
     said = [somewhere(world, dice, dice.randrange(90)) for _ in range(dice.randrange(1, 5))]
     candidates = await world.candidates(*said)
     return [attrs.evolve(item, removal=not dice.randrange(4)) for item in candidates]
 
 
-async def seen_outside(world: World, batch: list[Newcomer]) -> list[Any]:
+async def seen_outside(world: World, batch: list[CandidateAssertion]) -> list[Any]:
     """Everything that lies behind other walls than the batch, with what became of it."""
     walls = {partition_of(candidate.assertion) for candidate in batch}
     log = await world.whole_log()

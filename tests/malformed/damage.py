@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import apsw
-from factmem_sqlite_vec.rows import checksum, partial_checksum, unpack_id, unpack_moment
+from factmem_sqlite_vec.rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id
 
 from tests.malformed.mutating import hostile, hostile_text, mutated_bytes, mutated_json, torn_json
 
@@ -119,7 +119,9 @@ def _forge(rng: random.Random, connection: apsw.Connection) -> None:
     if rng.random() < 0.1:
         forged = json.dumps(mutated_json(rng, {"v": 1, "kind": "tombstone", "assertion_id": "x", "seq": 1}))
     partial = partial_checksum(forged, said_at, head)
-    found = checksum(seq, unpack_id(id, seq), unpack_id(record_id, 0), unpack_moment(recorded_at), partial)
+    found = checksum(
+        seq, unpack_id(id, seq), unpack_record_id(record_id, unpack_id(id, seq)), unpack_moment(recorded_at), partial
+    )
     connection.execute("UPDATE assertions SET doc = ?, checksum = ? WHERE seq = ?", (forged, found, seq))
 
 

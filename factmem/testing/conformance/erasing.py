@@ -182,7 +182,7 @@ class ErasureSpecs(ProviderCase):
     async def test_records_and_single_assertions_can_be_erased_together(
         self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
     ) -> None:
-        """What is named twice is erased once; and an id of one kind does not name the other."""
+        """An id that is named twice is erased once, and an id of one kind does not name the other."""
         first, second = [await only(history, said(CITY, city, minute)) for minute, city in enumerate(["Rome", "Oslo"])]
         (thai, _) = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         assert (await eraser.erase([first.id], tenant=None, assertion_ids=[first.record_id])).erased == 0

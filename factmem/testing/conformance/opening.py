@@ -1,4 +1,4 @@
-"""How the kit gets at the provider under test."""
+"""Access of the kit to the provider under test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ProviderCase"]
 
 
 class ProviderCase:
-    """What every spec builds on: a provider on a fresh store, and its capabilities.
+    """The base of every spec: a provider on a fresh store, and its capabilities.
 
     Attributes:
         durable: whether everything is still there when the same directory is opened again.

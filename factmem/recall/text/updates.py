@@ -1,7 +1,7 @@
-"""Statements that overtake others: pairs of sentences about one matter, of which the newer one says what became of it.
+"""Rules for statements that overtake others: a newer sentence about the same matter says what became of it.
 
-The rules are English and go by words alone. They prefer to miss an update over hiding a statement that is still true:
-an event of the past, a question, a wish, a matter of somebody else and a mere difference overtake nothing.
+The rules are English and go by words alone. They rather miss an update than hide a statement that is still true: past
+events, questions, wishes, matters of other people and mere differences overtake nothing.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ from typing import Final
 
 import attrs
 
-from factmem.recall.analysis import analyse
+from factmem.patterns import lazy_pattern
+from factmem.recall.text.analysis import analyse
 
 __all__ = ["EVERYDAY", "Clause", "clauses", "clues", "matters", "may_be_overtaken", "overtakes"]
 
 _MOST_WORDS: Final = 80
-"""A longer statement says more than one sentence can overtake."""
+"""Maximum number of words of a statement that one sentence can overtake."""
 
 _LEAST_SHARE: Final = 0.5
-"""Share of the older statement's words that the overtaken sentences must hold."""
+"""Least share of the older statement's words in its overtaken sentences."""
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_ASIDE: Final = re.compile(r"^(?:[a-z']+\s+){0,4}[a-z']+!")
-_SPLIT: Final = re.compile(
+_ASIDE: Final = lazy_pattern(r"^(?:[a-z']+\s+){0,4}[a-z']+!")
+_SPLIT: Final = lazy_pattern(
     r"(?<=[.!?…;])\s+|\n+|,\s+(?=(?:and|but|so) )|,\s+(?=(?:(?:and|but|so|because|since)\s+)?(?:i|we|my|"
     r"our|it|he|she|they)\b)"
     r"|\s+(?=(?:but|because)\s)|\s+(?=since (?:i|we|my|our|the|he|she|they)\b)|\s+[-–—]+\s+",
     re.IGNORECASE,
 )
-_OPENERS: Final = re.compile(
+_OPENERS: Final = lazy_pattern(
     r"^(?:(?:oh|ah|hey|hi|so|well|anyway|actually|btw|by the way|and|but|because|also|yes|yeah|no|ok|okay|guess what|"
     r"(?:good|bad|big|great) news|news|update|fyi|change of plans?|plans? changed|sadly|unfortunately|"
     r"finally|luckily|"
@@ -44,24 +45,24 @@ _OPENERS: Final = re.compile(
     re.IGNORECASE,
 )
 _SPELLINGS: Final = (("avour", "avor"), ("olour", "olor"), ("entre ", "enter "))
-_UNREAL: Final = re.compile(
+_UNREAL: Final = lazy_pattern(
     r"\b(?:if|would|wish|might|maybe|perhaps|could|should|imagine|dream(?:ed|ing|t)? (?:of|about)|considering|"
     r"want(?:ed|s)? to|wanna|almost (?:\w+ed|went|got|quit)|used to|grew up|was born|were born|"
     r"thinking (?:of|about)|back when|"
     r"when i was|as a (?:kid|child)|someday|one day)\b"
 )
 _THERE: Final = frozenset({"there"})
-_SELF: Final = re.compile(r"^(?:my (?:wife|husband|partner|family|girlfriend|boyfriend) and i|i|we)\b")
-_THEY: Final = re.compile(r"^(?:they|someone|somebody|the (?:boss|company|office|school|team|landlord))\b(?!')")
-_VERB: Final = re.compile(
+_SELF: Final = lazy_pattern(r"^(?:my (?:wife|husband|partner|family|girlfriend|boyfriend) and i|i|we)\b")
+_THEY: Final = lazy_pattern(r"^(?:they|someone|somebody|the (?:boss|company|office|school|team|landlord))\b(?!')")
+_VERB: Final = lazy_pattern(
     r"\b(?:is|are|was|were|has|have|had|got|gets|will|went|goes|moved|moves|grew|costs?|lives?|works?|takes?|starts?|"
     r"started|begins?|ended|changed|rose|dropped|fell|increased|doubled|became|becomes|said|says|broke|died|passed|"
     r"stopped|quit|switched|joined|left|isn't|aren't|doesn't|don't|can't|no longer|now|just|finally|shrank|"
     r"runs?)\b|'s\b"
 )
-_POSSESSED: Final = re.compile(r"^(?:my|our|the|his|her|their|a|an|this|that)\s+")
+_POSSESSED: Final = lazy_pattern(r"^(?:my|our|the|his|her|their|a|an|this|that)\s+")
 _UNTOLD: Final = _words("new old current next present own actual")
-"""What tells no two matters apart."""
+"""Words that distinguish no two matters."""
 
 _PERSONS: Final = frozenset(
     analyse(
@@ -85,18 +86,20 @@ EVERYDAY: Final = frozenset(
     )
 )
 
-_NEGATED: Final = re.compile(r"\b(?:not|never|no longer|\w+n't|cannot|without|stopped|quit|gave up|given up|ditched)\b")
-_PAST: Final = re.compile(
+_NEGATED: Final = lazy_pattern(
+    r"\b(?:not|never|no longer|\w+n't|cannot|without|stopped|quit|gave up|given up|ditched)\b"
+)
+_PAST: Final = lazy_pattern(
     r"^(?:just |finally |also |already |recently )*(?:was|were|had|went|did|said|saw|took|met|ate|made|"
     r"found|came|felt|"
     r"thought|told|gave|heard|lost|read|spent|wrote|watched|flew|drove|ran|swam|rode|slept|won|used|got|left|bought|"
     r"(?!need|feed|breed|speed|exceed|succeed)[a-z]+ed)\b"
 )
-_TRANSITION: Final = re.compile(
+_TRANSITION: Final = lazy_pattern(
     r"^(?:'ve |have |has )?(?:just |finally |also |already |recently |since )*"
     r"(?:moved|relocated|switched|started|adopted|settled|become|became|been promoted|got promoted|joined|changed)\b"
 )
-_CUE: Final = re.compile(
+_CUE: Final = lazy_pattern(
     r"\b(?:now|nowadays|these days|lately|any ?more|no longer|instead|from now on|new|change[ds]?|changing|moved|"
     r"resched\w+|postponed|extended|shortened|shifted|put (?:off|back)|pushed|delayed|brought forward|"
     r"raised|lowered|increased|decreased|reduced|cut|rose|grew|grown|"
@@ -104,18 +107,18 @@ _CUE: Final = re.compile(
     r"renamed|actually|"
     r"turns out|by now|already|correction|(?:up|down) to|bumped|expanded)\b"
 )
-_PLANNED: Final = re.compile(
+_PLANNED: Final = lazy_pattern(
     r"\b(?:going to|plan(?:s|ned|ning)?\b|will|flying to|booked|hoping to|about to|heading to)\b"
 )
 
-_PLACE_STOP: Final = re.compile(
+_PLACE_STOP: Final = lazy_pattern(
     r"[,.!;:(]|\b(?:with|for|since|because|and|but|last|this|next|on|where|when|now|who|which|ago|after|"
     r"before|by|again|at|right|for|"
     r"so|too|as|from|yesterday|today|a (?:few|couple|year|month|week)|(?:two|three|four|five|six|"
     r"\d+) (?:years?|months?|weeks?))\b",
     re.IGNORECASE,
 )
-_HOME: Final = re.compile(
+_HOME: Final = lazy_pattern(
     r"\b(?:live|lives|living|based|moved|relocated|settled|resettled)\s+"
     r"(?:(?:back|out|over|away|down|up|here|together|alone|currently|recently|now)\s+)*(?:in|to|into|at|"
     r"near|outside)\s+",
@@ -147,16 +150,16 @@ _SETS: Final = {
         ),
     ),
 }
-_SET_PATTERNS: Final = {name: re.compile("|".join(forms)) for name, forms in _SETS.items()}
-_STATES_ME: Final = re.compile(
+_SET_PATTERNS: Final = {name: lazy_pattern("|".join(forms)) for name, forms in _SETS.items()}
+_STATES_ME: Final = lazy_pattern(
     r"^(?:'m|am|'re|are|is|'s|'ve|have|has|got|just|finally|eat|eats|started|now|went|go|became|turned|broke)\b"
 )
 
-_WORK: Final = re.compile(
+_WORK: Final = lazy_pattern(
     r"\b(?:work|works|working|employed) (?:as|at|for|in)\b|\b(?:job|career) (?:is|as|at)\b|\bhave a job\b|"
     r"\bnew job (?:as|at|with|in)\b"
 )
-_NEW_WORK: Final = re.compile(
+_NEW_WORK: Final = lazy_pattern(
     r"\b(?:quit|left|lost|resigned from) (?:my|our|the|his|her|that) (?:\w+ )?(?:job|position|company)\b|"
     r"\bgot (?:fired|laid off)\b|"
     r"\bwas (?:fired|laid off)\b|\b(?:started|got|took|found|accepted|landed|have|begun|began) (?:my|a|the|"
@@ -166,22 +169,22 @@ _NEW_WORK: Final = re.compile(
     r"\bretired\b|\bchanged jobs\b|\bgot promoted\b|\bwas promoted\b"
 )
 
-_GONE: Final = re.compile(
+_GONE: Final = lazy_pattern(
     r"(?<!n't )(?<!not )(?<!never )\b(?:no longer|stopped(?! (?:and|by|at|for|to|in)\b)|quit|gave up|"
     r"given up|done with|got rid of|sold|cancell?ed|broke up with|ditched|called off|"
     r"went off|deleted|unsubscribed from|dropped out of|traded in|(?:switched|changed|moved|migrated|went|converted)"
     r"(?: \w+){0,3} from|instead of|replaced|gave away|retired from|lost interest in)\s+(?P<what>[^,;.!]{2,60})"
     r"|(?:\w+n't|not|never)\s+(?P<not>[^,;.!]{2,60}?)\s+any ?(?:more|longer)\b"
 )
-_END_OF_OBJECT: Final = re.compile(
+_END_OF_OBJECT: Final = lazy_pattern(
     r"\b(?:and|for|because|since|in|on|last|this|when|after|before|from|ago)\b|(?= (?:at|with)\b)|"
     r"(?<!go)(?<!going) to\b"
 )
-_WHERE: Final = re.compile(r"^ (?:at|with) (.+)")
-_DEAD: Final = re.compile(r"^(?:(?:has |have )?(?:died|passed away)|is gone|was put down)\b")
+_WHERE: Final = lazy_pattern(r"^ (?:at|with) (.+)")
+_DEAD: Final = lazy_pattern(r"^(?:(?:has |have )?(?:died|passed away)|is gone|was put down)\b")
 
-_COPULA: Final = re.compile(r"^(?:is|are|'s)(?: now| currently| actually)? (?P<value>.+)|^costs? (?P<cost>.+)")
-_FAVOURITE: Final = re.compile(r"^(?P<value>.{2,40}?) (?:is|are)(?: now)? my (?:new )?(?P<what>favou?rite .+)")
+_COPULA: Final = lazy_pattern(r"^(?:is|are|'s)(?: now| currently| actually)? (?P<value>.+)|^costs? (?P<cost>.+)")
+_FAVOURITE: Final = lazy_pattern(r"^(?P<value>.{2,40}?) (?:is|are)(?: now)? my (?:new )?(?P<what>favou?rite .+)")
 _ONLY_ONE: Final = frozenset(
     analyse(
         "number address email manager boss rent price salary password birthday major budget deadline "
@@ -190,10 +193,12 @@ _ONLY_ONE: Final = frozenset(
     )
 )
 _ONE_WORD: Final = frozenset(analyse("number address email password username"))
-"""What may be another one though it shares a part."""
+"""Attributes whose values may differ although they share a word."""
 
 _PASSING: Final = frozenset(analyse("part thing moment memory aspect one bit"))
-_LOOSE: Final = re.compile(r"^(?:so|very|really|such|too|quite|not|always|the best|when|that|still|also|going|doing)\b")
+_LOOSE: Final = lazy_pattern(
+    r"^(?:so|very|really|such|too|quite|not|always|the best|when|that|still|also|going|doing)\b"
+)
 
 _NUMERALS: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
@@ -207,16 +212,16 @@ _NUMBERS: Final = {word: str(number) for number, word in enumerate(_NUMERALS.spl
     "twice": "2",
     "once": "1",
 }
-_WEEKDAY: Final = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days?\b")
-_DATE: Final = re.compile(
+_WEEKDAY: Final = lazy_pattern(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days?\b")
+_DATE: Final = lazy_pattern(
     r"\b(january|february|march|april|june|july|august|september|october|november|december|(?<=in )may|may(?= \d))"
     r"(?:\s+(\d{1,2}))?\b|\b(\d{1,2})(?:st|nd|rd|th)\b"
 )
-_CLOCK: Final = re.compile(
+_CLOCK: Final = lazy_pattern(
     r"\b(\d{1,2}:\d\d)\b|\b(\d{1,2})\s?(?:am|pm|o'clock)\b|\bat (\d{1,2}|noon|midnight)\b(?![.,]?\d)"
 )
-_NUMBER: Final = re.compile(r"\d+(?:[.,:\-]\d+)*|\b[a-z]+\b")
-_COUNTED: Final = re.compile(
+_NUMBER: Final = lazy_pattern(r"\d+(?:[.,:\-]\d+)*|\b[a-z]+\b")
+_COUNTED: Final = lazy_pattern(
     rf"^(?:only |just |now )*(?:'ve got|'ve|have|have got|has|own|are|'re) (?:only |just |now |already )*"
     rf"(\d+|{'|'.join(_NUMBERS)}) (?:little |big |small |old |new )?([a-z]+)"
 )
@@ -226,14 +231,14 @@ _LINKED: Final = _words("prefer use take pay studi rent date sleep eat drink wea
 
 @attrs.frozen(eq=False)
 class Clause:
-    """A sentence or a part of one that says something.
+    """A sentence, or a part of one.
 
     Attributes:
         text: the words, in lower case but for names.
-        subject: the stems of its subject; ``self`` for who speaks.
-        rest: the words behind the subject, in lower case.
-        stems: all of its stems.
-        size: how many words it has.
+        subject: stems of its subject; ``self`` for the speaker.
+        rest: the words after the subject, in lower case.
+        stems: all stems.
+        size: number of words.
     """
 
     text: str
@@ -244,17 +249,17 @@ class Clause:
 
     @property
     def mine(self) -> bool:
-        """Whether it is about who speaks."""
+        """Whether it is about the speaker."""
         return "self" in self.subject
 
     @property
     def owned(self) -> bool:
-        """Whether it is about a thing of who speaks."""
+        """Whether it is about a possession of the speaker."""
         return self.text.lower().startswith(("my ", "our ")) and not self.subject & _PERSONS
 
     @functools.cached_property
     def content(self) -> frozenset[str]:
-        """The stems that tell what it is about, numbers and days left out."""
+        """The stems of its matter, without numbers and days."""
         return frozenset(stem for stem in self.stems - EVERYDAY if not stem[0].isdigit() and stem not in _NUMBERS)
 
     @functools.cached_property
@@ -273,12 +278,12 @@ class Clause:
 
     @functools.cached_property
     def unreal(self) -> bool:
-        """Whether it tells of a wish, a condition or a time long ago."""
+        """Whether it is about a wish, a condition or a time long ago."""
         return _UNREAL.search(self.text.lower()) is not None
 
     @functools.cached_property
     def counted(self) -> dict[str, str]:
-        """The nouns that one has a number of, with their numbers."""
+        """The counted nouns, with their numbers."""
         found = _COUNTED.search(self.rest)
         if found is None:
             return {}
@@ -287,12 +292,12 @@ class Clause:
 
     @functools.cached_property
     def state(self) -> bool:
-        """Whether it says how something is, or is planned, and not what happened."""
+        """Whether it describes a state or a plan, and not an event."""
         return not self.unreal and (not _PAST.search(self.rest) or _TRANSITION.search(self.rest) is not None)
 
 
 def clauses(text: str) -> tuple[Clause, ...]:
-    """Return what a statement says, clause by clause; questions are left out."""
+    """Return the clauses of a statement, without questions."""
     text = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     for british, american in _SPELLINGS:
         text = text.replace(british, american)
@@ -320,12 +325,12 @@ def _clause(part: str) -> Clause | None:
 
 
 def may_be_overtaken(said: Sequence[Clause]) -> bool:
-    """Whether a statement says how something is, and is short enough to be overtaken by one sentence."""
+    """Return whether a statement describes a state, and is short enough to be overtaken by one sentence."""
     return 0 < sum(clause.size for clause in said) <= _MOST_WORDS and any(clause.state for clause in said)
 
 
 def overtakes(newer: Sequence[Clause], older: Sequence[Clause]) -> bool:
-    """Whether a later statement of the same person says what became of what an earlier one said.
+    """Return whether a later statement of the same person overtakes an earlier one.
 
     Args:
         newer: the later statement.
@@ -351,13 +356,13 @@ def _same_subject(later: Clause, earlier: Clause) -> bool:
 
 
 def _moved(later: Clause, earlier: Clause) -> bool:
-    """Two homes."""
+    """Another home."""
     if not _same_subject(later, earlier):
         return False
     old, new = _home(earlier), _home(later)
     if not old or not new or old & new:
         return False
-    named = re.compile(r"\bmoved|relocated|settled|\bnow\b|back")
+    named = lazy_pattern(r"\bmoved|relocated|settled|\bnow\b|back")
     return bool(old & _DWELLINGS) == bool(new & _DWELLINGS) or (
         named.search(later.rest) is not None and _named(earlier, old) and _named(later, new)
     )
@@ -379,7 +384,7 @@ def _named(clause: Clause, place: frozenset[str]) -> bool:
 
 
 def _other_of_a_set(later: Clause, earlier: Clause) -> bool:
-    """Two of which only one can be true: a diet, a relationship."""
+    """Another value of a set of which only one can be true: a diet, a relationship."""
     if not _same_subject(later, earlier) or not _STATES_ME.search(later.rest) or not _STATES_ME.search(earlier.rest):
         return False
     for pattern in _SET_PATTERNS.values():
@@ -390,7 +395,7 @@ def _other_of_a_set(later: Clause, earlier: Clause) -> bool:
 
 
 def _other_work(later: Clause, earlier: Clause) -> bool:
-    """A job that was left, or another one."""
+    """A job that was left, or another job."""
     return (
         _same_subject(later, earlier)
         and _WORK.search(earlier.rest) is not None
@@ -400,12 +405,12 @@ def _other_work(later: Clause, earlier: Clause) -> bool:
 
 
 def _named_again(later: Clause, earlier: Clause) -> bool:
-    """Whether the later one names what the earlier one does, without leaving it."""
+    """Return whether the later clause names the matter of the earlier one, without leaving it."""
     return bool(later.content & earlier.content - frozenset(analyse("work job"))) and not _NEGATED.search(later.rest)
 
 
 def _abandoned(later: Clause, earlier: Clause) -> bool:
-    """What was said to be so, and is no more."""
+    """A state or habit that was given up."""
     if _NEGATED.search(earlier.rest):
         return False
     if _DEAD.search(later.rest):
@@ -424,7 +429,7 @@ def _abandoned(later: Clause, earlier: Clause) -> bool:
 
 
 def _other_attribute(later: Clause, earlier: Clause) -> bool:
-    """Two values of what has one: a favourite, a number, a manager."""
+    """Another value of an attribute that has one: a favourite, a number, a manager."""
     old, new = _attribute(earlier), _attribute(later)
     if old is None or new is None or old[0] != new[0] or not old[0] or old[0] & _PERSONS - _ONLY_ONE:
         return False
@@ -454,7 +459,7 @@ def _attribute(clause: Clause) -> tuple[frozenset[str], str] | None:
 
 
 def _other_amount(later: Clause, earlier: Clause) -> bool:
-    """Another day, date, time or number of the same matter, with a word that says so."""
+    """Another day, date, time or number of the same matter, with a word for the change."""
     if not _CUE.search(later.text.lower()) or _NEGATED.search(earlier.rest):
         return False
     kinds = [kind for kind in earlier.values if kind in later.values]
@@ -478,7 +483,7 @@ def _other_amount(later: Clause, earlier: Clause) -> bool:
 
 
 def _now_otherwise(later: Clause, earlier: Clause) -> bool:
-    """The same verb or plan, with another object, and a word that says so."""
+    """The same verb or plan with another object, and a word for the change."""
     if not (later.mine and earlier.mine) or _NEGATED.search(earlier.rest) or _NEGATED.search(later.rest):
         return False
     text = later.text.lower()
@@ -526,12 +531,12 @@ _CLUES: Final = (
 
 @functools.cache
 def matters() -> Mapping[str, frozenset[str]]:
-    """Return, of each stem that a rule knows, the stems that an update of it may use instead."""
+    """Return, for each stem that a rule knows, the stems that an update of it may use instead."""
     families = [frozenset(analyse(family)) for family in _FAMILIES]
     return {stem: family for family in families for stem in family}
 
 
 @functools.cache
 def clues() -> frozenset[str]:
-    """Return the stems of which a statement holds one if it overtakes another."""
+    """Return the stems of which every overtaking statement holds one."""
     return frozenset(analyse(_CLUES))

@@ -1,4 +1,4 @@
-"""The four verbs, written once for every provider that keeps history."""
+"""The four verbs in terms of `append` and `entries`, for every provider that keeps history."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from factmem.records import LogEntry, Place, Recorded, assertions_of, record_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["LedgerProvider", "fact_of"]
+__all__ = ["HistoryProvider", "fact_of"]
 
 
-class LedgerProvider(AgentMemoryProvider, KeepsHistory):
-    """A provider whose four verbs follow from `append` and `entries`.
-
-    A subclass writes `append` and `entries` as `factmem.abc.KeepsHistory` has them.
+class HistoryProvider(AgentMemoryProvider, KeepsHistory):
+    """A provider whose four verbs are built on `append` and `entries` of `KeepsHistory`, which a subclass implements.
 
     Args:
         clock: gives the time of recording, and decides what has expired.

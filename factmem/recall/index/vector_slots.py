@@ -1,7 +1,6 @@
-"""The embeddings of a mirror, by slots: in memory, or left in the store where they would take too much of it.
+"""The embeddings of a mirror by slot: in memory, or in the store if they would take too much memory.
 
-In memory they are float32, in the order they came, appended to and never moved. Slot 0 holds zeros, for what has
-no embedding.
+In memory they are float32, in the order added, and never moved. Slot 0 holds zeros, for records without an embedding.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["NO_VECTORS", "HeldVectors", "StoredVectors", "Vectors", "VectorsView"]
 
 _ROOM: Final = 4096
-"""How many vectors a block takes that is filled one by one."""
+"""Size of a block that is filled vector by vector."""
 
 _FEW: Final = 32_768
-"""So many vectors are multiplied by one core, and more by all."""
+"""Maximum number of vectors that one core multiplies; more are split among all cores."""
 
 _TOGETHER: Final = 32
 
 
 class VectorsView(abc.ABC):
-    """The vectors that there were at one time. Its methods may block: they are for worker threads."""
+    """A snapshot of vectors. Methods block: for worker threads only."""
 
     @abc.abstractmethod
     def dots(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -51,7 +50,7 @@ class Vectors(abc.ABC):
     """A place for vectors of one dimension.
 
     Args:
-        dimension: of the vectors.
+        dimension: dimension of the vectors.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -59,24 +58,24 @@ class Vectors(abc.ABC):
 
     @abc.abstractmethod
     def append(self, seqs: NDArray[np.int64], rows: NDArray[np.float32]) -> NDArray[np.int32]:
-        """Take in vectors of length 1, by the numbers of their assertions, and return their slots."""
+        """Add vectors of length 1 by the sequence numbers of their assertions, and return their slots."""
 
     @abc.abstractmethod
     def erase(self, slots: NDArray[np.int32]) -> None:
-        """Let go of vectors, also for those who are reading."""
+        """Erase vectors, also from the snapshots in use."""
 
     @abc.abstractmethod
     def view(self) -> VectorsView:
-        """Return what there is now; what is appended later does not change it."""
+        """Return a snapshot, which later vectors do not change."""
 
 
 class StoredVectors(Vectors):
-    """Vectors that stay in the store, and are read each time.
+    """Vectors that stay in the store, and are read for each query.
 
     Args:
-        dimension: of the vectors.
-        store: where they lie.
-        tenant: whose.
+        dimension: dimension of the vectors.
+        store: the store.
+        tenant: the tenant.
     """
 
     def __init__(self, dimension: int, store: ScansVectors, tenant: str | None) -> None:
@@ -92,7 +91,7 @@ class StoredVectors(Vectors):
         return np.arange(start, len(self._seqs), dtype=np.int32)
 
     def erase(self, slots: NDArray[np.int32]) -> None:
-        """See `Vectors.erase`; the store has done so."""
+        """See `Vectors.erase`; the store erases its own."""
 
     def view(self) -> VectorsView:
         """See `Vectors.view`."""
@@ -101,7 +100,7 @@ class StoredVectors(Vectors):
 
 @attrs.frozen(eq=False, kw_only=True)
 class _StoredView(VectorsView):
-    """The vectors of a store: of each slot the number of its assertion."""
+    """A snapshot of a store's vectors: the sequence number of each slot."""
 
     store: ScansVectors
     tenant: str | None
@@ -129,10 +128,10 @@ class _StoredView(VectorsView):
 
 @attrs.frozen(eq=False)
 class _HeldView(VectorsView):
-    """Vectors in memory.
+    """A snapshot of vectors in memory.
 
     Attributes:
-        blocks: matrices of shape (some, dimension), one slot a row, as much of each as was filled.
+        blocks: matrices of shape (filled, dimension), one slot a row.
         starts: the first slot of each block, and the end.
     """
 
@@ -165,7 +164,7 @@ class HeldVectors(Vectors):
     """Vectors in memory.
 
     Args:
-        dimension: of the vectors.
+        dimension: dimension of the vectors.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -180,7 +179,7 @@ class HeldVectors(Vectors):
         while done < len(rows):
             room = len(self._blocks[-1]) - self._filled[-1]
             if not room and len(rows) - done >= _ROOM:
-                # So many at once make a block of their own, and are not copied.
+                # A large batch becomes a block of its own, without a copy.
                 self._blocks.append(rows[done:])
                 self._filled.append(len(rows) - done)
                 break
@@ -195,7 +194,7 @@ class HeldVectors(Vectors):
         return np.arange(start, start + len(rows), dtype=np.int32)
 
     def erase(self, slots: NDArray[np.int32]) -> None:
-        """See `Vectors.erase`: they are overwritten with zeros."""
+        """See `Vectors.erase`; vectors are overwritten with zeros."""
         starts = np.cumsum([0, *self._filled])
         for slot in slots[slots > 0].tolist():
             number = int(np.searchsorted(starts, slot, "right")) - 1
@@ -203,22 +202,22 @@ class HeldVectors(Vectors):
 
     def view(self) -> VectorsView:
         """See `Vectors.view`."""
-        filled = tuple(self._filled)  # a block that is only just being added is not counted yet
+        filled = tuple(self._filled)  # without a block that is being added
         blocks = tuple(block[:count] for block, count in zip(self._blocks, filled, strict=False))
         return _HeldView(blocks, np.cumsum([0, *filled]))
 
 
 def _multiply(block: NDArray[np.float32], query: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """Write the inner products of rows with a query."""
+    """Write the inner products of rows with a query, on one core unless there are many."""
     if len(block) > _FEW:
         np.dot(block, query, out=out)
         return
-    # OpenBLAS shares out anything larger than this among all cores, and waits for each: half a millisecond's work
-    # takes ten where another process has one of them.
+    # OpenBLAS splits a product of this size among all cores, and waits for each: half a millisecond's work takes ten if
+    # another process has one of them. A stack of small products is as fast and stays on one core.
     whole = len(block) - len(block) % _TOGETHER
     np.matmul(block[:whole].reshape(-1, _TOGETHER, block.shape[1]), query, out=out[:whole].reshape(-1, _TOGETHER))
     np.dot(block[whole:], query, out=out[whole:])
 
 
 NO_VECTORS: Final[VectorsView] = HeldVectors(1).view()
-"""The vectors of a corpus that was never embedded."""
+"""The vectors of a corpus without embeddings."""

@@ -1,12 +1,10 @@
-"""Everything that can be recalled at one moment: what it holds stays as it is, so that nobody waits for a lock.
+"""A snapshot of everything that can be recalled at one moment, read without a lock.
 
-Its columns may grow meanwhile, and its vectors be overwritten where they are erased; what it was asked for is cached.
+A corpus is immutable but for caches; its columns may grow, and erased vectors are overwritten.
 
-A corpus is a few `Segment`s of what is current. A write lays out only the records it touches, with the
-conversations they stand in, as a new small segment; in the others those rows are marked as gone. Small
-segments are merged with their like now and then (`grown`), so each record is laid out a few times only,
-however many are written. Statistics are summed up by owner over segments, so that each viewer's are
-at hand: what others keep to themselves counts in none of them.
+It consists of a few `Segment`s. A write lays out the records that it changes, with their conversations, as a new small
+segment, and marks these rows as gone in the others. Small segments are merged (`grown`), so that each record is laid
+out a few times only. Statistics are kept by owner, so that those of a viewer exclude what others own.
 """
 
 from __future__ import annotations
@@ -19,12 +17,12 @@ import attrs
 import numpy as np
 
 from factmem.fold import Current, Moment
-from factmem.recall.columns import Columns
-from factmem.recall.folding import Standing, joined, said_the_same
-from factmem.recall.outlines import ERRAND, REMOVED, microseconds
-from factmem.recall.related_words import Term
-from factmem.recall.segments import Hits, Segment
-from factmem.recall.vectors import NO_VECTORS, VectorsView
+from factmem.recall.index.blob import ERRAND, REMOVED, microseconds
+from factmem.recall.index.column_fold import Standing, joined, said_the_same
+from factmem.recall.index.columns import Columns
+from factmem.recall.index.segments import Hits, Segment
+from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
+from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
 
 if TYPE_CHECKING:
@@ -33,31 +31,31 @@ if TYPE_CHECKING:
 __all__ = ["Corpus", "Documents", "Occurrences", "Part", "Seen", "grown"]
 
 _GROWTH: Final = 24
-"""A segment is merged with one that is not so many times as large."""
+"""A new segment is merged with one that is at most this many times as large."""
 
 _KNOWN_TERMS: Final = 4096
 
 _KNOWN_VIEWERS: Final = 128
-"""What so many viewers see is kept: for each as much as a byte a record."""
+"""Number of cached per-viewer masks (up to one byte per record each)."""
 
 
 class Documents(Protocol):
     """The assertions in full, by the rows of the columns."""
 
     def read(self, rows: Sequence[int]) -> Sequence[Recorded | None]:
-        """Return assertions, None for those that were erased meanwhile. This may block: for worker threads only."""
+        """Return assertions; None for those erased meanwhile. Blocks: for worker threads only."""
         ...
 
 
 @attrs.frozen(eq=False)
 class Part:
-    """A segment, and which of its rows still stand.
+    """A segment, and which of its rows are current.
 
     Attributes:
         segment: the rows.
-        alive: which of them stand; None for all.
-        totals: of shape (owners, 5): how many records, terms in them, terms in their exchanges,
-            conversations and terms in these.
+        alive: which of them are current; None for all.
+        totals: statistics of shape (owners, 5): numbers of records, of terms in them, of terms in their exchanges, of
+            conversations, and of terms in these.
     """
 
     segment: Segment
@@ -66,14 +64,14 @@ class Part:
 
     @classmethod
     def of(cls, segment: Segment) -> Part:
-        """Return a segment of which everything stands."""
+        """Return a segment of which every row is current."""
         return cls(segment, None, _totals(segment, np.arange(len(segment))))
 
     def __len__(self) -> int:
         return int(self.totals[:, 0].sum())
 
     def without(self, gone: NDArray[np.intp]) -> Part:
-        """Return this without some rows, which are whole conversations."""
+        """Return the part without some rows, which are whole conversations."""
         if not len(gone):
             return self
         alive = np.ones(len(self.segment), np.bool_) if self.alive is None else self.alive.copy()
@@ -84,7 +82,7 @@ class Part:
         return Part(self.segment, alive, totals)
 
     def lacking(self, columns: Columns) -> NDArray[np.intp]:
-        """Return the rows of the columns that stand here and are not embedded yet."""
+        """Return the current rows of the columns that are not embedded yet."""
         if not self.segment.unembedded:
             return np.empty(0, np.intp)
         rows = self.segment.rows[self.rows()].astype(np.intp)
@@ -92,36 +90,36 @@ class Part:
         return left
 
     def embedded(self, columns: Columns) -> Part:
-        """Return this with the vectors that its rows have by now; all that stand have one, or need none."""
+        """Return the part with the slots of its rows; every current row is embedded or has nothing to embed."""
         if not self.segment.unembedded:
             return self
         slots = np.maximum(columns["slot"][self.segment.rows], 0)
         return attrs.evolve(self, segment=attrs.evolve(self.segment, slots=slots, unembedded=False))
 
     def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return where assertions stand, by their rows of the columns; ascending both."""
+        """Return the current rows of some assertions, given by their rows of the columns; ascending both."""
         return self._standing(self.segment.locate(rows))
 
     def conversations(self, keys: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the rows of conversations, ascending."""
+        """Return the current rows of conversations, ascending."""
         return self._standing(self.segment.of_conversations(keys))
 
     def _standing(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         return rows if self.alive is None else rows[self.alive[rows]]
 
     def rows(self) -> NDArray[np.intp]:
-        """Return the rows that stand."""
+        """Return the current rows."""
         return np.arange(len(self.segment)) if self.alive is None else np.flatnonzero(self.alive)
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Seen:
-    """What one viewer sees of a corpus.
+    """The view of a corpus by one viewer.
 
     Attributes:
-        masks: of each part, which rows; None for all.
-        counts: how many records, exchanges and conversations.
-        averages: how many terms each of them has on average.
+        masks: the visible rows of each part; None for all.
+        counts: numbers of records, exchanges and conversations.
+        averages: mean numbers of terms in each of them.
     """
 
     masks: tuple[NDArray[np.bool_] | None, ...]
@@ -131,12 +129,12 @@ class Seen:
 
 @attrs.frozen(eq=False)
 class Occurrences:
-    """Where a term occurs.
+    """The occurrences of a term.
 
     Attributes:
-        levels: of each part, the records, the exchanges and the conversations that hold it.
-        documents: how many of each do. One that holds related words only counts as the part of an
-            occurrence that they are.
+        levels: the records, exchanges and conversations of each part that hold it.
+        documents: document frequencies at the three levels. A document that holds related words only counts as the
+            part of an occurrence that they are.
     """
 
     levels: Sequence[tuple[Hits, Hits, Hits]]
@@ -145,14 +143,14 @@ class Occurrences:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Corpus:
-    """What is current.
+    """Everything current at one moment.
 
     Attributes:
-        columns: the assertions, and any that came since.
-        moment: when.
+        columns: the assertions, and any appended since.
+        moment: the moment.
         counts: which rows of the columns count at that moment.
         parts: the records.
-        vectors: their embeddings, as far as there are any: for recall by meaning the corpus must be `embedded`.
+        vectors: the embeddings known so far; recall by meaning needs a corpus that is `embedded`.
         documents: the assertions in full.
     """
 
@@ -170,12 +168,12 @@ class Corpus:
 
     @property
     def embedded(self) -> bool:
-        """Whether every record has its vector, or needs none."""
+        """Whether every record has its vector, or nothing to embed."""
         return self.vectors is not NO_VECTORS and not any(part.segment.unembedded for part in self.parts)
 
     @functools.cached_property
     def retired(self) -> NDArray[np.intp]:
-        """The assertions that were said in conversations and do not stand, ascending; words that were read left out."""
+        """The assertions from conversations that are not current, ascending; without texts that wait for a model."""
         columns, moment, size = self.columns, self.moment, len(self.counts)
         left = (columns["conversation"][:size] > 0) & ((columns["flags"][:size] & (ERRAND | REMOVED)) == 0)
         for part in self.parts:
@@ -188,7 +186,7 @@ class Corpus:
         return rows
 
     def seen(self, viewer: str | None) -> Seen:
-        """Return what a viewer sees: what is public and what is their own."""
+        """Return the view of a viewer: public records and their own."""
         owner = self._owner(viewer)
         known = self._seen.get(owner)
         if known is None:
@@ -198,17 +196,17 @@ class Corpus:
         return known
 
     def _owner(self, viewer: str | None) -> int:
-        """Return whose a viewer's own are; those who have none see what is public, and share that view."""
+        """Return the owner of a viewer's records; viewers without records share the public view."""
         return 0 if viewer is None else self.columns.owners.find(viewer) or 0
 
     def term(self, term: Term, viewer: str | None, among: Sequence[NDArray[np.bool_]] | None = None) -> Occurrences:
-        """Return where a term occurs in what a viewer sees, and in how many documents.
+        """Return the occurrences of a term in the view of a viewer.
 
         Args:
             term: the term.
-            viewer: who.
-            among: of each part, which rows matter, whole conversations; all of them if None. The number of
-                documents is that of all the same.
+            viewer: the viewer.
+            among: the rows of each part to look at, whole conversations; None for all. Document frequencies are
+                always those of all rows.
         """
         key = (self._owner(viewer), term.number)
         known = self._known.get(key)
@@ -233,7 +231,7 @@ class Corpus:
         )
 
     def currents(self, standing: Standing) -> list[Current | None]:
-        """Return records in full; None for what was erased meanwhile. This may block: for worker threads only.
+        """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.
 
         Args:
             standing: records of this corpus.
@@ -245,13 +243,13 @@ class Corpus:
         return [_current([next(read) for _ in group]) for group in rows]
 
     def embeddings(self, standing: Standing) -> list[NDArray[np.float32] | None]:
-        """Return the embeddings of records, of length 1; None for one with nothing in it to embed."""
+        """Return the embeddings of records, of length 1; None for a record with nothing to embed."""
         slots = self._slots(standing.rows)
         vectors = self.vectors.take(slots)
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
 
     def _slots(self, rows: NDArray[np.intp]) -> NDArray[np.int32]:
-        """Return where records lie among `vectors`: the columns' own slots may be those of newer ones."""
+        """Return the slots of records in `vectors`; those of the columns may belong to newer vectors."""
         slots = np.zeros(len(rows), np.int32)
         order = np.argsort(rows)
         ascending = rows[order]
@@ -279,8 +277,8 @@ class Corpus:
         """Return the corpus after a write.
 
         Args:
-            gone: the rows that stand no more, or stand in ``new``, by part; whole conversations.
-            new: what is laid out anew.
+            gone: by part, the rows that are no longer current or are in ``new``; whole conversations.
+            new: the records of the new segment.
             rest: the other attributes that change.
         """
         parts = [part.without(gone[number]) if number in gone else part for number, part in enumerate(self.parts)]
@@ -288,7 +286,7 @@ class Corpus:
 
 
 def grown(columns: Columns, parts: Sequence[Part], new: Standing) -> tuple[Part, ...]:
-    """Return parts with one more, merged with those before it that are not much larger."""
+    """Return parts with a new one, merged with those before it that are not much larger."""
     left = [part for part in parts if len(part)]
     merged = [new]
     size = len(new.rows)
@@ -328,7 +326,7 @@ def _mask(part: Part, owners: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def _totals(segment: Segment, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Count what some rows, whole conversations, add to the statistics of their owners."""
+    """Return the statistics of some rows, whole conversations, by owner."""
     if not len(rows):
         return np.zeros((1, 5), np.int64)
     sessions = np.unique(segment.session[rows])

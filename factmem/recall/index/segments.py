@@ -1,8 +1,7 @@
-"""A part of what is current, laid out to be searched at once, and never changed.
+"""A segment: an immutable layout of current records for vectorised search.
 
-First come the records that stand in no conversation, then whole conversations, their statements in
-order, so that neighbours stand side by side. A segment knows its terms' rows (postings) and lengths;
-its vectors lie elsewhere, in the order they came.
+Records outside conversations come first, then whole conversations, their statements in order, so that neighbours are
+adjacent. A segment holds postings and lengths of documents; vectors are in slots elsewhere.
 """
 
 from __future__ import annotations
@@ -14,30 +13,31 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.recall.columns import Columns
-from factmem.recall.folding import Standing
-from factmem.recall.growing import spread
-from factmem.recall.laying_out import lay_out, leading_terms, post, with_neighbours
-from factmem.recall.outlines import ASKS, ASSISTANT, KINDS_FROM, term_numbers
-from factmem.recall.related_words import Term
-from factmem.recall.scoring import recency
-from factmem.recall.updates import clues
+from factmem.facts import STATEMENT
+from factmem.recall.index.blob import ASKS, ASSISTANT, KINDS_FROM, term_numbers
+from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.columns import Columns, spread, subject_text
+from factmem.recall.scoring import DAY, recency
+from factmem.recall.text.related_words import Term
+from factmem.recall.text.updates import clues
+from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-_DAY: Final = 86_400.0
+__all__ = ["Hits", "Lengths", "Segment", "conversation_keys", "lay_out", "leading_terms", "post", "with_neighbours"]
+
 _LONG_AGO: Final = 1000.0
 
 _DENSE: Final = 16
-"""Where there is as much as one occurrence to so many rows, they are counted row by row."""
-
-__all__ = ["Hits", "Lengths", "Segment"]
+"""Occurrences are counted in a dense array if there is at least one to this many rows."""
 
 
 @attrs.frozen(eq=False)
 class Lengths:
-    """How many terms each document of the three levels has: records, exchanges, conversations."""
+    """Numbers of terms of the documents of the three levels: records, exchanges, conversations."""
 
     own: NDArray[np.int32]
     exchange: NDArray[np.int32]
@@ -46,18 +46,18 @@ class Lengths:
 
 @attrs.frozen(eq=False)
 class Hits:
-    """Where a term occurs, and how often, at one of the three levels; ascending.
+    """The occurrences of a term at one of the three levels, ascending.
 
     Attributes:
-        rows: records of the segment, or its conversations.
-        counts: how often in each; multiples of 1/256, so that sums of them are exact.
+        rows: rows of the segment, or numbers of its conversations.
+        counts: number of occurrences in each; multiples of 1/256, so that sums of them are exact.
     """
 
     rows: NDArray[np.intp]
     counts: NDArray[np.float32]
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return how often it occurs in each of some rows."""
+        """Return the number of occurrences in each of some rows."""
         if not len(self.rows):
             return np.zeros(len(rows))
         at = self.rows.searchsorted(rows)
@@ -69,14 +69,14 @@ class Hits:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Segment:
-    """Records laid out; arrays of shape (rows,) if nothing else is said.
+    """Records in their layout: arrays of shape (rows,) unless noted otherwise.
 
     Attributes:
         rows: the assertion of each, as its row of the columns.
-        firsts: the assertion that said the same first.
-        counts: how many say the same.
-        slots: where its vector lies; 0 for none.
-        unembedded: whether a row was laid out before it was embedded.
+        firsts: the oldest assertion of the same value.
+        counts: number of assertions of the same value.
+        slots: slot of its vector; 0 for none.
+        unembedded: whether any row was laid out before it was embedded.
         owners: the owner's number; 0 is public.
         heads: the head's number.
         said_at: when it was said, in seconds since 1970.
@@ -85,9 +85,9 @@ class Segment:
         says: the number of its words outside questions, up to 255.
         assistant: whether the assistant said it.
         asks: whether it ends with a question.
-        kinds: the kinds of values that it holds; see `factmem.recall.signs.Kind`.
-        alone: how many records stand in no conversation; they come first.
-        keys: what identifies the conversations, one each, ascending.
+        kinds: the kinds of values that it holds; see `factmem.recall.text.signs.Kind`.
+        alone: number of records outside conversations; they come first.
+        keys: keys of the conversations, ascending; see `conversation_keys`.
         starts: the first row of each conversation, and the end.
         lengths: see `Lengths`; of single records all three are the same, and a record is its own conversation.
     """
@@ -118,7 +118,7 @@ class Segment:
 
     @classmethod
     def build(cls, columns: Columns, standing: Standing) -> Segment:
-        """Lay out records; of a conversation, all that is current."""
+        """Lay out records, with all current records of each conversation."""
         order, alone, keys, starts = lay_out(columns, standing.rows)
         rows = standing.rows[order]
         own = columns["terms_count"][rows]
@@ -154,7 +154,7 @@ class Segment:
         return len(self.rows)
 
     def standing(self, rows: NDArray[np.intp]) -> Standing:
-        """Return some of the records, as the fold tells them."""
+        """Return some of the records, as the fold returns them."""
         return Standing(
             self.rows[rows].astype(np.intp),
             self.firsts[rows].astype(np.intp),
@@ -162,7 +162,7 @@ class Segment:
         )
 
     def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return where assertions stand that won here, ascending.
+        """Return the rows of the assertions that won here, ascending.
 
         Args:
             rows: of the columns, ascending.
@@ -191,7 +191,7 @@ class Segment:
 
     @functools.cached_property
     def answers(self) -> NDArray[np.bool_]:
-        """Whether the row before, of the same conversation, ends with a question."""
+        """Whether the row before is of the same conversation and ends with a question."""
         answers = np.zeros(len(self), np.bool_)
         answers[1:] = self.asks[:-1]
         answers[self.first_of_session] = False
@@ -203,7 +203,7 @@ class Segment:
         return np.concatenate([np.arange(self.alone), self.starts[:-1]])
 
     def around(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which rows are some rows, or stand in a conversation with one of them."""
+        """Return a mask of some rows and of the conversations that they are in."""
         mask = np.zeros(len(self), np.bool_)
         mask[rows] = True
         inside = rows[rows >= self.alone]
@@ -212,7 +212,7 @@ class Segment:
         return mask
 
     def occurrences(self, term: Term, among: NDArray[np.bool_] | None = None) -> Hits:
-        """Return the rows that hold a term or a related one, and how much of it each holds.
+        """Return the rows that hold a term or a related one.
 
         Args:
             term: the term.
@@ -235,36 +235,64 @@ class Segment:
         rows = np.flatnonzero(dense)
         return Hits(rows, dense[rows].astype(np.float32))
 
-    def holding(self, numbers: NDArray[np.uint64], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return where rows hold terms: which of the numbers, and the rows.
+    def updates_holding(self, numbers: NDArray[np.uint64], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return rows that hold terms and a word that an update may be known by; see `factmem.recall.text.updates`.
 
         Args:
-            numbers: the terms' own, without related ones.
+            numbers: the terms' numbers, without related ones.
             most: leave out terms that more rows hold.
+
+        Returns:
+            Pairs of the place of a term in ``numbers``, and a row.
         """
+        held, at = self._places_of(numbers)
+        few = self._postings[at + 1] - self._postings[at] <= most
+        held, at = held[few], at[few]
+        begins, rows = self._updates
+        starts, ends = begins[at], begins[at + 1]
+        return np.repeat(held, ends - starts), rows[spread(starts, ends)].astype(np.intp)
+
+    def _places_of(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the places of the terms that some rows hold, in ``numbers`` and among all terms."""
         if not len(self._terms):
             return np.empty(0, np.intp), np.empty(0, np.intp)
         at = self._terms.searchsorted(numbers)
         held = (self._terms.take(at, mode="clip") == numbers).nonzero()[0]
-        starts, ends = self._postings[at[held]], self._postings[at[held] + 1]
-        few = ends - starts <= most
-        held, starts, ends = held[few], starts[few], ends[few]
-        return np.repeat(held, ends - starts), self._where[spread(starts, ends)].astype(np.intp)
+        return held, at[held]
 
     @functools.cached_property
-    def clued(self) -> NDArray[np.bool_]:
-        """Whether each row holds a word that an update may be known by; see `factmem.recall.updates`."""
-        mask = np.zeros(len(self), np.bool_)
-        mask[self.holding(np.array(term_numbers(clues()), np.uint64), len(self))[1]] = True
-        return mask
+    def _updates(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The postings of the rows that hold a clue: where each term's begin, and the rows."""
+        _, at = self._places_of(np.array(term_numbers(clues()), np.uint64))
+        clued = np.zeros(len(self), np.bool_)
+        clued[self._where[spread(self._postings[at], self._postings[at + 1])]] = True
+        inside = clued[self._where]
+        begins = np.concatenate([np.zeros(1, np.int32), inside.cumsum(dtype=np.int32)])
+        return begins[self._postings], self._where[inside]
 
-    def led_by(self, term: Term, own: Hits) -> NDArray[np.intp]:
-        """Return the rows whose text begins with a term, of those that hold it or a related one."""
-        led: NDArray[np.intp] = own.rows[self.leads[own.rows] == np.uint64(term.number)]
-        return led
+    @functools.cached_property
+    def speakers(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+        """The distinct first terms of all rows, ascending, and the place of each row's among them."""
+        distinct, places = np.unique(self.leads, return_inverse=True)
+        return distinct, places
+
+    def leading(self, terms: Sequence[int]) -> list[tuple[int, int]]:
+        """Return which terms are the first term of any row: pairs of their places in ``terms`` and in `speakers`."""
+        if not terms:
+            return []
+        distinct = self.speakers[0]
+        at = distinct.searchsorted(np.array(terms, np.uint64))
+        held = distinct.take(at, mode="clip").tolist()
+        pairs = enumerate(zip(terms, at.tolist(), held, strict=True))
+        return [(place, where) for place, (term, where, found) in pairs if found == term]
+
+    @functools.cached_property
+    def has_assistant(self) -> bool:
+        """Whether the assistant said any row."""
+        return bool(self.assistant.any())
 
     def levels(self, own: Hits) -> tuple[Hits, Hits, Hits]:
-        """Return where a term occurs at all three levels, from the rows that hold it."""
+        """Return the occurrences of a term at all three levels, from the rows that hold it."""
         return own, self._exchanges(own), self._sessions(own)
 
     def _exchanges(self, own: Hits) -> Hits:
@@ -316,7 +344,7 @@ class Segment:
         decays = self._decays.get(half_life_days)
         if decays is None:
             decays = recency(self._newest - self.said_at, half_life_days).astype(np.float32)
-            self._decays.clear()  # others may be reading: what they hold stays as it is
+            self._decays.clear()  # concurrent readers keep their array
             self._decays[half_life_days] = decays
         found = decays * np.float32(since)
         if since > 1:  # the future is as recent as now
@@ -324,7 +352,7 @@ class Segment:
         return found
 
     def _decay_since_newest(self, now: float, half_life_days: float) -> float:
-        halved = (now - self._newest) / _DAY / half_life_days
+        halved = (now - self._newest) / DAY / half_life_days
         return float(0.5**halved) if halved > -_LONG_AGO else math.inf
 
     def of_slots(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -335,10 +363,14 @@ class Segment:
         return dots[self.slots]
 
     def near(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the mean of each value and its neighbours', of the rows that stand in conversations."""
-        mean = self._with_neighbours(values)
+        """Return the mean of each row's value and its neighbours'."""
+        if self.alone == len(self):
+            return values
+        near = values.copy()
+        mean = self._with_neighbours(values[self.alone :])
         mean *= self._shares_of_neighbours
-        return mean
+        near[self.alone :] = mean
+        return near
 
     def _with_neighbours(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         follows, total = self._follows[1:-1], values.copy()
@@ -347,7 +379,7 @@ class Segment:
         return total
 
     def beside(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether a row of the same conversation stands before and after each of some rows."""
+        """Return whether rows have a neighbour of their conversation before and after them."""
         at = np.maximum(rows - self.alone, -1)
         before, after = self._follows[at], self._follows[np.minimum(at + 1, len(self._follows) - 1)]
         return before & (at >= 0), after & (at >= 0)
@@ -380,7 +412,7 @@ class Segment:
 
     @functools.cached_property
     def _follows(self) -> NDArray[np.bool_]:
-        """Whether a row stands behind another one of its conversation, from the first that stands in one on."""
+        """Whether a row follows another of its conversation; from the first row of a conversation on."""
         follows = np.ones(len(self) - self.alone + 1, np.bool_)
         follows[self.starts - self.alone] = False
         return follows
@@ -394,7 +426,119 @@ def _summed(rows: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:
 
 
 def _starts(ascending: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return where each number stands first."""
+    """Return the first place of each number."""
     first = np.ones(len(ascending), np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
     return first.nonzero()[0]
+
+
+def conversation_keys(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Return the key of each row's conversation: its id, place and owner; 0 for none.
+
+    Words never cross a partition: records of another place or owner are no context.
+    """
+    conversation = columns["conversation"][rows].astype(np.uint64)
+    place = columns.of_rows("place", rows).astype(np.uint64)
+    return np.where(conversation > 0, (conversation << np.uint64(32)) | place, np.uint64(0))
+
+
+def lay_out(
+    columns: Columns, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], int, NDArray[np.uint64], NDArray[np.intp]]:
+    """Return the order of rows, the number outside conversations, and the conversations' keys and first rows."""
+    keys = conversation_keys(columns, rows)
+    inside = np.flatnonzero(keys)
+    outside = np.flatnonzero(keys == 0)
+    outside = outside[np.argsort(rows[outside])]
+    within = rows[inside]
+    inside = inside[
+        np.lexsort((columns["seq"][within], columns["start"][within], columns["position"][within], keys[inside]))
+    ]
+    ordered = keys[inside]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else inside
+    alone = len(outside)
+    return (
+        np.concatenate([outside, inside]),
+        alone,
+        ordered[starts],
+        np.append(starts + alone, len(rows)),
+    )
+
+
+def with_neighbours(own: NDArray[np.int32], alone: int, starts: NDArray[np.intp]) -> NDArray[np.int32]:
+    """Return the lengths of exchanges, from those of rows."""
+    total = own.copy()
+    follows = np.ones(len(own), np.bool_)
+    follows[: alone + 1] = False
+    follows[starts[:-1]] = False
+    behind = np.flatnonzero(follows)
+    total[behind] += own[behind - 1]
+    total[behind - 1] += own[behind]
+    return total
+
+
+def post(
+    columns: Columns, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.integer[Any]]]:
+    """Return the distinct terms, the beginning of each posting, and the rows and counts of all postings."""
+    counts = columns["terms_count"][rows]
+    held = _of_rows(columns.terms, columns["terms_start"][rows], counts)
+    where = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+    terms = _distinct(held)
+    # One number for a term and a row is sorted several times as fast as an order of two.
+    bits = np.uint64(max(len(rows) - 1, 1).bit_length())
+    keys = held >> bits
+    keys <<= bits
+    keys |= where.astype(np.uint64)
+    keys.sort()
+    firsts = np.flatnonzero(_new(keys))
+    often = np.diff(np.append(firsts, len(keys)))
+    keys = keys[firsts]
+    found = (keys & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int32)
+    keys >>= bits
+    begins = np.flatnonzero(_new(keys))
+    if len(begins) < len(terms):  # the bits of a term that fit are those of another one as well
+        begins, found, often = _posted(held, where)
+    narrow = np.uint8 if not len(often) or often.max() < 256 else np.int32
+    return terms, np.append(begins, len(found)), found, often.astype(narrow)
+
+
+def leading_terms(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Return the first term of each row, which names the speaker or the subject; 0 for none."""
+    leads = np.zeros(len(rows), np.uint64)
+    inside = columns["terms_count"][rows] > 0
+    everything = columns.subjects.find(subject_text(MemorySubject.EVERYTHING.name, None))
+    if everything is not None:
+        statement = columns.keywords.find(STATEMENT.keyword)
+        inside &= (columns.of_rows("subject", rows) != everything) | (columns.of_rows("keyword", rows) == statement)
+    leads[inside] = columns.terms[columns["terms_start"][rows[inside]]]
+    return leads
+
+
+def _of_rows(terms: NDArray[np.uint64], starts: NDArray[np.int64], counts: NDArray[np.int32]) -> NDArray[np.uint64]:
+    ends = starts + counts
+    if len(starts) and (starts[1:] == ends[:-1]).all():
+        return terms[starts[0] : ends[-1]]
+    return terms[spread(starts, ends)]
+
+
+def _posted(
+    held: NDArray[np.uint64], where: NDArray[np.int32]
+) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.intp]]:
+    """Return the beginning of each term's posting, and the rows and counts of all postings."""
+    order = np.lexsort((where, held))
+    held, where = held[order], where[order]
+    firsts = np.flatnonzero(_new(held) | _new(where))
+    often = np.diff(np.append(firsts, len(held)))
+    held, where = held[firsts], where[firsts]
+    return np.flatnonzero(_new(held)), where, often
+
+
+def _distinct(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    ordered = np.sort(numbers)
+    return ordered[_new(ordered)]
+
+
+def _new(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which items differ from the one before."""
+    return np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]

@@ -1,10 +1,28 @@
-"""English words for times, and the span that each means against a clock, apart from the words around it.
+"""Times that a query names: "two weeks ago", "last May", "between March and May 2023", as spans against a clock.
 
-``READERS`` holds pairs of a pattern and a function that reads its match. The surest stand first: no later pattern reads
-what an earlier one has read.
+English, by rules and without a model: recall needs intervals, and libraries that parse dates return points.
+Vague times stay wide: "a month ago" is two weeks on either side. A month, a weekday, a season or a holiday that
+names no year is the last one that had begun. A holiday counts with the day before and the two days after it, when
+people mention it. A name that is also a word ("may", "march", "fall") counts only with other evidence of a time. Future
+times are not read: what is known was said before.
 
-Holidays are those that people of many countries date things by: Christmas, New Year, Easter, Valentine's Day,
-Halloween, Thanksgiving of the United States, and some more. Those of lunar calendars need tables and are not read.
+``READERS`` holds pairs of a pattern and a function that reads its match, the surest first. Holidays are those that
+people of many countries date things by: Christmas, New Year, Easter, Valentine's Day, Halloween, Thanksgiving of the
+United States, and some more. Those of lunar calendars need tables and are not read.
+
+Some spans, for ``now`` on Saturday, 21 November 2026::
+
+    last May                    [2026-05-01, 2026-06-01)
+    three weeks ago             [2026-10-27, 2026-11-05)      half a unit on either side
+    in the last two weeks       [2026-11-08, 2026-11-22)
+    before March 2024           [          , 2024-03-01)
+    between November and May    [2025-11-01, 2026-06-01)
+    in May of last year         [2025-05-01, 2025-06-01)
+    a year ago today            [2025-11-21, 2025-11-22)
+    late 2021                   the last two fifths of it
+    two summers ago             [2025-06-01, 2025-09-01)
+    over Easter                 [2026-04-02, 2026-04-09)
+    the week before Christmas   [2025-12-17, 2025-12-24)
 """
 
 from __future__ import annotations
@@ -19,7 +37,21 @@ from typing import Final, TypeAlias
 
 import attrs
 
-__all__ = ["HINT", "NAMED_LAST", "OFFSET", "READERS", "Offset", "Span", "easter", "midnight", "offset_in"]
+from factmem.patterns import lazy_pattern
+
+__all__ = [
+    "HINT",
+    "NAMED_LAST",
+    "OFFSET",
+    "READERS",
+    "Offset",
+    "Span",
+    "TimeSpan",
+    "easter",
+    "midnight",
+    "offset_in",
+    "times_in",
+]
 
 Span: TypeAlias = tuple["dt.datetime | None", dt.datetime]
 _Read: TypeAlias = "Callable[[re.Match[str], dt.datetime], Span | None]"
@@ -36,7 +68,7 @@ _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 1
 _DAYS: Final = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "night": 1, "weekend": 7, "week": 7}
 _DAYS_OF: Final = _DAYS | {"fortnight": 14, "month": 30.44, "quarter": 91.31, "year": 365.25, "decade": 3652.5}
 _ALSO_WORDS: Final = ("may", "march")
-"""Names that are words as well: in small letters they say nothing by themselves."""
+"""Names that are words as well; in lower case they need more evidence."""
 _COUNTED: Final = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
     "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third "
@@ -44,7 +76,7 @@ _COUNTED: Final = (
 )
 _ORDINALS: Final = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
 NAMED_LAST: Final = ("last", "this", "past", "previous")
-"""Words before a name that belong to the time; the others before one say how it is meant."""
+"""Words before a name that belong to the time; other words before it only introduce it."""
 
 
 def easter(year: int) -> dt.date:
@@ -146,17 +178,20 @@ _SEASON: Final = f"(?P<season>{_any(_SEASONS)})"
 _WEEKDAY: Final = f"(?P<weekday>{_any(_WEEKDAYS)})"
 _HOLIDAY: Final = f"(?P<holiday>{'|'.join(_HOLIDAYS)})"
 _RECURRING: Final = f"(?:{_HOLIDAY}|{_SEASON}|{_WEEKDAY}|(?P<month>{_any(_MONTHS)}))"
-HINT: Final = re.compile(
-    rf"\d|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
+_DIGITS: Final = r"(?:19|20)\d\d|\d0['’]?s|['’]\d\d"
+"""Digits that name a time by themselves; all others need one of the words."""
+
+HINT: Final = lazy_pattern(
+    rf"{_DIGITS}|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
     rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS, *_DECADES))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
     re.IGNORECASE,
 )
-"""Part of every time: most queries need only this one search."""
+"""A part of every time; most queries need only this one search."""
 
 
 @attrs.frozen
 class Offset:
-    """How far before or after something a time lies: "two weeks before", "the day after", "shortly before".
+    """A distance before or after something: "two weeks before", "the day after", "shortly before".
 
     Attributes:
         least: the shortest distance.
@@ -167,11 +202,11 @@ class Offset:
     most: dt.timedelta
 
     def before(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-        """Return the interval that lies so far before a moment."""
+        """Return the interval at this distance before a moment."""
         return moment - self.most, moment - self.least
 
     def after(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
-        """Return the interval that lies so far after a moment."""
+        """Return the interval at this distance after a moment."""
         return moment + self.least, moment + self.most
 
 
@@ -324,11 +359,11 @@ def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
 
 _SEASONS_AND_WORDS: Final = ("spring", "fall")
 _NOT_LEADING_SEASON: Final = ("to", "and", "by", "through")
-_AFTER_WORD: Final = re.compile(
+_AFTER_WORD: Final = lazy_pattern(
     r" (?:rolls?|onions?|water|mattress|asleep|apart|over|down|off|out|ill|sick|short|behind|into|back|in love|for)\b",
     re.IGNORECASE,
 )
-_SEASON_BEFORE: Final = re.compile(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$", re.IGNORECASE)
+_SEASON_BEFORE: Final = lazy_pattern(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$", re.IGNORECASE)
 
 
 def _holiday(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -438,7 +473,7 @@ def _iso(match: re.Match[str], now: dt.datetime) -> Span:
 
 
 _NOT_LEADING: Final = ("of", "and", "from", "by", "to", "on", "through", "this", "past")
-_MODAL: Final = re.compile(r" (?:be|have|not|also|well|i|we|you|he|she|it|they)\b", re.IGNORECASE)
+_MODAL: Final = lazy_pattern(r" (?:be|have|not|also|well|i|we|you|he|she|it|they)\b", re.IGNORECASE)
 
 
 def _named_month(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -481,7 +516,7 @@ def _year_of(match: re.Match[str], now: dt.datetime) -> int | None:
 
 
 def _lasting(match: re.Match[str]) -> bool:
-    """Whether it reads like "it may last years" rather than like a month."""
+    """Return whether it reads like "it may last years" rather than like a month."""
     return match["month"] in _ALSO_WORDS and match.string.startswith(
         (" last", " this", " previous"), match.end("month")
     )
@@ -497,7 +532,7 @@ def _months(year: int, month: int, count: int, now: dt.datetime) -> Span:
 
 def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     def words(pattern: str) -> re.Pattern[str]:
-        return re.compile(rf"\b{pattern}(?!\w)", re.IGNORECASE)
+        return lazy_pattern(rf"\b{pattern}(?!\w)", re.IGNORECASE)
 
     several = rf"{_DAY}(?: ?(?:-|–|to|and|until|through) ?(?:the )?(?P<to>[0-3]?\d)(?:st|nd|rd|th)?)?"
     lead, back = f"(?:{_LEAD} )?", f"(?P<year>{_BACK}),? (?:in|on|during|at|over|for|around) (?:the )?"
@@ -554,3 +589,209 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
 
 
 READERS: Final = tuple(_readers())
+
+
+@attrs.frozen(kw_only=True)
+class TimeSpan:
+    """An interval that a query names.
+
+    Attributes:
+        start: its first moment, in UTC; None where it has no beginning ("before May").
+        end: the first moment after it, in UTC; later than its start.
+    """
+
+    start: dt.datetime | None
+    end: dt.datetime
+
+    def holds(self, moment: dt.datetime) -> bool:
+        """Whether a moment lies in it."""
+        return (self.start is None or self.start <= moment) and moment < self.end
+
+
+def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
+    """Return the times that a query names, in its order, each once. Nothing raises.
+
+    Of a text too long for a question, the first 16 times in its first 100,000 characters are read.
+
+    Args:
+        query: the question.
+        now: the present, aware; days begin and end in its time zone.
+    """
+    query = " ".join(query[:_LONGEST].translate(_PLAIN).split())
+    if not HINT.search(query):
+        return ()
+    try:
+        spans = [_utc(span) for span in _spans(query, _ranges(query, _named(query, now)), now)]
+    except (ValueError, OverflowError):  # where the calendar ends
+        return ()
+    return tuple(dict.fromkeys(span for span in spans if span is not None))
+
+
+_MOST: Final = 16
+_LONGEST: Final = 100_000
+_LOOK_BACK: Final = 40
+"""Number of characters before a time that are searched for words about it."""
+_PLAIN: Final = str.maketrans("ıİſ\u212a\N{RIGHT SINGLE QUOTATION MARK}", "iIsK'")
+"""Letters that a pattern ignoring case takes for others, and the typographic apostrophe."""
+
+
+@attrs.frozen
+class _Hit:
+    """A time in a query: its position, and its interval before the words around it are read."""
+
+    first: int
+    last: int
+    span: Span
+    year: bool
+    """Whether it names its year, or needs none."""
+    holiday: bool = False
+    """Whether it is a holiday, which people mention some days before and after."""
+
+
+def _named(query: str, now: dt.datetime) -> list[_Hit]:
+    """Find the times in a query, one reader after another; text that one has read is not read again."""
+    found: list[_Hit] = []
+    for pattern, read in READERS:
+        here = len(found)
+        for match in pattern.finditer(query):
+            if len(found) >= here + _MOST or (here == _MOST and match.start() > found[_MOST - 1].first):
+                break
+            first = _first_of(match)
+            if any(first < hit.last and hit.first < match.end() for hit in found):
+                continue
+            try:
+                span = read(match, now)
+            except (ValueError, OverflowError):  # 31 February, or before the calendar begins
+                continue
+            if span is not None:
+                groups = match.groupdict()
+                year = bool(groups.get("year") or groups.get("again") or not _YEARLY & groups.keys())
+                found.append(_Hit(first, match.end(), span, year, bool(groups.get("holiday"))))
+        found = sorted(found, key=lambda hit: hit.first)[:_MOST]
+    return found
+
+
+_YEARLY: Final = {"month", "season", "holiday"}
+"""Groups of a pattern for what recurs each year."""
+
+
+def _first_of(match: re.Match[str]) -> int:
+    """Return the start of a time: after an introducing word, but with one that belongs to it."""
+    lead = match.groupdict().get("lead")
+    return match.end("lead") if lead and lead.lower() not in NAMED_LAST else match.start()
+
+
+_FROM: Final = lazy_pattern(r"\b(?:between|from)(?: the)?\s*$", re.IGNORECASE)
+_TO: Final = lazy_pattern(r"\s*(?:and|to|until|till|through|up to|-|–)(?: the)?\s*", re.IGNORECASE)
+
+
+def _ranges(query: str, hits: list[_Hit]) -> list[_Hit]:
+    """Join two times that are the ends of one: "between X and Y", "from X to Y"."""
+    united: list[_Hit] = []
+    for hit in hits:
+        before = united[-1] if united else None
+        if before and _TO.fullmatch(query, before.last, hit.first) and _just_before(_FROM, query, before.first):
+            try:
+                united[-1] = _Hit(before.first, hit.last, _from_to(before, hit), year=True)
+                continue
+            except (ValueError, OverflowError):  # before the calendar begins
+                pass
+        united.append(hit)
+    return united
+
+
+def _just_before(pattern: re.Pattern[str], query: str, end: int) -> re.Match[str] | None:
+    return pattern.search(query, max(0, end - _LOOK_BACK), end)
+
+
+def _from_to(first: _Hit, last: _Hit) -> Span:
+    """Join two times; a first one without a year is the last such time before the other."""
+    start, end = first.span[0], last.span[1]
+    if start is not None and not first.year:
+        year = (end - dt.timedelta(days=1)).year
+        day = 28 if (start.month, start.day) == (2, 29) else start.day
+        start = start.replace(year=year, day=day)
+        start = start if start < end else start.replace(year=year - 1)
+    starts = [one for one in (start, last.span[0]) if one is not None]
+    return (min(starts) if len(starts) == 2 else None), max(first.span[1], end) if first.year else end
+
+
+_TURN: Final = lazy_pattern(
+    r"\b(since|before|until|till|up to|prior to|earlier than|after|later than)(?: the| this)?\s*$", re.IGNORECASE
+)
+_PART: Final = lazy_pattern(
+    r"\b(early|start of|beginning of|first half of|mid|middle of|late|end of|second half of)"
+    r"(?: in)?(?: the| this)?[\s-]*$",
+    re.IGNORECASE,
+)
+
+
+_AWAY: Final = lazy_pattern(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$", re.IGNORECASE)
+_ONWARDS: Final = lazy_pattern(r" onwards?\b", re.IGNORECASE)
+_A_DAY: Final = dt.timedelta(days=1)
+
+
+def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[Span]:
+    """Read the words around each time: the part of it that is meant, or a time before or after it."""
+    tomorrow = midnight(now) + _A_DAY
+    for hit in hits:
+        before, span = hit.first, hit.span
+        if part := _just_before(_PART, query, before):
+            before, span = part.start(), _part(part[1].lower(), span)
+        away, turn = _just_before(_AWAY, query, before), _just_before(_TURN, query, before)
+        if away and (offset := offset_in(away)):
+            yield _moved(away["turn"].lower(), offset, span)
+        elif turn or _ONWARDS.match(query, hit.last):
+            yield _turned(turn[1].lower() if turn else "since", span, tomorrow)
+        elif hit.holiday and not part and span[0] is not None:
+            yield span[0] - _A_DAY, span[1] + 2 * _A_DAY
+        else:
+            yield span
+
+
+def _moved(turn: str, offset: Offset, span: Span) -> Span:
+    start, end = span
+    if turn == "after":
+        return offset.after(end)
+    return span if start is None else offset.before(start)
+
+
+def _part(which: str, span: Span) -> Span:
+    """Return a part of a time, at its beginning, in its middle or at its end."""
+    start, end = span
+    if start is None:
+        return span
+    fifth = (end - start) / 5
+    match which:
+        case "early":
+            return start, start + 2 * fifth
+        case "late":
+            return end - 2 * fifth, end
+        case "start of" | "beginning of":
+            return start, start + 1.25 * fifth
+        case "end of":
+            return end - 1.25 * fifth, end
+        case "first half of":
+            return start, start + 2.5 * fifth
+        case "second half of":
+            return end - 2.5 * fifth, end
+    return start + 1.5 * fifth, end - 1.5 * fifth
+
+
+def _turned(turn: str, span: Span, tomorrow: dt.datetime) -> Span:
+    start, end = span
+    match turn:
+        case "since":
+            return (start, tomorrow) if start is not None and start < tomorrow else span
+        case "after" | "later than":
+            return (end, tomorrow) if end < tomorrow else span
+    return span if start is None else (None, start)
+
+
+def _utc(span: Span) -> TimeSpan | None:
+    try:
+        start, end = (moment and moment.astimezone(dt.UTC) for moment in span)
+    except (ValueError, OverflowError):
+        return None
+    assert end is not None
+    return TimeSpan(start=start, end=end) if start is None or start < end else None

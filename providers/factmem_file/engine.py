@@ -1,4 +1,4 @@
-"""The file provider's work, synchronous: for worker threads, with other processes beside it."""
+"""The blocking half of the file provider."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Ledger"]
+__all__ = ["FileEngine"]
 
 T = TypeVar("T")
 
 
-class Ledger:
-    """Reads and writes a store of logs.
+class FileEngine:
+    """Reads and writes a store of logs; see `factmem.providers.Engine`.
 
-    Who holds the storage's lock may take the guard of the copies in memory, never the other way round.
+    The storage's lock is taken before the guard of the copies in memory, never after it.
 
     Args:
         storage: where the logs are.
@@ -131,7 +131,7 @@ class Ledger:
         return next((log for log in found if assertion_id in self._writable(log).recorded), None)
 
     def entries(self, place: Place, keyword: str | None) -> list[LogEntry]:
-        """See `factmem.abc.KeepsHistory.entries`."""
+        """Return the log of a place."""
 
         def look() -> list[LogEntry]:
             hidden = self._mirrors.erased(place.scope.tenant)
@@ -150,7 +150,7 @@ class Ledger:
         return self._read(look) if self._storage.exists() else []
 
     def version(self) -> int:
-        """See `factmem.abc.FeedsChanges.version`."""
+        """Return the newest sequence number that is committed."""
         if not self._storage.exists():
             return 0
         if (committed := self._counter.committed()) is not None:
@@ -159,7 +159,7 @@ class Ledger:
             return self._counter.last()
 
     def changes(self, tenant: str | None, since: int) -> list[LogEntry]:
-        """See `factmem.abc.FeedsChanges.changes`."""
+        """Return the log of a tenant after a sequence number."""
         # Asked first: a number is committed only when everything up to it is in the logs.
         committed = self.version()
         return self._read(lambda: self._changes(tenant, since, committed)) if since < committed else []
@@ -183,17 +183,17 @@ class Ledger:
         return [(log, mirror) for log, mirror in self._mirrors.known() if log.folder[0] == (tenant or "")]
 
     def embedder(self) -> EmbedderIdentity | None:
-        """See `factmem.abc.KeepsVectors.embedder`."""
+        """Return the embedder that the store is bound to."""
         return self._sidecars.embedder() if self._storage.exists() else None
 
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
-        """See `factmem.abc.KeepsVectors.use_embedder`."""
+        """Bind the store to an embedder; write only where the binding changes."""
         if replace or self.embedder() != identity:
             with self._storage.lock(self._lock_timeout), self._guard:
                 self._sidecars.bind(identity, replace=replace)
 
     def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """See `factmem.abc.KeepsVectors.put_vectors`."""
+        """Store vectors of assertions."""
         identity = self.embedder()
         dimension = identity.dimension if identity else None
         checked = {seq: storable_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
@@ -206,7 +206,7 @@ class Ledger:
             self._storage.seal()
 
     def vectors(self, tenant: str | None, since: int) -> tuple[list[int], NDArray[np.float32]]:
-        """See `factmem.abc.KeepsVectors.vectors`."""
+        """Return the vectors of a tenant."""
         import numpy as np
 
         identity = self.embedder()
@@ -223,7 +223,7 @@ class Ledger:
         return seqs, found.reshape(len(seqs), identity.dimension)
 
     def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-        """See `factmem.abc.KeepsAccesses.add_accesses`."""
+        """Add to the counts of records."""
         if not accesses or not self._storage.exists():
             return
         with self._storage.lock(self._lock_timeout), self._guard:
@@ -237,7 +237,7 @@ class Ledger:
                 self._accesses.compact(log)
 
     def accesses(self, tenant: str | None, record_ids: Collection[str]) -> dict[str, Access]:
-        """See `factmem.abc.KeepsAccesses.accesses`."""
+        """Return the counts of records."""
         if not self._storage.exists():
             return {}
 
@@ -260,7 +260,7 @@ class Ledger:
                 yield log, here
 
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
-        """See `factmem.abc.Erases.erase`."""
+        """Erase assertions, first writing their tombstones."""
         if not self._storage.exists():
             return EraseReceipt(erased=0)
         with self._storage.lock(self._lock_timeout), self._guard:
@@ -309,7 +309,7 @@ class Ledger:
                 raise damage from None
 
     def files(self) -> Sequence[Path]:
-        """Return all files in the folder, whoever put them there."""
+        """Return all files in the folder, of any origin."""
         return sorted(path for path in self._root.rglob("*") if path.is_file())
 
     def close(self) -> None:

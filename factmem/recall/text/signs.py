@@ -13,7 +13,8 @@ import re
 from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
-from factmem.recall.analysis import analyse, count_words, plain, spaced
+from factmem.patterns import lazy_pattern
+from factmem.recall.text.analysis import analyse, count_words, plain, spaced
 from factmem.records import Assertion
 from factmem.scalars import ScalarKind, scalar_of_shape
 
@@ -28,24 +29,24 @@ __all__ = [
 ]
 
 _LONGEST_LOOK: Final = 4096
-"""The part of a query that is looked at, in characters: a query is read on the event loop."""
+"""Number of characters of a query that are searched; this runs on the event loop."""
 
 _VERBS_PAST: Final = (
     "said|told|mentioned|recommended|suggested|gave|provided|created|wrote|listed|advised|explained|described|shared|"
     "showed|made|helped|came up"
 )
 _VERBS: Final = "say|tell|mention|recommend|suggest|give|provide|create|write|list|advise|explain|describe|share|show"
-_ASKS_ASSISTANT: Final = re.compile(
+_ASKS_ASSISTANT: Final = lazy_pattern(
     rf"\byou(?:'ve| have| had| just| also| once)? (?:{_VERBS_PAST})\b|\bdid you (?:{_VERBS})\b|\bremind me\b"
     r"|\bour (?:previous|last|earlier|past) (?:chat|conversation|discussion|session|talk)\b",
     re.IGNORECASE,
 )
-_ASKS_NUMBER: Final = re.compile(
+_ASKS_NUMBER: Final = lazy_pattern(
     r"\b(?:how (?:many|much|long|often|old|far|tall|big|fast)|percentage|percent|total|number of|count|cost|price"
     r"|amount|score|what time|phone number|discount|ratio|older)\b",
     re.IGNORECASE,
 )
-_NUMBER: Final = re.compile(
+_NUMBER: Final = lazy_pattern(
     r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|thousand"
     r"|once|twice|first|second|third|couple|half)\b",
     re.IGNORECASE,
@@ -60,7 +61,7 @@ _KIND_WORDS: Final = {
     "TIME": "date|day|weekday|month|year|time|hour|deadline|start|end|birthday|anniversary|departure|arrival|season"
     "|schedule|since|until",
 }
-"""Words of concepts whose values are of a kind, where the values are texts."""
+"""Words of concepts whose text values are of a kind."""
 
 _ASKS_KIND: Final = {
     "PERSON": r"\bwho(?:m|se)?\b",
@@ -68,10 +69,10 @@ _ASKS_KIND: Final = {
     "TIME": r"\bwhen\b|\b(?:which|what) (?:day|date|weekday|month|year|time|hour)\b|\bhow (?:old|long)\b",
     "TRUTH": r"^\W*(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|must|shall|should|will|would)\b",
 }
-_SENTENCE_END: Final = re.compile(r"([.!?…\n？]+)")
+_SENTENCE_END: Final = lazy_pattern(r"([.!?…\n？]+)")
 _QUESTION_MARKS: Final = ("?", "？")
-_REST: Final = re.compile(r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b")
-"""Where the part of a description ends that says what the value is."""
+_REST: Final = lazy_pattern(r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b")
+"""End of the part of a description that names the value."""
 
 
 class Kind(enum.IntFlag):
@@ -87,7 +88,7 @@ class Kind(enum.IntFlag):
 
 
 def asks_for_assistant(query: str) -> bool:
-    """Return whether a query asks for what the assistant said earlier, as in "What did you recommend?"."""
+    """Return whether a query asks for the assistant's own words: "What did you recommend?"."""
     return _ASKS_ASSISTANT.search(query[:_LONGEST_LOOK]) is not None
 
 
@@ -148,7 +149,7 @@ def ends_with_question(text: str) -> bool:
 
 
 def words_outside_questions(text: str) -> int:
-    """Return the number of words that a text has outside its questions, function words included."""
+    """Return the number of words of a text outside its questions, function words included."""
     if any(mark in text for mark in _QUESTION_MARKS):
         parts = [*_SENTENCE_END.split(text), ""]
         pairs = zip(parts[::2], parts[1::2], strict=True)
@@ -158,12 +159,12 @@ def words_outside_questions(text: str) -> int:
 
 @functools.cache
 def _asking_patterns() -> dict[Kind, re.Pattern[str]]:
-    return {Kind[name]: re.compile(pattern, re.IGNORECASE) for name, pattern in _ASKS_KIND.items()}
+    return {Kind[name]: lazy_pattern(pattern, re.IGNORECASE) for name, pattern in _ASKS_KIND.items()}
 
 
 @functools.cache
 def _naming_patterns() -> dict[Kind, re.Pattern[str]]:
-    return {Kind[name]: re.compile(rf"\b(?:{words})s?\b", re.IGNORECASE) for name, words in _KIND_WORDS.items()}
+    return {Kind[name]: lazy_pattern(rf"\b(?:{words})s?\b", re.IGNORECASE) for name, words in _KIND_WORDS.items()}
 
 
 def _shapes(shape: Any) -> list[Any]:
@@ -172,7 +173,7 @@ def _shapes(shape: Any) -> list[Any]:
 
 
 def _kinds_of_words(said: Assertion) -> Kind:
-    """Return the kinds that a concept's keyword and the beginning of its description tell."""
+    """Return the kinds named by a concept's keyword and the beginning of its description."""
     description = said.description.strip()
     kinds = kinds_asked(description) & ~Kind.NUMBER
     named = f"{spaced(said.keyword)} {_REST.split(description, maxsplit=1)[0]}"

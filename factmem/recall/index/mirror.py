@@ -1,11 +1,11 @@
-"""The in-memory mirror of a tenant: kept in step with the store, it is what recall and listings read.
+"""The in-memory mirror of a tenant: the index that recall and listings read, kept in step with the store.
 
-Reading needs no embedder: what has no vector yet is embedded when something is looked for by meaning, and the lock
-that keeps the mirror in step is not held meanwhile.
+Reading needs no embedder. Records without a vector are embedded at the first search by meaning; the lock that keeps the
+mirror in step is not held meanwhile.
 
-The log is kept as `Columns`, folded once; what a write touches is folded again, and nothing else
-(`affected`). What is current is a `Corpus`, handed out as it is: whoever reads it holds no lock and sees
-no half of a write. What is current at another moment is folded and laid out when it is asked for.
+The log is kept as `Columns` and folded once. A write folds the records that it affects, and nothing else. The current
+records are a `Corpus`, an immutable snapshot: its readers hold no lock and see no half of a write. The corpus of
+another moment is folded on demand.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ from factmem.abc import (
 )
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
-from factmem.recall.analysis import analyse, indexed_text
-from factmem.recall.documents import Stored
 from factmem.recall.embedders import embedded
-from factmem.recall.ledger import Ledger
-from factmem.recall.log_parts import LogPart
-from factmem.recall.outlines import OUTLINE_VERSION, outline_of, term_numbers
-from factmem.recall.related_words import Term, term_of
-from factmem.recall.sources import LogSource, Pulled
-from factmem.recall.topics import topics_of
+from factmem.recall.index.blob import OUTLINE_VERSION, outline_of, term_numbers
+from factmem.recall.index.selection import LogPart
+from factmem.recall.index.source import LogSource, Pulled, Stored
+from factmem.recall.index.tenant_log import TenantLog
+from factmem.recall.text.analysis import analyse, indexed_text
+from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.records import Assertion, LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -47,32 +45,33 @@ from factmem.subjects import MemorySubject
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.corpus import Corpus
+    from factmem.recall.index.corpus import Corpus
 
 __all__ = ["Mirror"]
 
 _BATCH: Final = 1024
-"""How many texts are embedded, and their vectors stored, at a time."""
+"""Number of texts that are embedded, and whose vectors are stored, at a time."""
+
 _PROBE: Final = "A text that any embedder has a vector for."
 
 
-_log = logging.getLogger("factmem")
+_LOG: Final = logging.getLogger("factmem")
 
 
 class Mirror:
-    """What a store holds of one tenant, ready to be searched.
+    """The searchable copy of one tenant's facts.
 
     Args:
-        source: where the log comes from.
-        provider: where vectors are kept, if it can keep them.
-        embedder: makes the vectors.
-        tenant: whose facts.
+        source: the source of the log.
+        provider: the store, which also keeps vectors if it can.
+        embedder: the embedder.
+        tenant: the tenant.
         clock: decides what has expired.
-        memory_limit: how many bytes the vectors may take in memory; above that they are read from the store for
-            each query. None is no limit.
+        memory_limit: maximum size of the vectors in memory, in bytes; above that they are read from the store for
+            each query. None for no limit.
 
     Raises:
-        CapabilityError: there is a limit, and the provider keeps no vectors that can be read for each query.
+        CapabilityError: a limit is set, and the provider cannot read vectors for each query.
     """
 
     def __init__(
@@ -99,23 +98,23 @@ class Mirror:
         self._lock = Lock()
         self._embedding = Lock()
         self._outlines = provider if isinstance(provider, KeepsOutlines) else None
-        self._ledger = Ledger(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
+        self._log = TenantLog(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
         self._vectors_until = 0
         self._outlined = False
-        """Whether the store was told of which version outlines are."""
+        """Whether the store knows the version of our outlines."""
         self._compared = False
-        """Whether the store's vectors, if it has any, are known to come from our embedder."""
+        """Whether the store's vectors, if it has any, are known to be our embedder's."""
         self._bound = False
-        """Whether the store is bound to our embedder: its vectors can be read, and ours be put into it."""
+        """Whether the store is bound to our embedder, so that vectors can be read and stored."""
 
     async def corpus(self, moment: Moment | None = None, *, embedded: bool = False) -> Corpus:
-        """Return everything current, of now or of another moment, in step with the store.
+        """Return everything current, now or at another moment, in step with the store.
 
-        Nothing is made where no store is, and one that takes no vectors now is read all the same.
+        This creates no store, and reads one that takes no vectors at present.
 
         Args:
-            moment: when; now if None.
-            embedded: whether every record must have its vector. Without, the embedder is not asked anything.
+            moment: the moment; None for now.
+            embedded: whether every record must have its vector. If not, the embedder is not called.
 
         Raises:
             EmbedderError: the embedder failed, and vectors are needed.
@@ -127,11 +126,11 @@ class Mirror:
             return await self._in_step(moment)
 
     async def reembed(self) -> None:
-        """Bind the store to the embedder, whatever it was bound to, and embed what is current anew.
+        """Bind the store to the embedder, replacing any other, and embed everything current again.
 
         Raises:
-            EmbedderError: the embedder failed. If it was away from the start, all is as it was.
-            StoreUnavailableError: not all vectors were kept; what is missing is made by whoever reads next.
+            EmbedderError: the embedder failed. If it failed at the first call, nothing has changed.
+            StoreUnavailableError: not all vectors were stored; the next read makes the missing ones.
         """
         identity = await self._embedder.identity()
         await embedded(self._embedder, [_PROBE])  # the present vectors go only if there can be others
@@ -140,43 +139,43 @@ class Mirror:
         await self._embedded(None, must_keep=True)
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
-        """Have what is read next include some subjects and scopes, of a provider that cannot enumerate."""
+        """Include some subjects and scopes in the next read of a provider that cannot enumerate."""
         self._source.look_in(subjects, scopes)
 
     def up_to_date(self, *, embedded: bool) -> Corpus | None:
-        """Return what is current now if the store has nothing new. This may block: for worker threads only.
+        """Return what is current now if the store has nothing new. Blocks: for worker threads only.
 
         Args:
             embedded: see `corpus`.
         """
         if (embedded and not self._compared) or not self._source.is_pulled():
             return None
-        corpus = self._ledger.up_to_date(Moment(now=self._clock()))
+        corpus = self._log.up_to_date(Moment(now=self._clock()))
         return corpus if corpus is None or not embedded or corpus.embedded else None
 
     async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
         """Return the tenant's log, in step with the store.
 
         Args:
-            part: which part of it; all of it if None.
+            part: the part; None for all of it.
         """
         async with self._lock:
             await self._pull()
-            return await to_thread.run_sync(self._ledger.log, part)
+            return await to_thread.run_sync(self._log.log, part)
 
     async def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
-        """Return how many assertions a viewer sees in some scopes, whatever became of them."""
+        """Return the number of assertions of any state that a viewer sees in some scopes."""
         async with self._lock:
             await self._pull()
-            return await to_thread.run_sync(self._ledger.count, viewer, reaches)
+            return await to_thread.run_sync(self._log.count, viewer, reaches)
 
     async def let_go(self) -> None:
-        """Drop what was erased now, and not when something is read next."""
+        """Drop erased assertions now rather than at the next read."""
         async with self._lock:
             await self._pull()
 
     async def bind(self) -> None:
-        """Bind the store to the embedder, before vectors are handed to it.
+        """Bind the store to the embedder, before vectors are stored.
 
         Raises:
             EmbedderError: the embedder failed.
@@ -188,28 +187,28 @@ class Mirror:
                 await self._bind(identity)
 
     def outline(self, said: Assertion) -> Outline | None:
-        """Return what recall keeps of an assertion; None where the store keeps no outlines."""
+        """Return the outline of an assertion; None if the store keeps no outlines."""
         return None if self._outlines is None else outline_of(said)
 
     def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
-        """Return the embedding of an assertion that was read already, or None."""
-        return self._ledger.vector(assertion_id)
+        """Return the embedding of an assertion of the mirror, or None."""
+        return self._log.vector(assertion_id)
 
     def terms(self, text: str) -> list[Term]:
-        """Return a query's distinct terms, with those related to them and their topics."""
+        """Return the distinct terms of a query, with their related terms and topics."""
         terms = list(dict.fromkeys(analyse(text)))
         topics = (term_numbers(topics_of([term])) for term in terms)
         return list(map(term_of, term_numbers(terms), topics))
 
     async def _compare(self, identity: EmbedderIdentity) -> None:
-        """Raise unless the store's vectors are ours to read; nothing is written, so nothing is made."""
+        """Check that the store's vectors are our embedder's; write nothing."""
         if not self._bound and (self._store is None or await self._store.embedder() is not None):
             await self._bind(identity)
         self._compared = True
 
     async def _use_outlines(self) -> None:
         if self._outlines is not None and not self._outlined:
-            with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # not to be written to now: it can wait
+            with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # the next process may write
                 await self._outlines.use_outlines(OUTLINE_VERSION)
             self._outlined = True
 
@@ -218,35 +217,35 @@ class Mirror:
         if self._store is not None and (replace or not self._bound):
             await self._store.use_embedder(identity, replace=replace)
         if replace:
-            self._ledger.drop_vectors()
+            self._log.drop_vectors()
             self._vectors_until = 0
         self._bound = True
 
     async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
-        """Return what is current; with the vectors that the store has, if it is told whose they are."""
+        """Return what is current; with the store's vectors, if their embedder is given."""
         await self._pull()
         if identity is not None:
-            use_vectors = self._ledger.use_vectors
+            use_vectors = self._log.use_vectors
             if await to_thread.run_sync(use_vectors, identity.dimension, self._scans, self._memory_limit):
                 self._vectors_until = 0
         present = Moment(now=self._clock()) if moment is None else moment
-        known = self._ledger.up_to_date(present) if moment is None else None
+        known = self._log.up_to_date(present) if moment is None else None
         if known is not None:
             if identity is not None and not known.embedded:
                 await self._fetch_vectors()
             return known
-        plan = await to_thread.run_sync(partial(self._ledger.plan, present, present=moment is None))
-        if identity is not None and self._ledger.lacks_vectors(plan.current.rows):
+        plan = await to_thread.run_sync(partial(self._log.plan, present, present=moment is None))
+        if identity is not None and self._log.lacks_vectors(plan.current.rows):
             await self._fetch_vectors()
-        return await to_thread.run_sync(partial(self._ledger.carried_out, plan, present=moment is None))
+        return await to_thread.run_sync(partial(self._log.carried_out, plan, present=moment is None))
 
     async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
-        """Return what is current, once every record of it has its vector."""
+        """Return what is current, after embedding the records that lack a vector."""
         identity = await self._embedder.identity()
         corpus, lacking = await self._with_vectors(moment, identity)
         if not lacking:
             return corpus
-        async with self._embedding:  # what one makes, the next one finds
+        async with self._embedding:  # concurrent searches do not embed twice
             while True:
                 corpus, lacking = await self._with_vectors(moment, identity)
                 if not lacking:
@@ -255,13 +254,13 @@ class Mirror:
                     await self._embed(lacking[start : start + _BATCH], identity, must_keep=must_keep)
 
     async def _with_vectors(self, moment: Moment | None, identity: EmbedderIdentity) -> tuple[Corpus, list[int]]:
-        """Return what is current with the vectors that there are, and the ids of what lacks its vector."""
+        """Return what is current with the vectors known so far, and the ids of what lacks a vector."""
         async with self._lock:
             await self._compare(identity)
             corpus = await self._in_step(moment, identity)
             if corpus.embedded:
                 return corpus, []
-            return await to_thread.run_sync(partial(self._ledger.embedded, corpus, present=moment is None))
+            return await to_thread.run_sync(partial(self._log.embedded, corpus, present=moment is None))
 
     async def _pull(self) -> None:
         await self._use_outlines()
@@ -272,27 +271,27 @@ class Mirror:
 
     def _take_in(self, pulled: Pulled) -> None:
         if pulled.whole:
-            self._ledger = Ledger(self._tenant)
+            self._log = TenantLog(self._tenant)
             self._vectors_until = 0
-        self._ledger.take_in(pulled.entries, pulled.rows)
+        self._log.take_in(pulled.entries, pulled.rows)
         self._source.taken_in(pulled)
 
     async def _embed(self, ids: Sequence[int], identity: EmbedderIdentity, *, must_keep: bool) -> None:
-        """Make the vectors of some assertions, and give them to the store."""
+        """Embed some assertions, and store their vectors."""
         async with self._lock:
-            read = await to_thread.run_sync(self._ledger.assertions, ids)
+            read = await to_thread.run_sync(self._log.assertions, ids)
         there = {id: item for id, item in zip(ids, read, strict=True) if item is not None}
         vectors = await embedded(self._embedder, [indexed_text(item.assertion) for item in there.values()])
         made = dict(zip(there, vectors, strict=True))
         async with self._lock:
             kept = {there[id].seq: vector for id, vector in made.items() if vector is not None}
             await self._keep(kept, identity, must_keep=must_keep)
-            await to_thread.run_sync(self._ledger.take_vectors, dict.fromkeys(ids) | made)
+            await to_thread.run_sync(self._log.take_vectors, dict.fromkeys(ids) | made)
 
     async def _keep(
         self, vectors: Mapping[int, NDArray[np.float32]], identity: EmbedderIdentity, *, must_keep: bool
     ) -> None:
-        """Give vectors to the store; whoever only reads goes on without, if it does not take them now."""
+        """Store vectors; a read goes on if the store does not take them now."""
         if self._store is None or not vectors:
             return
         try:
@@ -302,17 +301,17 @@ class Mirror:
             if must_keep:
                 raise
             if not isinstance(error, ReadOnlyError):
-                _log.warning("the store did not keep %d vectors, which are made again: %s", len(vectors), error)
+                _LOG.warning("the store did not keep %d vectors; they will be made again: %s", len(vectors), error)
 
     async def _fetch_vectors(self) -> None:
-        newest = self._ledger.newest
+        newest = self._log.newest
         if self._store is None or not self._bound or newest <= self._vectors_until:
             return
-        if self._scans is not None and self._ledger.vectors_stay:
+        if self._scans is not None and self._log.vectors_stay:
             numbers = await to_thread.run_sync(self._scans.vector_numbers, self._tenant, self._vectors_until)
             nothing = np.empty((len(numbers), 0), np.float32)
-            await to_thread.run_sync(self._ledger.take_stored_vectors, numbers, nothing)
+            await to_thread.run_sync(self._log.take_stored_vectors, numbers, nothing)
         else:
             seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
-            await to_thread.run_sync(self._ledger.take_stored_vectors, seqs, rows)
+            await to_thread.run_sync(self._log.take_stored_vectors, seqs, rows)
         self._vectors_until = newest

@@ -1,4 +1,4 @@
-"""How a database lies on the disk, and how it is opened in that form."""
+"""Codecs of database files: in clear or encrypted, and how to open them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import apsw
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
 from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 
-__all__ = ["BESIDE", "ClearForm", "Form", "connected", "key_file_of", "starts_in_clear"]
+__all__ = ["BESIDE", "ClearCodec", "PageCodec", "connected", "key_file_of", "starts_in_clear"]
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
-"""What SQLite itself puts beside a database."""
+"""Endings of the files that SQLite puts beside a database."""
 
 
-class Form(Protocol):
-    """How a database lies on the disk.
+class PageCodec(Protocol):
+    """The encoding of the pages of a database on the disk.
 
     Attributes:
-        is_keyed: whether the key of a database may be changed while it is open.
-        beside: how the names of the files end that may lie beside a database, after its own name.
+        is_keyed: whether the key of a database may change while it is open.
+        beside: endings of the names of the files that may lie beside a database.
     """
 
     is_keyed: bool
     beside: Sequence[str]
 
     def is_there(self, path: Path) -> bool:
-        """Return whether there is a database of this form at a path: a missing or empty file is a new one.
+        """Return whether there is a database of this codec at a path: a missing or empty file is a new one.
 
         Raises:
             ProviderError: there is something else.
@@ -58,20 +58,20 @@ class Form(Protocol):
         """Open a database that is there, or make an empty one.
 
         Raises:
-            ProviderError: it cannot be opened in this form.
+            ProviderError: it cannot be opened with this codec.
             apsw.Error: it cannot be opened.
         """
         ...
 
 
-class ClearForm:
-    """A database that everybody reads who can read its file."""
+class ClearCodec:
+    """The codec of databases in clear."""
 
     is_keyed: bool = False
     beside: Sequence[str] = BESIDE
 
     def is_there(self, path: Path) -> bool:
-        """See `Form.is_there`."""
+        """See `PageCodec.is_there`."""
         if key_file_of(path).exists() and not starts_in_clear(path):
             raise StoreUnavailableError(
                 f"{path.name} is encrypted, and nothing was written to it: open it with its key, as in "
@@ -80,19 +80,19 @@ class ClearForm:
         return check_header(path)
 
     def is_only_begun(self, path: Path) -> bool:
-        """See `Form.is_only_begun`."""
+        """See `PageCodec.is_only_begun`."""
         return is_only_begun(path)
 
     def begin(self, path: Path) -> None:
-        """See `Form.begin`."""
+        """See `PageCodec.begin`."""
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
-        """See `Form.blamed`."""
+        """See `PageCodec.blamed`."""
         return error
 
     def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
-        """See `Form.connect`."""
+        """See `PageCodec.connect`."""
         connection = connected(str(path), flags, busy_timeout)
         # VACUUM writes everything anew: a build of SQLite may want to do that in memory.
         connection.execute("PRAGMA temp_store=FILE")
@@ -100,7 +100,7 @@ class ClearForm:
 
 
 def key_file_of(path: Path) -> Path:
-    """Return where the keys of an encrypted database lie."""
+    """Return the path of the keys of an encrypted database."""
     return path.with_name(f"{path.name}.keys")
 
 

@@ -1,70 +1,76 @@
-"""Where a mirror gets a tenant's log from: the best way that a provider allows."""
+"""Sources of a mirror: a tenant's log, and its assertions in full, by the best way that a provider allows."""
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import attrs
+import numpy as np
 from anyio import to_thread
 
-from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline
+from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline, number_of_id
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
-from factmem.recall.columns import Rows
-from factmem.recall.documents import rows_in_order, rows_in_outline
-from factmem.recall.outlines import outline_of
+from factmem.recall.index.blob import microseconds, outline_of
+from factmem.recall.index.columns import Rows
 from factmem.records import LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["LogSource", "Pulled", "log_source"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Held", "Library", "LogSource", "Pulled", "Stored", "log_source", "rows_in_order", "rows_in_outline"]
 
 _BATCH = 1024
-"""How many assertions are read in full, and outlined, at a time."""
+"""Number of assertions that are read in full, and outlined, at a time."""
 
 
 _PAGE = 4096
-"""How many outlines are read at a time."""
+"""Number of outlines read at a time."""
 
 _LATELY = 256
-"""Number of places asked about lately that are read of a provider which cannot enumerate."""
+"""Number of recently requested places that are read of a provider which cannot enumerate."""
 
 
 class LogSource(Protocol):
-    """Where a mirror gets a tenant's log from."""
+    """A source of a tenant's log."""
 
     async def pull(self) -> Pulled | None:
-        """Return what is new since the last pull that was taken in, or None."""
+        """Return what is new since the last acknowledged pull, or None."""
         ...
 
     def taken_in(self, pulled: Pulled) -> None:
-        """Go on behind something that was pulled."""
+        """Acknowledge a pull: the next one begins behind it."""
         ...
 
     def is_pulled(self) -> bool:
-        """Whether it is sure that there is nothing new. This may block: for worker threads only."""
+        """Return whether there is certainly nothing new. Blocks: for worker threads only."""
         ...
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
-        """Have the next pull see what is known about some subjects, or in some scopes, or of some subjects in some.
+        """Include some subjects and scopes in the next pull; a source that enumerates its store includes all.
 
-        A source that enumerates its store sees everything anyway.
+        Args:
+            subjects: the subjects; those of the source's places if empty.
+            scopes: the scopes; those of the source's places if empty.
         """
         ...
 
 
 @attrs.frozen
 class Pulled:
-    """What a source has that is new.
+    """New entries of a log.
 
     Attributes:
         entries: log entries, by sequence number.
-        until: what to pull from the next time.
+        until: position of the next pull.
         rows: assertions in outline, by sequence number.
-        whole: whether this is all there is, instead of what came to it.
+        whole: whether these entries replace the log instead of extending it.
     """
 
     entries: Sequence[LogEntry]
@@ -78,8 +84,8 @@ def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequen
 
     Args:
         provider: the store.
-        tenant: whose facts.
-        places: where to look in a provider that cannot enumerate; it has only the four verbs.
+        tenant: the tenant.
+        places: the places to read of a provider that cannot enumerate.
     """
     if isinstance(provider, KeepsOutlines):
         return _OutlineFeed(provider, tenant)
@@ -90,7 +96,7 @@ def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequen
 
 @attrs.define
 class _Feed:
-    """The log of a provider that feeds changes: only what is new is read."""
+    """The log of a provider that feeds changes; only new entries are read."""
 
     _provider: FeedsChanges
     _tenant: str | None
@@ -109,7 +115,7 @@ class _Feed:
         self._seq = pulled.until
 
     def is_pulled(self) -> bool:
-        """See `LogSource.is_pulled`; only waiting could tell."""
+        """See `LogSource.is_pulled`; not known without awaiting the provider."""
         return False
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
@@ -118,7 +124,7 @@ class _Feed:
 
 @attrs.define
 class _OutlineFeed:
-    """The log of a provider that keeps outlines: no assertion is read that has one."""
+    """The log of a provider that keeps outlines; only assertions without one are read in full."""
 
     _provider: KeepsOutlines
     _tenant: str | None
@@ -131,7 +137,7 @@ class _OutlineFeed:
             return None
         read, made = pulled
         if made:
-            with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # the next one may have more luck
+            with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # the next process may write
                 await self._provider.put_outlines(made)
         return read
 
@@ -171,9 +177,9 @@ class _OutlineFeed:
 
 @attrs.define
 class _Waist:
-    """The log of a provider with the four verbs only: read anew each time, its records numbered by what they say.
+    """The log of a provider with the four verbs only: read in full at each pull, with ids from the contents.
 
-    It is read at the places that the memory was opened with, and at those that were asked about lately.
+    The places read are those of the memory, and those requested lately.
     """
 
     _provider: AgentMemoryProvider
@@ -186,9 +192,7 @@ class _Waist:
         """See `LogSource.pull`."""
         places = list(dict.fromkeys((*self._places, *self._asked)))
         if not places:
-            raise CapabilityError(
-                "this provider has the four verbs only: tell the Memory which subjects= and scopes= to look in"
-            )
+            raise CapabilityError("this provider has the four verbs only: pass subjects= and scopes= to Memory")
         log = {recorded.id: recorded for place in places for recorded in await self._read(place)}
         if log.keys() == self._known.keys():
             return None
@@ -199,7 +203,7 @@ class _Waist:
         self._known = pulled.until
 
     def is_pulled(self) -> bool:
-        """See `LogSource.is_pulled`; only waiting could tell."""
+        """See `LogSource.is_pulled`; not known without awaiting the provider."""
         return False
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
@@ -226,10 +230,10 @@ class _Waist:
         ]
 
     async def _check_wall(self, place: Place) -> None:
-        """Refuse a provider that has facts of an organisation which nobody has: it shows those of others as well.
+        """Probe a tenant that does not exist, to refuse a provider that ignores tenants.
 
         Raises:
-            CapabilityError: it passes the tenant over.
+            CapabilityError: the provider has facts of that tenant, so it shows those of others as well.
         """
         if place.scope.tenant is None or place.key in self._walled:
             return
@@ -251,3 +255,114 @@ def _numbered(assertion: Any, seq: int) -> Recorded:
         seq=seq,
         recorded_at=assertion.timestamp,
     )
+
+
+_KNOWN: Final = 1024
+"""Number of assertions in full that are cached."""
+
+
+class Library(abc.ABC):
+    """The assertions in full, by rows of the columns.
+
+    Attributes:
+        seqs: the sequence number of each row.
+    """
+
+    def __init__(self) -> None:
+        self.seqs: NDArray[np.int64] = np.empty(0, np.int64)
+
+    @abc.abstractmethod
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `factmem.recall.index.corpus.Documents.read`."""
+
+    @abc.abstractmethod
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """Add the assertions of the next rows."""
+
+    @abc.abstractmethod
+    def without(self, left: NDArray[np.intp]) -> Library:
+        """Return a library of some rows, in this order."""
+
+
+class Held(Library):
+    """Assertions held in memory."""
+
+    def __init__(self, recorded: Sequence[Recorded] = ()) -> None:
+        super().__init__()
+        self._recorded = list(recorded)
+
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `Library.read`."""
+        return [self._recorded[row] for row in rows]
+
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """See `Library.add`."""
+        self._recorded.extend(recorded)
+
+    def without(self, left: NDArray[np.intp]) -> Held:
+        """See `Library.without`."""
+        return Held([self._recorded[row] for row in left.tolist()])
+
+
+class Stored(Library):
+    """Assertions that stay in the store, and are read on demand.
+
+    Args:
+        store: the store.
+        tenant: the tenant.
+    """
+
+    def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
+        super().__init__()
+        self._store = store
+        self._tenant = tenant
+        self._known: dict[int, Recorded] = {}
+
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `Library.read`."""
+        seqs = self.seqs[np.asarray(rows, np.intp)].tolist()
+        known = self._known
+        found = {seq: known[seq] for seq in seqs if seq in known}
+        new = [seq for seq in seqs if seq not in found]
+        if not new:
+            return [found[seq] for seq in seqs]
+        read = {item.seq: item for item in self._store.recorded(self._tenant, new) if item is not None}
+        if len(read) < _KNOWN // 8:
+            self._known = (known if len(known) + len(read) <= _KNOWN else {}) | read
+        found |= read
+        return [found.get(seq) for seq in seqs]
+
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """See `Library.add`; the store has them already."""
+
+    def without(self, left: NDArray[np.intp]) -> Self:
+        """See `Library.without`."""
+        return type(self)(self._store, self._tenant)
+
+
+def rows_in_outline(recorded: Sequence[Recorded], outlines: Sequence[Outline]) -> Rows:
+    """Return assertions as rows of columns.
+
+    Args:
+        recorded: the assertions.
+        outlines: their outlines.
+    """
+    return Rows(
+        seqs=[item.seq for item in recorded],
+        ids=[number_of_id(item.id) for item in recorded],
+        records=[number_of_id(item.record_id) for item in recorded],
+        recorded_at=[microseconds(item.recorded_at) for item in recorded],
+        shared=[outline.shared for outline in outlines],
+        own=[outline.own for outline in outlines],
+    )
+
+
+def rows_in_order(several: Sequence[Rows]) -> Rows:
+    """Join rows, ordered by sequence number."""
+    if len(several) == 1:
+        return several[0]
+    joined = {
+        field.name: [item for rows in several for item in getattr(rows, field.name)] for field in attrs.fields(Rows)
+    }
+    order = sorted(range(len(joined["seqs"])), key=joined["seqs"].__getitem__)
+    return Rows(**{name: [items[at] for at in order] for name, items in joined.items()})

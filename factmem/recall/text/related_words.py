@@ -1,20 +1,109 @@
-"""Topics of facts: words by which people ask for a fact and words by which concepts are named and described.
+"""Words that stand for others: related words and topics, the same for every store.
 
-People ask "Where does Ann live?" for a `home_city`, and "Who is her boss?" for a `manager`. Embeddings of single words
-and `factmem.recall.related_words` relate words that mean much the same; a topic also relates an activity to its place,
-its cost or its people. A fact is indexed by the topics of its keyword and description beside its words. A word of a
-query occurs wherever one of its topics does. Statements have no topics.
+*Related words* mean much the same: a query for a *vehicle* also finds a *car*, at a lower weight. A table that ships
+with factmem holds the digests of the 15,000 most frequent English stems and, for each, at most twenty others with near
+vectors. ``.ci/make_related_words.py`` makes it. Weights are multiples of 1/256, so that sums of them are exact.
+
+*Topics* relate the words by which people ask for a fact to those by which concepts are named and described: "Where does
+Ann live?" asks for a `home_city`, and "Who is her boss?" for a `manager`. Beyond synonyms, a topic relates an activity
+to its place, its cost or its people. A fact is indexed by the topics of its keyword and description beside its words; a
+word of a query occurs wherever one of its topics does. Statements have no topics.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, Final
 
-from factmem.recall.analysis import analyse
+import attrs
+import numpy as np
 
-__all__ = ["topics_of"]
+from factmem.recall.text.analysis import analyse
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Term", "term_of", "topics_of"]
+
+_STEP: Final = np.float32(1 / 256)
+
+
+@attrs.frozen(eq=False)
+class Term:
+    """A term of a query, with the terms that stand for it.
+
+    Attributes:
+        number: its number; see `factmem.recall.index.blob.term_numbers`.
+        numbers: the numbers of itself, of related terms and of its topics.
+        weights: weight of an occurrence of each; 1 for the term itself.
+    """
+
+    number: int
+    numbers: NDArray[np.uint64]
+    weights: NDArray[np.float32]
+
+
+def term_of(number: int, topics: Sequence[int] = ()) -> Term:
+    """Return a term with those that stand for it.
+
+    Args:
+        number: its number.
+        topics: the numbers of its topics, which count as much as itself.
+    """
+    term = _known(number)
+    if not topics:
+        return term
+    return Term(
+        term.number,
+        np.append(term.numbers, np.array(topics, np.uint64)),
+        np.append(term.weights, np.ones(len(topics), np.float32)),
+    )
+
+
+def _known(number: int) -> Term:
+    terms = _table().terms
+    own = np.array([number], np.uint64)
+    at = int(terms.searchsorted(own[0]))
+    if at == len(terms) or terms[at] != own[0]:
+        return Term(number, own, np.ones(1, np.float32))
+    return _related(at)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Table:
+    """The stems, ascending, and the beginning of each one's related stems."""
+
+    terms: NDArray[np.uint64]
+    starts: NDArray[np.intp]
+    related: NDArray[np.uint16]
+    weights: NDArray[np.uint8]
+
+
+@functools.lru_cache(maxsize=4096)
+def _related(at: int) -> Term:
+    """Return a term of the table; the cache holds nothing of any store."""
+    table = _table()
+    part = slice(table.starts[at], table.starts[at + 1])
+    return Term(
+        int(table.terms[at]),
+        np.append(table.terms[at], table.terms[table.related[part]]),
+        np.append(np.float32(1), table.weights[part] * _STEP),
+    )
+
+
+@functools.cache
+def _table() -> _Table:
+    file = resources.files("factmem.recall.text").joinpath("related_words.npz")
+    with file.open("rb") as opened, np.load(opened, allow_pickle=False) as kept:
+        return _Table(
+            terms=kept["terms"],
+            starts=np.append(0, np.cumsum(kept["counts"], dtype=np.intp)),
+            related=kept["related"],
+            weights=kept["weights"],
+        )
+
 
 _TOPICS: Final = """
     residence: live living home house flat apartment address city town village reside resident residence based hometown
@@ -169,11 +258,11 @@ _TOPICS: Final = """
 
 def topics_of(terms: Iterable[str]) -> list[str]:
     """Return the topics of terms, in order, without repetitions, each in a form that no term has."""
-    return list(dict.fromkeys(topic for term in terms for topic in _table().get(term, ())))
+    return list(dict.fromkeys(topic for term in terms for topic in _topic_table().get(term, ())))
 
 
 @functools.cache
-def _table() -> Mapping[str, tuple[str, ...]]:
+def _topic_table() -> Mapping[str, tuple[str, ...]]:
     topics: dict[str, list[str]] = {}
     for line in _TOPICS.strip().splitlines():
         topic, words = line.strip().split(": ")

@@ -1,31 +1,32 @@
-"""A tenant's assertions as columns: one row an assertion, in the order recorded, nothing kept alive per row.
+"""A tenant's assertions as columns: one row an assertion, in the order recorded, without objects per row.
 
-Columns are only ever appended to, by one thread at a time, so that others may read meanwhile without a lock:
-whatever a row that they were handed refers to is there. What is asked for one by one may have grown in between;
-`Columns.all_of_heads` is of one moment. Only ``state`` and ``slot`` change in place: they are for who writes.
-Texts are numbered once each (`factmem.recall.growing.Numbered`), ids are 64-bit keys.
+Columns are append-only. One thread at a time appends; others read without a lock, because whatever a row refers to is
+there before the row. Two columns read one after the other may differ in length; `Columns.all_of_heads` is consistent.
+Only ``state`` and ``slot`` change in place, for the writing thread. Texts are stored once each (`Numbered`); ids are
+64-bit keys.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 
-from factmem.recall.growing import Finder, Growing, Numbered, spread
-from factmem.recall.naming import ConceptNames
-from factmem.recall.outlines import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels, read_tail
+from factmem.facts import STATEMENT
+from factmem.recall.index.blob import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels, read_tail, term_numbers
+from factmem.recall.text.analysis import analyse, spaced
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.outlines import Head
+    from factmem.recall.index.blob import Head
 
-__all__ = ["Columns", "Rows", "subject_text"]
+__all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Numbered", "Rows", "spread", "subject_text"]
 
 _TYPES: Final = {
     "seq": np.int64,
@@ -69,12 +70,12 @@ _ONE: Final = np.uint64(1)
 
 @attrs.frozen(kw_only=True)
 class Rows:
-    """Assertions on their way into columns, one an item of each sequence.
+    """Assertions as input of columns: sequences of one length.
 
     Attributes:
-        seqs: their numbers in the store.
-        ids: the numbers of their ids; see `factmem.abc.number_of_id`.
-        records: the numbers of their records' ids.
+        seqs: sequence numbers.
+        ids: numbers of the ids; see `factmem.abc.number_of_id`.
+        records: numbers of the records' ids.
         recorded_at: when they were recorded, in microseconds since 1970.
         shared: see `factmem.abc.Outline`.
         own: see `factmem.abc.Outline`.
@@ -89,10 +90,10 @@ class Rows:
 
 
 class Columns:
-    """Every assertion of a tenant that is not erased.
+    """All assertions of a tenant that are not erased.
 
     Args:
-        tenant: whose.
+        tenant: the tenant.
     """
 
     def __init__(self, tenant: str | None = None) -> None:
@@ -122,7 +123,7 @@ class Columns:
         return self._columns.length
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return a column, as it is now."""
+        """Return a column as it is now."""
         return self._columns[name]
 
     def of_heads(self, name: str) -> NDArray[Any]:
@@ -130,17 +131,17 @@ class Columns:
         return self._of_heads[name]
 
     def all_of_heads(self) -> Mapping[str, NDArray[Any]]:
-        """Return all that `of_heads` does, of the same heads."""
+        """Return all columns of `of_heads`, of one length."""
         return dict(zip(_HEAD_TYPES, self._of_heads.together(*_HEAD_TYPES), strict=True))
 
     def of_rows(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return what `of_heads` does, of some rows."""
+        """Return a column of `of_heads` for some rows."""
         found: NDArray[Any] = self.of_heads(name)[self["head"][rows]]
         return found
 
     @property
     def terms(self) -> NDArray[np.uint64]:
-        """All terms of all rows; ``terms_start`` and ``terms_count`` say whose."""
+        """The terms of all rows, one after the other; see ``terms_start`` and ``terms_count``."""
         return self._terms["terms"]
 
     def scope(self, number: int) -> MemoryScope:
@@ -148,7 +149,7 @@ class Columns:
         return MemoryScope.parse(self.scopes.texts[number]).within(self.tenant)
 
     def find(self, name: str, keys: Iterable[int] | NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the rows whose ``id``, ``record``, ``fold`` or ``stands`` is one of some, ascending."""
+        """Return the rows whose ``id``, ``record``, ``fold`` or ``stands`` is one of some keys, ascending."""
         wanted = keys if isinstance(keys, np.ndarray) else np.fromiter(keys, np.uint64)
         return self._finders[name].find(self[name], wanted)
 
@@ -184,7 +185,7 @@ class Columns:
         self._terms.append(terms=terms)
 
     def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
-        """Return columns that never held some rows, and which rows they still hold.
+        """Return columns without some rows, and the rows that are left.
 
         Args:
             erased: the rows to leave out.
@@ -260,11 +261,11 @@ class Columns:
         return numbers
 
     def labels_with(self, name: str, tags: Iterable[str]) -> NDArray[np.bool_]:
-        """Return which labels hold one of some ``categories``, ``topics``, ``sources`` or ``cited``."""
+        """Return a mask of the labels that hold one of some ``categories``, ``topics``, ``sources`` or ``cited``."""
         texts: Numbered = getattr(self, name)
         numbers = [number for tag in tags if (number := texts.find(tag)) is not None]
         tagged, held = self._tags[name].together("label", "tag")
-        mask = np.zeros(len(self.labels), np.bool_)  # after the pairs were taken: all of their labels are there
+        mask = np.zeros(len(self.labels), np.bool_)  # made after the pairs, so that it covers them
         mask[tagged[np.isin(held, numbers)]] = True
         return mask
 
@@ -275,17 +276,17 @@ class Columns:
         return np.flatnonzero(np.isin(said_in, numbers) | self.labels_with("cited", conversations)[labels])
 
     def counted(self, name: str, rows: NDArray[np.intp]) -> tuple[list[int], list[int]]:
-        """Return the numbers of what `of_rows` tells of some rows, each once, and how many rows have it."""
+        """Return the distinct values of `of_rows` for some rows, and how many rows have each."""
         numbers, counts = np.unique(self.of_rows(name, rows), return_counts=True)
         return numbers.tolist(), counts.tolist()
 
     def texts_of(self, name: str, rows: NDArray[np.intp]) -> list[str]:
-        """Return the texts of the ``scope``, ``subject``, ``keyword`` or ``owner`` of some rows, each once."""
+        """Return the distinct texts of the ``scope``, ``subject``, ``keyword`` or ``owner`` of some rows."""
         texts: Numbered = getattr(self, f"{name}s")
         return [texts.texts[number] for number in self.counted(name, rows)[0]]
 
     def subjects_of(self, rows: NDArray[np.intp]) -> list[tuple[str, str | None]]:
-        """Return the keys of the subjects of some rows, each once."""
+        """Return the distinct keys of the subjects of some rows."""
         pairs = (text.partition("\0") for text in self.texts_of("subject", rows))
         return [(name, individual if cut else None) for name, cut, individual in pairs]
 
@@ -302,14 +303,14 @@ class Columns:
         records: NDArray[np.uint64],
         values: NDArray[np.uint64],
     ) -> dict[str, NDArray[np.uint64]]:
-        """What folds together, and what may stand once only: of a SINGLE either is its track."""
+        """Return the fold key and the uniqueness key of each row; both are the track for a SINGLE."""
         track = (self.of_heads("track")[heads].astype(np.uint64) + _ONE) * _ODD
         none = np.uint64(0)
         return {"fold": track ^ np.where(several, records, none), "stands": track ^ np.where(several, values, none)}
 
 
 def subject_text(name: str, individual: str | None) -> str:
-    """Return the text that a subject goes by among `Columns.subjects`."""
+    """Return the text of a subject in `Columns.subjects`."""
     return name if individual is None else f"{name}\0{individual}"
 
 
@@ -319,3 +320,143 @@ def _place_text(head: Head) -> str:
 
 def _track_text(head: Head) -> str:
     return json.dumps([head.scope, head.subject, head.individual, head.keyword, head.owner])
+
+
+class Numbered:
+    """Distinct texts, numbered from 0 in the order added."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+        for text in texts:
+            self.number(text)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def number(self, text: str) -> int:
+        """Return the number of a text; add the text if it is new."""
+        known = self._numbers.get(text)
+        if known is None:
+            known = len(self.texts)
+            self.texts.append(text)
+            self._numbers[text] = known
+        return known
+
+    def find(self, text: str) -> int | None:
+        """Return the number of a text, or None for an unknown one."""
+        return self._numbers.get(text)
+
+
+class Growing:
+    """Append-only arrays of one length.
+
+    Args:
+        types: the type of each array.
+    """
+
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self._types = types
+        self._room = 0
+        self.length: int = 0
+        self._arrays: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in types.items()}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return one array; of two read one after the other, the second may be longer."""
+        length = self.length
+        return self._arrays[name][:length]
+
+    def together(self, *names: str) -> list[NDArray[Any]]:
+        """Return some arrays, all of one length."""
+        length = self.length
+        return [self._arrays[name][:length] for name in names]
+
+    def append(self, **items: Any) -> None:
+        """Append the same number of items to every array."""
+        count = len(next(iter(items.values())))
+        self._make_room(self.length + count)
+        for name, values in items.items():
+            self._arrays[name][self.length : self.length + count] = values
+        self.length += count  # last, so that readers see whole items only
+
+    def _make_room(self, wanted: int) -> None:
+        if wanted <= self._room:
+            return
+        # Exactly the room needed at first: most stores are read more than they are written.
+        self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
+        for name, old in self._arrays.items():
+            new = np.empty(self._room, self._types[name])
+            new[: self.length] = old[: self.length]
+            self._arrays[name] = new
+
+
+class Finder:
+    """An index of rows by a 64-bit key: sorted, but for a short tail. Any thread may search."""
+
+    def __init__(self) -> None:
+        # One tuple, replaced as a whole, so that keys and rows are always of the same sorting.
+        self._sorted = (np.empty(0, np.uint64), np.empty(0, np.int32))
+
+    def find(self, keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows that have one of some keys, ascending.
+
+        Args:
+            keys: the keys of all rows; another thread may have sorted more rows meanwhile.
+            wanted: the keys to find.
+        """
+        ordered, rows = self._sorted
+        if len(keys) - len(ordered) > max(1024, len(ordered) // 16):
+            order = np.argsort(keys)
+            ordered, rows = self._sorted = keys[order], order.astype(np.int32)
+        done, wanted = len(ordered), np.unique(wanted)
+        low, high = (np.searchsorted(ordered, wanted, side) for side in ("left", "right"))
+        found = np.sort(rows[spread(low, high)]).astype(np.intp)
+        if done > len(keys):  # another thread sorted more
+            return found[found < len(keys)]
+        return np.concatenate([found, np.flatnonzero(np.isin(keys[done:], wanted)) + done])
+
+
+def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the concatenated ranges from ``starts`` to ``ends``."""
+    counts = (ends - starts).astype(np.intp)
+    behind = counts.cumsum()
+    numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+class ConceptNames:
+    """An index of concepts by the words of their keywords; statements have no words."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._terms: list[frozenset[int]] = []
+        self._holding: dict[int, list[int]] = {}
+
+    def named(self, keywords: Sequence[str], terms: Collection[int]) -> dict[int, frozenset[int]]:
+        """Return the places of the keywords whose words are all among some terms, with these words.
+
+        Args:
+            keywords: all keywords; those of the call before, and more.
+            terms: numbers of terms; see `factmem.recall.index.blob.term_numbers`.
+        """
+        with self._guard:
+            for place in range(len(self._terms), len(keywords)):
+                self._learn(keywords[place], place)
+        asked = set(terms)
+        near = {place for term in asked for place in self._holding.get(term, ())}
+        return {place: self._terms[place] for place in sorted(near) if self._terms[place] <= asked}
+
+    def _learn(self, keyword: str, place: int) -> None:
+        words = frozenset(term_numbers(_words(keyword)))
+        self._terms.append(words)
+        for word in words:
+            self._holding.setdefault(word, []).append(place)
+
+
+def _words(keyword: str) -> list[str]:
+    """Return the words that name a concept; none if only one of several is left, such as "call" of "on_call"."""
+    if keyword == STATEMENT.keyword:
+        return []
+    words = analyse(spaced(keyword))
+    return words if len(words) > 1 or len(spaced(keyword).split()) == 1 else []

@@ -2,8 +2,8 @@
 
 Lower case, words of letters and digits with inner apostrophes, English function words dropped (after
 the Snowball project's list), English Snowball stems. Accents, vowel points and the width of letters make no
-difference. What is written without spaces goes by each pair of neighbouring characters, as Lucene's
-``CJKBigramFilter`` does it, and Korean too, whose words take endings; an ideograph goes by itself as well.
+difference. Text written without spaces is split into pairs of neighbouring characters, as by Lucene's
+``CJKBigramFilter``, and so is Korean, whose words take endings; an ideograph is a term by itself as well.
 A number with parts (``3.11``, ``2026-05-07``, ``14:30``) and a code (``AB-1234``) are terms besides their parts.
 """
 
@@ -12,12 +12,12 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import re
 import threading
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.facts import STATEMENT
+from factmem.patterns import lazy_pattern
 from factmem.records import Assertion
 from factmem.subjects import MemorySubject
 
@@ -49,33 +49,33 @@ STOP_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - a page of quoted words is hard to read
 )
 
-_WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_WORD: Final = lazy_pattern(r"[^\W_]+(?:'[^\W_]+)*")
 
 
-_HINT: Final = re.compile(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
-_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_WHOLE: Final = re.compile(r"(\d+(?:[.:/-]\d+)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
-"""A number with parts, a code, a letter with a sign: what means something else word by word."""
+_HINT: Final = lazy_pattern(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
+_THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?!\d))")
+_WHOLE: Final = lazy_pattern(r"(\d+(?:[.:/-]\d+)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
+"""Numbers with parts, codes, and letters with a sign: their parts alone mean something else."""
 
-_PART: Final = re.compile(r"[:/-]")
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PART: Final = lazy_pattern(r"[:/-]")
+_HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_POINTS: Final = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
-"""Accents, and the points of Hebrew and Arabic, which are written or left out as one likes."""
+_POINTS: Final = lazy_pattern("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
+"""Accents, and the points of Hebrew and Arabic, whose writing is optional."""
 
 _SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
-"""The scripts of India and Tibet: their vowel signs are part of a word, and no letters to `re`."""
+"""The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
 
 _IDEOGRAPHS: Final = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA_AND_HANGUL: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
 _THAI_AND_AROUND: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ece\u1000-\u109f\u1780-\u17d3"
 _UNSPACED: Final = _IDEOGRAPHS + _KANA_AND_HANGUL + _THAI_AND_AROUND
-_IDEOGRAPH: Final = re.compile(f"[{_IDEOGRAPHS}]")
+_IDEOGRAPH: Final = lazy_pattern(f"[{_IDEOGRAPHS}]")
 _LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
-_ANY_WORD: Final = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
+_ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
 
 
-_COUNTED: Final = re.compile(rf"[{_UNSPACED}]|{_LETTERS}")
+_COUNTED: Final = lazy_pattern(rf"[{_UNSPACED}]|{_LETTERS}")
 
 
 @functools.cache
@@ -107,12 +107,12 @@ def analyse(text: str) -> list[str]:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words of a text; of what is written without spaces, the number of characters."""
+    """Return the number of words of a text, or of characters if it is written without spaces."""
     return len(_COUNTED.findall(text))
 
 
 def spaced(keyword: str) -> str:
-    """Return the words of a keyword, which may be joined as programmers do."""
+    """Return the words of a keyword, which may be in snake, kebab or camel case."""
     return _HUMP.sub(" ", keyword).replace("_", " ").replace("-", " ")
 
 
@@ -126,21 +126,20 @@ def _words_of_any_language(text: str) -> Iterable[str]:
 
 
 def _characters(run: str) -> Iterable[str]:
-    """Each pair of neighbours, each ideograph, and what stands alone."""
+    """Yield each pair of neighbours, each ideograph, and a single character."""
     yield from map("".join, itertools.pairwise(run))
     yield from run if len(run) == 1 else _IDEOGRAPH.findall(run)
 
 
 def forget_words() -> None:
-    """Drop the stems kept for speed: a word that was erased must not live on in them."""
+    """Clear the cache of stems, so that no erased word outlives in it."""
     _stem.cache_clear()
 
 
 def indexed_text(said: Assertion) -> str:
     """Return the text that is embedded: a statement as it was said, a fact with its concept.
 
-    Whom it is about is left out, as the speaker of a statement is: names tell little by their meaning, and blur that of
-    the rest. They count as words.
+    Subjects and speakers are left out: names have little meaning, and blur that of the rest. They count as words.
     """
     if said.keyword == STATEMENT.keyword and isinstance(said.data, str):
         return said.data
@@ -148,7 +147,7 @@ def indexed_text(said: Assertion) -> str:
 
 
 def indexed_terms(said: Assertion) -> list[str]:
-    """Return the terms that an assertion is found by.
+    """Return the terms that an assertion is indexed by.
 
     Those of a statement begin with its speaker. Those of a fact begin with its subject, and hold its keyword and its
     first quote.
@@ -173,7 +172,7 @@ def _speaker(said: Assertion) -> str:
 
 
 def plain(data: Any) -> str:
-    """Return a value as text, without the signs of JSON."""
+    """Return a value as text, without JSON punctuation."""
     match data:
         case str():
             return data

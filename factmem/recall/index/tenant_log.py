@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
 from factmem.abc import ScansVectors, number_of_id
 from factmem.fold import Moment
-from factmem.recall.columns import Columns, Rows
-from factmem.recall.corpus import Corpus, grown
-from factmem.recall.documents import Held, Library, rows_in_outline
-from factmem.recall.folding import Changes, Standing, affected, counting, joined, standing
-from factmem.recall.giving_back import give_back
-from factmem.recall.laying_out import conversation_keys
-from factmem.recall.log_parts import LogPart, rows_of
-from factmem.recall.outlines import NEVER, STATES, drop_known_words, microseconds, outline_of
-from factmem.recall.vectors import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
+from factmem.recall.index.blob import NEVER, STATES, drop_known_words, microseconds, outline_of
+from factmem.recall.index.column_fold import Changes, Standing, affected, counting, joined, standing
+from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.corpus import Corpus, grown
+from factmem.recall.index.segments import conversation_keys
+from factmem.recall.index.selection import LogPart, rows_of
+from factmem.recall.index.source import Held, Library, rows_in_outline
+from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
 from factmem.records import LogEntry, Recorded, StateChange, Tombstone
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Ledger", "Plan"]
+__all__ = ["FoldPlan", "TenantLog"]
 
 _NOWHERE = -1
-"""The slot of what has not been embedded yet."""
+"""The slot of a row that is not embedded yet."""
 
 
 _MANY = 10_000
-"""After so many records were laid out at once, there is memory worth giving back."""
+"""Number of records in a new layout above which freed memory is returned to the system."""
 
 
 @attrs.frozen(eq=False)
-class Plan:
-    """What was folded, to be laid out.
+class FoldPlan:
+    """The result of a fold, from which a corpus is laid out.
 
     Attributes:
-        moment: when.
+        moment: the moment.
         rows: the rows that were folded again; None for all.
         counts: which rows of the columns count.
-        current: what is current, of those rows.
+        current: the current records among those rows.
     """
 
     moment: Moment
@@ -52,14 +54,14 @@ class Plan:
     current: Standing = attrs.field(kw_only=True)
 
 
-class Ledger:
+class TenantLog:
     """The log of a tenant as columns, with what is current now.
 
-    Its methods take time and are for one worker thread at a time.
+    Methods block and are called from one worker thread at a time.
 
     Args:
-        tenant: whose.
-        documents: where the assertions are in full; in memory if None.
+        tenant: the tenant.
+        documents: the assertions in full; None to hold them in memory.
     """
 
     def __init__(self, tenant: str | None, documents: Library | None = None) -> None:
@@ -74,11 +76,11 @@ class Ledger:
         self.newest: int = 0
 
     def take_in(self, entries: Iterable[LogEntry], rows: Rows | None = None) -> None:
-        """Add what is new to the log.
+        """Append to the log.
 
         Args:
             entries: changes, and assertions in full.
-            rows: assertions in outline.
+            rows: assertions as rows of the columns.
         """
         added: list[Recorded] = []
         changed: list[StateChange] = []
@@ -99,7 +101,7 @@ class Ledger:
         self._erase(erased)
 
     def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
-        """Return the log, or a part of it, what was erased left out."""
+        """Return the log, or a part of it, without erased assertions."""
         if part is None:
             return [*self._in_full(range(len(self._columns))), *self._changes]
         rows = rows_of(self._columns, part).tolist()
@@ -111,7 +113,7 @@ class Ledger:
         return (item for item in self.documents.read(rows) if item is not None)
 
     def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
-        """Return how many assertions a viewer sees in some scopes."""
+        """Return the number of assertions that a viewer sees in some scopes."""
         columns = self._columns
         scopes = np.array([reaches(columns.scope(number)) for number in range(len(columns.scopes))], np.bool_)
         owners = [number for number in (0, columns.owners.find(viewer or "")) if number is not None]
@@ -119,7 +121,7 @@ class Ledger:
         return int(heads[columns["head"]].sum())
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
-        """Return what is current now, if nothing has to be done for that."""
+        """Return what is current now; None if that takes any work."""
         if self._now is None or self._touched or not self._in_time(moment):
             return None
         return self._now
@@ -146,37 +148,40 @@ class Ledger:
         """Whether the vectors are left in the store."""
         return isinstance(self._vectors, StoredVectors)
 
-    def plan(self, moment: Moment, *, present: bool) -> Plan:
+    def plan(self, moment: Moment, *, present: bool) -> FoldPlan:
         """Fold what must be folded to know what is current at a moment.
 
         Args:
-            moment: when.
-            present: whether that is now, so that what was known before can be built upon.
+            moment: the moment.
+            present: whether that is now, so that the fold builds on the corpus before.
         """
         changes = self._changes_as_arrays()
         if not present or not self._later(moment):
             counts: NDArray[np.bool_] = counting(self._columns, moment, changes)
-            return Plan(moment, None, counts=counts, current=standing(self._columns, moment, np.flatnonzero(counts)))
+            return FoldPlan(
+                moment, None, counts=counts, current=standing(self._columns, moment, np.flatnonzero(counts))
+            )
         assert self._now is not None
         touched = [*self._touched, self._expired_since(self._now.moment, moment)]
         rows = affected(self._columns, np.unique(np.concatenate(touched)))
         counts = np.zeros(len(self._columns), np.bool_)
         counts[: len(self._now.counts)] = self._now.counts
         counts[rows] = counting(self._columns, moment, changes, rows)
-        return Plan(moment, rows, counts=counts, current=standing(self._columns, moment, rows[counts[rows]]))
+        return FoldPlan(moment, rows, counts=counts, current=standing(self._columns, moment, rows[counts[rows]]))
 
     def lacks_vectors(self, rows: NDArray[np.intp]) -> bool:
-        """Return whether one of some rows is not embedded yet."""
+        """Return whether any of some rows is not embedded yet."""
         return bool((self._columns["slot"][rows] == _NOWHERE).any())
 
     def embedded(self, corpus: Corpus, *, present: bool) -> tuple[Corpus, list[int]]:
-        """Return a corpus with the vectors that there are by now, and the ids of the assertions that lack theirs.
-
-        Ids are given as the numbers that stand for them; see `factmem.abc.number_of_id`.
+        """Return a corpus with the vectors known so far, and the assertions that lack theirs.
 
         Args:
-            corpus: what is current; nothing was taken in since.
-            present: whether it is so now, so that it can be built upon.
+            corpus: the current corpus; nothing was appended since.
+            present: whether it is the present one, on which later ones build.
+
+        Returns:
+            The corpus, and the numbers of ids; see `factmem.abc.number_of_id`.
         """
         lacking = np.concatenate([np.empty(0, np.intp), *(part.lacking(self._columns) for part in corpus.parts)])
         if len(lacking):
@@ -189,7 +194,7 @@ class Ledger:
         return corpus, []
 
     def assertions(self, ids: Sequence[int]) -> list[Recorded | None]:
-        """Return assertions in full, by the numbers of their ids; None for those that are gone."""
+        """Return assertions in full, by the numbers of their ids; None for erased ones."""
         rows = self._rows_of(ids)
         read = iter(self.documents.read([row for row in rows if row is not None]))
         return [None if row is None else next(read) for row in rows]
@@ -200,11 +205,11 @@ class Ledger:
         return [found.get(id) for id in ids]
 
     def take_stored_vectors(self, seqs: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]) -> None:
-        """Take in what a store keeps.
+        """Add vectors that the store keeps.
 
         Args:
-            seqs: by which numbers, ascending as the log is.
-            rows: the vectors, one a row; of no width where they stay in the store.
+            seqs: the sequence numbers of their assertions, ascending.
+            rows: the vectors, one a row; of width 0 if they stay in the store.
         """
         numbers = np.asarray(seqs, np.int64)
         known = self._columns["seq"]
@@ -215,9 +220,9 @@ class Ledger:
         self._columns["slot"][at[there]] = self._place(numbers[there], taken)
 
     def take_vectors(self, made: Mapping[int, NDArray[np.float32] | None]) -> None:
-        """Take in vectors by the numbers of their assertions' ids, None for what there is nothing to embed of.
+        """Add vectors by the numbers of their assertions' ids; None for a text without anything to embed.
 
-        What was erased or embedded meanwhile is passed over.
+        Assertions that were erased or embedded meanwhile are skipped.
         """
         slots = self._columns["slot"]
         pairs = zip(self._rows_of(list(made)), made.values(), strict=True)
@@ -229,7 +234,7 @@ class Ledger:
             slots[rows] = self._place(self._columns["seq"][rows], np.array([vector for _, vector in some], np.float32))
 
     def drop_vectors(self) -> None:
-        """Forget every vector."""
+        """Drop all vectors."""
         self._vectors, self._now = None, None
         self._columns["slot"][:] = _NOWHERE
 
@@ -243,12 +248,12 @@ class Ledger:
         vector: NDArray[np.float32] = vectors.view().take(slots[slots > 0])[0]
         return vector
 
-    def carried_out(self, plan: Plan, *, present: bool) -> Corpus:
-        """Return what is current, with the vectors that there are.
+    def carried_out(self, plan: FoldPlan, *, present: bool) -> Corpus:
+        """Return the corpus of a plan, with the vectors known so far.
 
         Args:
-            plan: what was folded; nothing was taken in since.
-            present: as it was for the plan.
+            plan: the plan; nothing was appended since.
+            present: see `plan`.
         """
         if plan.rows is not None:
             assert self._now is not None
@@ -263,13 +268,13 @@ class Ledger:
                 documents=self.documents,
             )
             if len(plan.current.rows) > _MANY:
-                give_back()
+                _give_back()
         if present:
             self._now, self._touched = corpus, []
             self._expires = self._next_expiry(plan.moment)
         return corpus
 
-    def _brought_up_to_date(self, before: Corpus, plan: Plan, rows: NDArray[np.intp]) -> Corpus:
+    def _brought_up_to_date(self, before: Corpus, plan: FoldPlan, rows: NDArray[np.intp]) -> Corpus:
         found = [part.locate(rows) for part in before.parts]
         old = joined([part.segment.standing(at) for part, at in zip(before.parts, found, strict=True)])
         came, went = _difference(old, plan.current)
@@ -306,7 +311,7 @@ class Ledger:
                 self._touched.append(np.array([row]))
 
     def _erase(self, ids: Sequence[str]) -> None:
-        """Let go of assertions: no word of them is left in the columns, nor in any cache."""
+        """Erase assertions from the columns and from all caches of words."""
         rows = self._columns.find("id", map(number_of_id, ids))
         if not len(rows):
             return
@@ -350,7 +355,7 @@ class Ledger:
 
 
 def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
-    """Return what came and what went between two."""
+    """Return the records that came and that went."""
     before, after = set(_items(old)), set(_items(new))
     came = np.array([item not in before for item in _items(new)], np.bool_)
     went = np.array([item not in after for item in _items(old)], np.bool_)
@@ -359,3 +364,22 @@ def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
 
 def _items(standing: Standing) -> list[tuple[int, int, int]]:
     return list(zip(standing.rows.tolist(), standing.firsts.tolist(), standing.counts.tolist(), strict=True))
+
+
+def _give_back() -> None:
+    """Return freed memory to the system, if the C library can.
+
+    The GNU C library keeps freed blocks between used ones: 60 MB after a store of 100,000 facts was read. Trimming
+    takes some milliseconds, in which no thread can allocate.
+    """
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _malloc_trim() -> Callable[[int], Any] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    trim: Callable[[int], Any] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+    return trim

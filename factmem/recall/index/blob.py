@@ -1,8 +1,8 @@
-"""Outlines: what recall keeps of an assertion in place of the assertion itself.
+"""Outlines: the codec of what recall keeps of an assertion, opaque to providers.
 
-An outline says where an assertion lies, how it takes part in the fold, what filters ask for and which
-terms it holds; the words themselves are not in it. Terms are 64-bit digests of stems. It is a pure function
-of the assertion and of `OUTLINE_VERSION`.
+An outline holds the place of an assertion, its part in the fold, the values that filters look at, and its terms,
+without the words themselves. Terms are 64-bit digests of stems. It is a pure function of the assertion and of
+`OUTLINE_VERSION`.
 
 Its shared part is the JSON of a `Head`. Its own part is a packed `BODY`, the terms, and a tail: the conversation, and
 after a zero byte the labels and the metadata as JSON, if there are any.
@@ -23,9 +23,9 @@ import attrs
 from factmem.abc import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
-from factmem.recall.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
-from factmem.recall.signs import ends_with_question, kinds_held, words_outside_questions
-from factmem.recall.topics import topics_of
+from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
+from factmem.recall.text.related_words import topics_of
+from factmem.recall.text.signs import ends_with_question, kinds_held, words_outside_questions
 from factmem.records import Assertion, AssertionState
 from factmem.values import canonical_bytes
 
@@ -55,19 +55,19 @@ __all__ = [
 ]
 
 OUTLINE_VERSION: Final = 5
-"""Grows with every change of the analyser or of what an outline holds."""
+"""Version of outlines; it grows with each change of the analyser or of this codec."""
 
 NEVER: Final = 2**63 - 1
-"""The expiry of what does not expire."""
+"""Expiry of an assertion that does not expire."""
 
 MULTIPLE, REMOVED, REVISES, TRUSTED, ERRAND, UNREVIEWED = (1 << bit for bit in range(6))
-"""The flags of a body. TRUSTED counts also while it waits for a model; for UNREVIEWED see `FactDetails.unreviewed`."""
+"""Flags of a body. TRUSTED counts also while it waits for a model; for UNREVIEWED see `FactDetails.unreviewed`."""
 
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
-"""The signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
+"""Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
 KINDS_FROM: Final = 2
-"""The first bit of the kinds among the signs; see `factmem.recall.signs.Kind`."""
+"""First bit of the kinds among the signs; see `factmem.recall.text.signs.Kind`."""
 
 STATES: Final = (
     AssertionState.ACTIVE,
@@ -76,7 +76,7 @@ STATES: Final = (
     AssertionState.QUARANTINED,
     AssertionState.RETRACTED,
 )
-"""The states by their numbers."""
+"""States by number."""
 
 BODY_FIELDS: Final = (
     ("said_at", "<i8"),
@@ -91,7 +91,7 @@ BODY_FIELDS: Final = (
     ("signs", "u1"),
     ("tail", "<u4"),
 )
-"""Fields of a body, as numpy names them; ``tail`` is the length of the tail in bytes."""
+"""Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
 BODY: Final = struct.Struct("<qqdqqQBBBBI")
 _TAIL_AT: Final = BODY.size - 4
@@ -105,7 +105,7 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 @attrs.frozen(kw_only=True)
 class Head:
-    """What the assertions of a track have in common, and the strength of its subject."""
+    """The track of an assertion, with the priority of its subject."""
 
     scope: str
     subject: str
@@ -206,7 +206,7 @@ def microseconds(moment: dt.datetime) -> int:
 
 
 def drop_known_words() -> None:
-    """Forget every word that was met: none may outlive its erasure in a cache."""
+    """Clear all caches of words, so that none outlives its erasure."""
     _number.cache_clear()
     forget_words()
 

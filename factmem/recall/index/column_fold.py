@@ -1,4 +1,4 @@
-"""The fold over columns: what `factmem.fold.fold` says is current, told for many assertions at once."""
+"""The fold over columns: the result of `factmem.fold.fold`, computed for many assertions at once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.fold import Moment
-from factmem.recall.outlines import REMOVED, REVISES, STATES, TRUSTED, microseconds
+from factmem.fold import Moment, ends, in_effect
+from factmem.recall.index.blob import REMOVED, REVISES, STATES, TRUSTED, microseconds
 from factmem.records import AssertionState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.columns import Columns
+    from factmem.recall.index.columns import Columns
 
-__all__ = ["Changes", "Standing", "affected", "counting", "joined", "said_the_same", "standing"]
+__all__ = ["Changes", "Standing", "affected", "counting", "joined", "said_the_same", "standing", "takes_part"]
 
 _ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
 _NOTHING: Final = np.empty(0, np.intp)
@@ -28,10 +28,10 @@ class Changes:
     """Changes of state, in the order recorded: arrays of one length.
 
     Attributes:
-        rows: whose state.
-        states: which it became, as its number in `factmem.recall.outlines.STATES`.
-        seqs: the changes' own numbers.
-        recorded_at: when, in microseconds since 1970.
+        rows: the assertions.
+        states: the new states, as numbers in `factmem.recall.index.blob.STATES`.
+        seqs: sequence numbers of the changes.
+        recorded_at: when they were recorded, in microseconds since 1970.
     """
 
     rows: NDArray[np.intp]
@@ -42,12 +42,12 @@ class Changes:
 
 @attrs.frozen(eq=False)
 class Standing:
-    """What is current: arrays of one length, an item a record.
+    """Current records: arrays of one length.
 
     Attributes:
         rows: the assertion that won.
-        firsts: the oldest that says the same; what records are in the order of.
-        counts: how many say the same.
+        firsts: the oldest assertion of the same value; records are in the order of these.
+        counts: number of assertions of the same value.
     """
 
     rows: NDArray[np.intp]
@@ -58,12 +58,12 @@ class Standing:
         return len(self.rows)
 
     def at(self, which: NDArray[Any] | slice) -> Standing:
-        """Return some of the records, by a mask or by their places here."""
+        """Return some of the records, by a mask or by places."""
         return Standing(self.rows[which], self.firsts[which], counts=self.counts[which])
 
 
 def joined(several: Sequence[Standing]) -> Standing:
-    """Return several as one."""
+    """Join several."""
     return Standing(
         np.concatenate([_NOTHING, *(item.rows for item in several)]),
         np.concatenate([_NOTHING, *(item.firsts for item in several)]),
@@ -71,36 +71,44 @@ def joined(several: Sequence[Standing]) -> Standing:
     )
 
 
+def takes_part(states: Any, flags: Any) -> Any:
+    """Return whether assertions of some states count, as `Assertion.counts` says: a bool, or an array of them."""
+    waits = (states == _PENDING) | (states == _FAILED)
+    return (states == _ACTIVE) | (waits & ((flags & TRUSTED) != 0))
+
+
 def counting(columns: Columns, moment: Moment, changes: Changes, rows: NDArray[np.intp] | None = None) -> Any:
     """Return which assertions count at a moment, as a mask over all rows or over some.
 
     Args:
         columns: the assertions.
-        moment: when to look.
-        changes: all changes of state; asked for a `Moment.known_at` only.
-        rows: which; all if None.
+        moment: the moment.
+        changes: all changes of state; needed for a `Moment.known_at` only.
+        rows: the rows; None for all.
     """
     taken: Any = slice(None) if rows is None else rows
-    state = columns["state"][taken] if moment.known_at is None else _states_known(columns, moment, changes)[taken]
+    states = columns["state"][taken] if moment.known_at is None else _states_known(columns, moment, changes)[taken]
     flags = columns["flags"][taken]
-    waits = (state == _PENDING) | (state == _FAILED)
-    keep = (state == _ACTIVE) | (waits & ((flags & TRUSTED) != 0))
-    if moment.as_of is not None:
-        keep &= columns["said_at"][taken] <= microseconds(moment.as_of)
-    if moment.known_at is not None:
-        keep &= columns["recorded_at"][taken] <= microseconds(moment.known_at)
-    return keep & (((flags & REVISES) != 0) | (columns["expires_at"][taken] > _present(moment)))
+    return in_effect(
+        takes_part(states, flags),
+        (flags & REVISES) != 0,
+        said_at=columns["said_at"][taken],
+        recorded_at=columns["recorded_at"][taken],
+        expires_at=columns["expires_at"][taken],
+        at=microseconds,
+        moment=moment,
+    )
 
 
 def standing(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> Standing:
-    """Return what is current among assertions that count; whole records of them.
+    """Return the current records among assertions that count.
 
     Args:
         columns: the assertions.
-        moment: when to look; decides what has expired.
-        counted: the rows that count, ascending.
+        moment: decides what has expired.
+        counted: the rows that count, ascending; all of each record.
     """
-    ended = ((columns["flags"] & REMOVED) != 0) | (columns["expires_at"] <= _present(moment))
+    ended = _ended(columns, moment, slice(None))
     several = _repeated(columns["fold"][counted])
     single = counted[~several]
     single = single[~ended[single]]
@@ -113,39 +121,40 @@ def standing(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> Sta
 
 
 def affected(columns: Columns, changed: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return every row of every record whose standing may depend on some rows, ascending."""
+    """Return all rows of the records that may change if some rows do, ascending."""
     records = columns.find("fold", columns["fold"][changed])
     rivals = columns.find("stands", columns["stands"][records])
     return columns.find("fold", columns["fold"][rivals])
 
 
 def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment: Moment) -> NDArray[np.intp]:
-    """Return the rows that count and say of a record what its winner does, oldest first.
+    """Return the rows that count and have the value of a record's winner, oldest first.
 
     Args:
         columns: the assertions.
         row: the winner.
-        counts: which rows count, of as many as there were when the winner was found.
-        moment: when to look.
+        counts: which rows count; later rows are left out.
+        moment: the moment.
     """
     rows = columns.find("fold", columns["fold"][row : row + 1])
     rows = rows[rows < len(counts)]
     rows = rows[counts[rows] & (columns.of_rows("track", rows) == columns.of_rows("track", np.array([row])))]
-    ended = ((columns["flags"][rows] & REMOVED) != 0) | (columns["expires_at"][rows] <= _present(moment))
-    same = rows[~ended & (columns["value"][rows] == columns["value"][row])]
+    same = rows[~_ended(columns, moment, rows) & (columns["value"][rows] == columns["value"][row])]
     ordered: NDArray[np.intp] = same[np.lexsort((columns["seq"][same], columns["said_at"][same]))]
     return ordered
 
 
-def _present(moment: Moment) -> int:
-    return microseconds(moment.as_of or moment.known_at or moment.now)
+def _ended(columns: Columns, moment: Moment, rows: Any) -> NDArray[np.bool_]:
+    removed = (columns["flags"][rows] & REMOVED) != 0
+    ended: NDArray[np.bool_] = ends(removed, columns["expires_at"][rows], microseconds(moment.present))
+    return ended
 
 
 def _states_known(columns: Columns, moment: Moment, changes: Changes) -> NDArray[np.uint8]:
     assert moment.known_at is not None
     states: NDArray[np.uint8] = columns["first_state"].copy()
     by_then = changes.recorded_at <= microseconds(moment.known_at)
-    # Of several changes of one row the last one stands: they are in the order recorded.
+    # Of several changes of one row the last one wins: they are in the order recorded.
     states[changes.rows[by_then]] = changes.states[by_then]
     return states
 
@@ -174,7 +183,7 @@ def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp])
 
 
 def _united(columns: Columns, rows: NDArray[np.intp], firsts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Drop a second record of an equal value, which an update by id can bring about; keep the one first said."""
+    """Drop a second record of an equal value, which an update by id can produce; keep the one first said."""
     doubtful = np.flatnonzero(_repeated(columns["stands"][rows]))
     if not len(doubtful):
         return np.arange(len(rows))

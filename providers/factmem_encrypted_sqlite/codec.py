@@ -1,4 +1,4 @@
-"""A database of which no byte can be read without its key."""
+"""The codec of encrypted databases."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-from factmem_sqlite_vec.failed_reads import telling_failed_reads
-from factmem_sqlite_vec.forms import BESIDE, connected, starts_in_clear
+from factmem_sqlite_vec.codecs import BESIDE, connected, starts_in_clear
+from factmem_sqlite_vec.failed_reads import detecting_failed_reads
 
 from factmem.crypto import Root
 from factmem.errors import (
@@ -20,11 +20,11 @@ from factmem.errors import (
 )
 from factmem_encrypted_sqlite.key_file import KeyFile
 
-__all__ = ["SealedForm", "rekey"]
+__all__ = ["SealedCodec", "rekey"]
 
 _PAGE_BYTES: Final = 4096
 _TRIES: Final = 2
-"""How often keys that stay as they are must not fit, before they are said not to."""
+"""Number of times that unchanged keys must fail before they are reported not to fit."""
 
 _PRAGMAS: Final = (
     # SQLCipher's format 4, whole: every byte of a page counts towards its HMAC, and other tools can read it.
@@ -35,7 +35,7 @@ _PRAGMAS: Final = (
 )
 
 
-class SealedForm:
+class SealedCodec:
     """SQLCipher's format 4 by SQLite3 Multiple Ciphers: AES-256-CBC with HMAC-SHA-512 for each page and its number.
 
     Args:
@@ -49,7 +49,7 @@ class SealedForm:
         self._keys = keys
 
     def is_there(self, path: Path) -> bool:
-        """See `factmem_sqlite_vec.forms.Form.is_there`."""
+        """See `factmem_sqlite_vec.codecs.PageCodec.is_there`."""
         _sealing_layer()
         if starts_in_clear(path):
             raise DowngradedStoreError(
@@ -65,16 +65,16 @@ class SealedForm:
         return size > 0
 
     def is_only_begun(self, path: Path) -> bool:
-        """See `factmem_sqlite_vec.forms.Form.is_only_begun`."""
+        """See `factmem_sqlite_vec.codecs.PageCodec.is_only_begun`."""
         return path.stat().st_size <= _PAGE_BYTES
 
     def begin(self, path: Path) -> None:
-        """See `factmem_sqlite_vec.forms.Form.begin`."""
+        """See `factmem_sqlite_vec.codecs.PageCodec.begin`."""
         if not self._keys.exists():
             self._keys.make()
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
-        """See `factmem_sqlite_vec.forms.Form.blamed`: what was sealed is not damaged by SQLite itself."""
+        """See `factmem_sqlite_vec.codecs.PageCodec.blamed`: what was sealed is not damaged by SQLite itself."""
         if type(error) is not CorruptStoreError:
             return error
         if path.exists() and path.stat().st_size % _PAGE_BYTES:
@@ -85,7 +85,7 @@ class SealedForm:
         )
 
     def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
-        """See `factmem_sqlite_vec.forms.Form.connect`.
+        """See `factmem_sqlite_vec.codecs.PageCodec.connect`.
 
         Raises:
             TamperedStoreError: no key of the store opens the database.
@@ -118,7 +118,7 @@ def _opened(path: Path, flags: int, busy_timeout: float, root: Root) -> apsw.Con
     """Open a database with one key; None if that does not fit."""
     connection = connected(str(path), flags, busy_timeout, vfs=_sealing_layer())
     try:
-        with telling_failed_reads(connection):
+        with detecting_failed_reads(connection):
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             connection.execute(f"PRAGMA key={_literal(root)}", can_cache=False).fetchall()
