@@ -24,6 +24,7 @@ import attrs
 from factmem.abc import Conversation, Message
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
+from factmem.patterns import lazy_pattern
 
 __all__ = [
     "MAX_VALUE_CHARS",
@@ -36,7 +37,7 @@ __all__ = [
     "said_at",
 ]
 
-_NO_CONTENT: Final = re.compile(r"tool|function|thinking|reasoning|refusal|text")
+_NO_CONTENT: Final = lazy_pattern(r"tool|function|thinking|reasoning|refusal|text")
 """Types of parts without media: tool calls and their results, reasoning, and text."""
 
 
@@ -56,9 +57,9 @@ def _is_media(part: Mapping[object, object]) -> bool:
     return not isinstance(kind, str) or _NO_CONTENT.search(kind) is None
 
 
-_LOCOMO: Final = re.compile(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
-_LONGMEMEVAL: Final = re.compile(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
-_EPOCH: Final = re.compile(r"\d{9,13}(?:\.\d{1,9})?")
+_LOCOMO: Final = lazy_pattern(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
+_LONGMEMEVAL: Final = lazy_pattern(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
+_EPOCH: Final = lazy_pattern(r"\d{9,13}(?:\.\d{1,9})?")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MILLISECONDS_FROM: Final = 1e11
 """A larger number of seconds lies after the year 5000, and is taken for milliseconds."""
@@ -124,7 +125,7 @@ MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
 """Maximum length of one conversation or sample in a file, in characters."""
 
 _CHUNK: Final = 64 * 1024
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_SPACE: Final = lazy_pattern(r"[ \t\r\n]*")
 _SLACK: Final = 16
 r"""A parse error this close to the end of the buffer may vanish when more is read (``nul``, ``\u12``)."""
 
@@ -249,7 +250,7 @@ _TIMES: Final = ("timestamp", "created_at", "time", "date")
 _STARTS: Final = ("started_at", *_TIMES)
 _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 _CALLS: Final = ("tool_calls", "function_call")
-_SESSION: Final = re.compile(r"session_(\d{1,6})")
+_SESSION: Final = lazy_pattern(r"session_(\d{1,6})")
 
 
 def conversations_of(values: Iterable[tuple[str, Any]]) -> Iterator[Conversation]:

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from factmem.hidden import HIDDEN
+from factmem.patterns import lazy_pattern
 
 __all__ = ["DISGUISED", "ENCODED", "HIDES", "RULES", "FlagRule", "flags_in"]
 
@@ -35,7 +36,7 @@ class FlagRule:
 
 
 def _rule(flag: str, hints: str, *patterns: str) -> FlagRule:
-    return FlagRule(flag, tuple(hints.split("|")), re.compile("|".join(patterns)))
+    return FlagRule(flag, tuple(hints.split("|")), lazy_pattern("|".join(patterns)))
 
 
 _SOME: Final = r"[^.\n]{0,60}?"
@@ -240,15 +241,17 @@ ENCODED: Final = "encoded text"
 DISGUISED: Final = "disguised letters"
 """Flag of a text with words of look-alike letters from several scripts."""
 
-_SMUGGLED: Final = re.compile(
+_SMUGGLED: Final = lazy_pattern(
     "[\u202d\u202e]|[\u200b-\u200d\u2060-\u2064\ufeff]{4}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3}"
     "|\U000e0001|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0020-\U000e007f]"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]"
 )
-_BLOB: Final = re.compile(r"(?<![\w+/=])(?:[A-Za-z0-9+/]{4}){8,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?(?![\w+/])")
-_DIGITS: Final = re.compile(r"(?<!\w)(?:[0-9a-fA-F]{2}){20,}(?!\w)")
-_MIXED: Final = re.compile("[a-z][\u0430-\u044f\u0451-\u045f\u03b1-\u03c9]+[a-z]|[\u0430-\u044f][a-z]+[\u0430-\u044f]")
-_SPACES: Final = re.compile(r"[ \t]{2,}|\r\n?")
+_BLOB: Final = lazy_pattern(r"(?<![\w+/=])(?:[A-Za-z0-9+/]{4}){8,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?(?![\w+/])")
+_DIGITS: Final = lazy_pattern(r"(?<!\w)(?:[0-9a-fA-F]{2}){20,}(?!\w)")
+_MIXED: Final = lazy_pattern(
+    "[a-z][\u0430-\u044f\u0451-\u045f\u03b1-\u03c9]+[a-z]|[\u0430-\u044f][a-z]+[\u0430-\u044f]"
+)
+_SPACES: Final = lazy_pattern(r"[ \t]{2,}|\r\n?")
 _LONGEST_WORD: Final = 32
 _DEEPEST: Final = 2
 

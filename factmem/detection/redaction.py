@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.abc import Conversation, Message
+from factmem.patterns import lazy_pattern
 
 __all__ = [
     "PHRASE_RULES",
@@ -85,15 +86,15 @@ def _token(kind: str, hints: str, pattern: str, is_secret: Callable[[str], bool]
         is_secret: a further condition on a match.
     """
     token = pattern.replace("~", "[A-Za-z0-9_-]")
-    compiled = re.compile(rf"(?<![A-Za-z0-9])(?:{token})", re.ASCII)
+    compiled = lazy_pattern(rf"(?<![A-Za-z0-9])(?:{token})", re.ASCII)
     return SecretRule(kind, tuple(hints.split()), matches(compiled, is_secret), word=_SHORTEST_TOKEN)
 
 
-_PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PUTTY_BEGIN: Final = re.compile(r"PuTTY-User-Key-File-\d:")
-_PUTTY_END: Final = re.compile(r"Private-MAC:[ \t]*[0-9a-fA-F]*")
-_CUT_BODY: Final = re.compile(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*+")
+_PEM_BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PUTTY_BEGIN: Final = lazy_pattern(r"PuTTY-User-Key-File-\d:")
+_PUTTY_END: Final = lazy_pattern(r"Private-MAC:[ \t]*[0-9a-fA-F]*")
+_CUT_BODY: Final = lazy_pattern(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*+")
 
 
 def _blocks(begin: re.Pattern[str], end: re.Pattern[str]) -> Callable[[str], Iterator[Span]]:
@@ -160,15 +161,15 @@ _SHAPE: Final = (
     r"|AGE-SECRET-KEY-1|AKCp)~{20,}+"
 )
 # Both start with a class of characters instead of a lookbehind, so that the search skips prose quickly.
-_CARD: Final = re.compile(
+_CARD: Final = lazy_pattern(
     r"[3-6](?<![A-Za-z0-9+_.-].)(?:\d{3}(?P<by>[ -]?)\d{4}(?P=by)\d{4}(?P=by)\d{4}"
     r"|\d{3}(?P<gap>[ -]?)\d{6}(?P=gap)\d{4,5}|\d{12}|\d{18})(?!\w|[.-]\d)",
     re.ASCII,
 )
-_IBAN: Final = re.compile(
+_IBAN: Final = lazy_pattern(
     r"[A-Z](?<![A-Za-z0-9].)[A-Z]\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])", re.ASCII
 )
-_URL_PASSWORD: Final = re.compile(
+_URL_PASSWORD: Final = lazy_pattern(
     r"(?<![A-Za-z0-9])[A-Za-z0-9+.-]{2,20}://[^\s/?#@:]{0,256}+:(?P<secret>[^\s/]{1,256})@(?=[\w\[])"
 )
 
@@ -229,24 +230,24 @@ _IS: Final = r"(?:(?: is now| is still| is| was| ist| est| es| é):?[ \t]{1,3}|[
 _QUOTED: Final = r"[\"'`“](?P<quoted>[^\"'`”\s),;+][^\"'`”\n]{2,126}[^\"'`”\s])[\"'`”]"
 _BARE: Final = r"(?P<bare>[^\s\"'`“”<>(){}\[\]|,;*]{4,256}+)(?![(\[])"
 
-_PASSWORD_IS: Final = re.compile(rf"{_PASSWORD}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
-_KEY_IS: Final = re.compile(rf"{_HUMP}{_KEY}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
-_IS_PASSWORD: Final = re.compile(
+_PASSWORD_IS: Final = lazy_pattern(rf"{_PASSWORD}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
+_KEY_IS: Final = lazy_pattern(rf"{_HUMP}{_KEY}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
+_IS_PASSWORD: Final = lazy_pattern(
     rf"(?<!\S)(?P<secret>[^\s\[\]]{{5,64}}) is (?:my|our|the)(?: [\w-]{{1,20}}){{0,2}}? {_PASSWORD}", re.IGNORECASE
 )
-_OPTION: Final = re.compile(
+_OPTION: Final = lazy_pattern(
     r"--(?:password|passwd|token|api-key|secret)[ =](?P<secret>[^\s\"'<>${}\[]{4,256})", re.IGNORECASE
 )
-_CODE_IS: Final = re.compile(
+_CODE_IS: Final = lazy_pattern(
     rf"(?<!\w){_CODE}{_ABOUT}(?:{_SIGN}|{_IS}| )(?P<secret>\d{{3,8}})(?![\w-]|[.,:/]\d| ?(?:%|digit))", re.IGNORECASE
 )
-_BEARER: Final = re.compile(r"(?<!\w)bearer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/-]{16,}+=*+)", re.IGNORECASE)
-_BASIC: Final = re.compile(
+_BEARER: Final = lazy_pattern(r"(?<!\w)bearer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/-]{16,}+=*+)", re.IGNORECASE)
+_BASIC: Final = lazy_pattern(
     r"authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?(?:basic|token)[ \t]{1,3}(?P<secret>[A-Za-z0-9+/_.-]{8,}+=*+)",
     re.IGNORECASE,
 )
 
-_SAID_OF_PASSWORDS: Final = re.compile(
+_SAID_OF_PASSWORDS: Final = lazy_pattern(
     r"accepted|active|alphanumeric|asked|authentication|available|back|best|better|blank|blocked|"
     r"boolean|both|broken|cached|changed|cleared|complex|complicated|compromised|confidential|"
     r"correct|correctly|created|crucial|default|deleted|different|difficult|disabled|done|easy|"
@@ -262,7 +263,7 @@ _SAID_OF_PASSWORDS: Final = re.compile(
     r"vulnerable|weak|weaker|what|where|working|wrong|your|yours",
     re.IGNORECASE,
 )
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER: Final = lazy_pattern(
     r"(?:your|my|the|some|enter|insert|example|placeholder|changeme|none|null|redacted)(?:$|[^a-z0-9])"
     r"|[$%{<\[]|https?:|(.)\1{3,}$|x{3,}|\.{3}",
     re.IGNORECASE,
@@ -352,10 +353,10 @@ PHRASE_RULES: Final[tuple[SecretRule, ...]] = (
 
 _RULES: Final[tuple[SecretRule, ...]] = (*TOKEN_RULES, *PHRASE_RULES)
 _FIRST_PHRASE: Final = len(TOKEN_RULES)
-_REPEATABLE: Final = re.compile(r"(?=\S*\d)(?=\S*[^\W\d])\S{6,}$")
+_REPEATABLE: Final = lazy_pattern(r"(?=\S*\d)(?=\S*[^\W\d])\S{6,}$")
 """A word with a letter and a digit, which nobody repeats by chance."""
 _MOST_REPEATED: Final = 50
-_PLACEHOLDERS: Final = re.compile(r"\[redacted: [a-z ]{1,40}\]")
+_PLACEHOLDERS: Final = lazy_pattern(r"\[redacted: [a-z ]{1,40}\]")
 
 
 @attrs.frozen(kw_only=True)

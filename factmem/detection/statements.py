@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from factmem.detection.redaction import Span, without_placeholders
+from factmem.patterns import lazy_pattern
 
 __all__ = ["MAX_WORD", "says_something", "sentence_spans", "statement_spans"]
 
@@ -15,12 +16,12 @@ MAX_WORD: Final = 1_000
 """A longer run of characters without a space is not a word, and may be cut."""
 
 _FIRST_EMOJI: Final = "\u2600"
-_FENCE: Final = re.compile(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
-_PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n\s*")
-_LINE: Final = re.compile(r"\n\s*")
-_SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？｡]+[」』”）]*\s*")
-_CLAUSE: Final = re.compile(r"(?:[,;]|(?<!\[redacted):)\s+|[，、；：]\s*")
-_WORD: Final = re.compile(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
+_FENCE: Final = lazy_pattern(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
+_PARAGRAPH: Final = lazy_pattern(r"\n[ \t\r]*\n\s*")
+_LINE: Final = lazy_pattern(r"\n\s*")
+_SENTENCE: Final = lazy_pattern(r"[.!?…]+[\"'”’)\]]*\s+|[。！？｡]+[」』”）]*\s*")
+_CLAUSE: Final = lazy_pattern(r"(?:[,;]|(?<!\[redacted):)\s+|[，、；：]\s*")
+_WORD: Final = lazy_pattern(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
 
 
 def says_something(text: str) -> bool:

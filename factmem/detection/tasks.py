@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -12,6 +11,7 @@ import attrs
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionExample, DetectionRequest, Topic
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
+from factmem.patterns import lazy_pattern
 from factmem.subjects import MemorySubject
 
 __all__ = ["LONGEST_KEYWORD", "DetectionTask", "Vocabulary", "keyword_of", "task_of"]
@@ -19,7 +19,7 @@ __all__ = ["LONGEST_KEYWORD", "DetectionTask", "Vocabulary", "keyword_of", "task
 LONGEST_KEYWORD: Final = 80
 """Maximum length of a keyword made by a model, in characters; longer ones are sentences."""
 _LONGEST_DESCRIPTION: Final = 300
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def keyword_of(text: str) -> str:
@@ -81,7 +81,7 @@ class Vocabulary:
         return concept
 
 
-_FIELD: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_FIELD: Final = lazy_pattern(r"[a-zA-Z0-9_.-]{1,64}")
 """Field names that every endpoint accepts."""
 _TAKEN: Final = frozenset({"facts", "memories", "remember", "forget"})
 

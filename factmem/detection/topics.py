@@ -7,6 +7,7 @@ from typing import Final
 
 from factmem.detection.redaction import Span
 from factmem.detection.statements import sentence_spans
+from factmem.patterns import lazy_pattern
 
 __all__ = ["instructions_in", "overtakes"]
 
@@ -15,11 +16,11 @@ _LONGEST: Final = 400
 _LONGEST_TEXT: Final = 1_000
 """A longer text is pasted rather than typed, and orders in it are not the user's own."""
 
-_HINT: Final = re.compile(
+_HINT: Final = lazy_pattern(
     r"always|never|from (?:now|here|today|this)|going forward|henceforth|future|when|\bif\b|time|don't|do not"
 )
-_FENCE: Final = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
-_REQUEST: Final = re.compile(r"(?:could|can|would|will) you\b")
+_FENCE: Final = lazy_pattern(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_REQUEST: Final = lazy_pattern(r"(?:could|can|would|will) you\b")
 
 _DO: Final = (
     r"(?:abbreviate|add(?:ress)?|adopt|aim|answer|append|apply|ask|assume|attach|avoid|be|begin|book|break|call"
@@ -63,7 +64,7 @@ _EMPTY: Final = frozenset(
 """Words without a bearing on the subject of an instruction."""
 
 _RULES: Final = tuple(
-    re.compile(rule)
+    lazy_pattern(rule)
     for rule in (
         rf"{_OPENING}(?:always|never)(?: ever)?,? (?:please )?{_DO}",
         rf"\b{_YOU} (?:please )?(?:always|never)(?: ever)? {_DO}",

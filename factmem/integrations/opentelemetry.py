@@ -195,7 +195,7 @@ def _as_json(result: object) -> str:
 
 
 def _records(result: object) -> Iterator[dict[str, Any]]:
-    """What a result holds, as the conventions write records down."""
+    """Return the records of a result in the form of the semantic conventions."""
     match result:
         case FactRecord():
             about = {"concept": result.concept.keyword, "subject": str(result.subject), "scope": str(result.scope)}

@@ -11,12 +11,12 @@ from mcp.server.mcpserver import Context
 
 from factmem.abc import Message
 from factmem.errors import InvalidDataError, RecordNotFoundError
-from factmem.mcp.access import Access
-from factmem.mcp.addresses import changed_addresses
-from factmem.mcp.answers import ErasedAnswer, FactAnswer, WrittenAnswer
-from factmem.mcp.arguments import (
+from factmem.mcp.access import Access, changed_addresses
+from factmem.mcp.answers import (
     CategoriesArgument,
     DescriptionArgument,
+    ErasedAnswer,
+    FactAnswer,
     IdArgument,
     IdsArgument,
     ImportanceArgument,
@@ -30,6 +30,7 @@ from factmem.mcp.arguments import (
     TimeArgument,
     ValueArgument,
     ValueTypeArgument,
+    WrittenAnswer,
     concept_and_value,
     value_of,
 )

@@ -16,6 +16,7 @@ from typing import Final, assert_never
 import attrs
 
 from factmem.facts import STATEMENT
+from factmem.patterns import lazy_pattern
 from factmem.recall.index.blob import term_numbers
 from factmem.recall.ranking import Query, RecallMatch
 from factmem.recall.text.analysis import analyse
@@ -63,25 +64,25 @@ _TURNS: Final = {
     **dict.fromkeys(("before", "until", "till"), Turn.BEFORE),
     **dict.fromkeys(("since", "after"), Turn.AFTER),
 }
-_EVENT: Final = re.compile(
+_EVENT: Final = lazy_pattern(
     rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:before|until|till|since|after|during|around)) "
     r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"
 )
-_ASKS: Final = re.compile(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
+_ASKS: Final = lazy_pattern(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
 """Start of the question behind an event: "after we moved what did I buy"."""
 
-_IN_THE_PAST: Final = re.compile(r"\b(?:did|was|were|had|have|has|been|used)\b", re.IGNORECASE)
-_AHEAD: Final = re.compile(
+_IN_THE_PAST: Final = lazy_pattern(r"\b(?:did|was|were|had|have|has|been|used)\b", re.IGNORECASE)
+_AHEAD: Final = lazy_pattern(
     r"\b(?:will|shall|going to|gonna|plan\w*|wants?|hop(?:e|es|ing)|next|soon|tomorrow|upcoming|would|might|should|"
     r"before|until|in (?:a|an|one|two|three|four|five|six|\d+) (?:days?|weeks?|months?|years?))\b|'ll\b|\?",
     re.IGNORECASE,
 )
 """Words of a record about a future event, or of a question."""
 
-_DONE: Final = re.compile(r"\b(?:was|were|went|got|finally|first day|\w+ed)\b", re.IGNORECASE)
+_DONE: Final = lazy_pattern(r"\b(?:was|were|went|got|finally|first day|\w+ed)\b", re.IGNORECASE)
 """Words of a record about a past event."""
 
-_JUST_NOW: Final = re.compile(r"\b(?:today|tonight|yesterday|just|this morning|last night)\b", re.IGNORECASE)
+_JUST_NOW: Final = lazy_pattern(r"\b(?:today|tonight|yesterday|just|this morning|last night)\b", re.IGNORECASE)
 """Words of a record about an event on its day."""
 
 _LIGHT: Final = frozenset(

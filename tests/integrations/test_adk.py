@@ -22,7 +22,7 @@ from factmem import InMemoryProvider, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading, Saving, SavingTime, install
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.integrations.adk import FactMemMemoryService, memory_tools
-from factmem.integrations.adk_service import MIN_SCORE
+from factmem.integrations.adk.service import MIN_SCORE
 from factmem.memory import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import Scripted, said

@@ -12,12 +12,12 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import re
 import threading
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.facts import STATEMENT
+from factmem.patterns import lazy_pattern
 from factmem.records import Assertion
 from factmem.subjects import MemorySubject
 
@@ -49,18 +49,18 @@ STOP_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - a page of quoted words is hard to read
 )
 
-_WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_WORD: Final = lazy_pattern(r"[^\W_]+(?:'[^\W_]+)*")
 
 
-_HINT: Final = re.compile(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
-_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_WHOLE: Final = re.compile(r"(\d+(?:[.:/-]\d+)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
+_HINT: Final = lazy_pattern(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
+_THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?!\d))")
+_WHOLE: Final = lazy_pattern(r"(\d+(?:[.:/-]\d+)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
 """Numbers with parts, codes, and letters with a sign: their parts alone mean something else."""
 
-_PART: Final = re.compile(r"[:/-]")
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PART: Final = lazy_pattern(r"[:/-]")
+_HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_POINTS: Final = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
+_POINTS: Final = lazy_pattern("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Accents, and the points of Hebrew and Arabic, whose writing is optional."""
 
 _SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
@@ -70,12 +70,12 @@ _IDEOGRAPHS: Final = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U
 _KANA_AND_HANGUL: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
 _THAI_AND_AROUND: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ece\u1000-\u109f\u1780-\u17d3"
 _UNSPACED: Final = _IDEOGRAPHS + _KANA_AND_HANGUL + _THAI_AND_AROUND
-_IDEOGRAPH: Final = re.compile(f"[{_IDEOGRAPHS}]")
+_IDEOGRAPH: Final = lazy_pattern(f"[{_IDEOGRAPHS}]")
 _LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
-_ANY_WORD: Final = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
+_ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
 
 
-_COUNTED: Final = re.compile(rf"[{_UNSPACED}]|{_LETTERS}")
+_COUNTED: Final = lazy_pattern(rf"[{_UNSPACED}]|{_LETTERS}")
 
 
 @functools.cache

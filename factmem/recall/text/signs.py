@@ -13,6 +13,7 @@ import re
 from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
+from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import analyse, count_words, plain, spaced
 from factmem.records import Assertion
 from factmem.scalars import ScalarKind, scalar_of_shape
@@ -35,17 +36,17 @@ _VERBS_PAST: Final = (
     "showed|made|helped|came up"
 )
 _VERBS: Final = "say|tell|mention|recommend|suggest|give|provide|create|write|list|advise|explain|describe|share|show"
-_ASKS_ASSISTANT: Final = re.compile(
+_ASKS_ASSISTANT: Final = lazy_pattern(
     rf"\byou(?:'ve| have| had| just| also| once)? (?:{_VERBS_PAST})\b|\bdid you (?:{_VERBS})\b|\bremind me\b"
     r"|\bour (?:previous|last|earlier|past) (?:chat|conversation|discussion|session|talk)\b",
     re.IGNORECASE,
 )
-_ASKS_NUMBER: Final = re.compile(
+_ASKS_NUMBER: Final = lazy_pattern(
     r"\b(?:how (?:many|much|long|often|old|far|tall|big|fast)|percentage|percent|total|number of|count|cost|price"
     r"|amount|score|what time|phone number|discount|ratio|older)\b",
     re.IGNORECASE,
 )
-_NUMBER: Final = re.compile(
+_NUMBER: Final = lazy_pattern(
     r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|thousand"
     r"|once|twice|first|second|third|couple|half)\b",
     re.IGNORECASE,
@@ -68,9 +69,9 @@ _ASKS_KIND: Final = {
     "TIME": r"\bwhen\b|\b(?:which|what) (?:day|date|weekday|month|year|time|hour)\b|\bhow (?:old|long)\b",
     "TRUTH": r"^\W*(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|must|shall|should|will|would)\b",
 }
-_SENTENCE_END: Final = re.compile(r"([.!?…\n？]+)")
+_SENTENCE_END: Final = lazy_pattern(r"([.!?…\n？]+)")
 _QUESTION_MARKS: Final = ("?", "？")
-_REST: Final = re.compile(r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b")
+_REST: Final = lazy_pattern(r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b")
 """End of the part of a description that names the value."""
 
 
@@ -158,12 +159,12 @@ def words_outside_questions(text: str) -> int:
 
 @functools.cache
 def _asking_patterns() -> dict[Kind, re.Pattern[str]]:
-    return {Kind[name]: re.compile(pattern, re.IGNORECASE) for name, pattern in _ASKS_KIND.items()}
+    return {Kind[name]: lazy_pattern(pattern, re.IGNORECASE) for name, pattern in _ASKS_KIND.items()}
 
 
 @functools.cache
 def _naming_patterns() -> dict[Kind, re.Pattern[str]]:
-    return {Kind[name]: re.compile(rf"\b(?:{words})s?\b", re.IGNORECASE) for name, words in _KIND_WORDS.items()}
+    return {Kind[name]: lazy_pattern(rf"\b(?:{words})s?\b", re.IGNORECASE) for name, words in _KIND_WORDS.items()}
 
 
 def _shapes(shape: Any) -> list[Any]:

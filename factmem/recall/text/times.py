@@ -37,6 +37,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from factmem.patterns import lazy_pattern
+
 __all__ = [
     "HINT",
     "NAMED_LAST",
@@ -179,7 +181,7 @@ _RECURRING: Final = f"(?:{_HOLIDAY}|{_SEASON}|{_WEEKDAY}|(?P<month>{_any(_MONTHS
 _DIGITS: Final = r"(?:19|20)\d\d|\d0['’]?s|['’]\d\d"
 """Digits that name a time by themselves; all others need one of the words."""
 
-HINT: Final = re.compile(
+HINT: Final = lazy_pattern(
     rf"{_DIGITS}|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
     rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS, *_DECADES))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
     re.IGNORECASE,
@@ -357,11 +359,11 @@ def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
 
 _SEASONS_AND_WORDS: Final = ("spring", "fall")
 _NOT_LEADING_SEASON: Final = ("to", "and", "by", "through")
-_AFTER_WORD: Final = re.compile(
+_AFTER_WORD: Final = lazy_pattern(
     r" (?:rolls?|onions?|water|mattress|asleep|apart|over|down|off|out|ill|sick|short|behind|into|back|in love|for)\b",
     re.IGNORECASE,
 )
-_SEASON_BEFORE: Final = re.compile(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$", re.IGNORECASE)
+_SEASON_BEFORE: Final = lazy_pattern(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$", re.IGNORECASE)
 
 
 def _holiday(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -471,7 +473,7 @@ def _iso(match: re.Match[str], now: dt.datetime) -> Span:
 
 
 _NOT_LEADING: Final = ("of", "and", "from", "by", "to", "on", "through", "this", "past")
-_MODAL: Final = re.compile(r" (?:be|have|not|also|well|i|we|you|he|she|it|they)\b", re.IGNORECASE)
+_MODAL: Final = lazy_pattern(r" (?:be|have|not|also|well|i|we|you|he|she|it|they)\b", re.IGNORECASE)
 
 
 def _named_month(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -530,7 +532,7 @@ def _months(year: int, month: int, count: int, now: dt.datetime) -> Span:
 
 def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     def words(pattern: str) -> re.Pattern[str]:
-        return re.compile(rf"\b{pattern}(?!\w)", re.IGNORECASE)
+        return lazy_pattern(rf"\b{pattern}(?!\w)", re.IGNORECASE)
 
     several = rf"{_DAY}(?: ?(?:-|–|to|and|until|through) ?(?:the )?(?P<to>[0-3]?\d)(?:st|nd|rd|th)?)?"
     lead, back = f"(?:{_LEAD} )?", f"(?P<year>{_BACK}),? (?:in|on|during|at|over|for|around) (?:the )?"
@@ -679,8 +681,8 @@ def _first_of(match: re.Match[str]) -> int:
     return match.end("lead") if lead and lead.lower() not in NAMED_LAST else match.start()
 
 
-_FROM: Final = re.compile(r"\b(?:between|from)(?: the)?\s*$", re.IGNORECASE)
-_TO: Final = re.compile(r"\s*(?:and|to|until|till|through|up to|-|–)(?: the)?\s*", re.IGNORECASE)
+_FROM: Final = lazy_pattern(r"\b(?:between|from)(?: the)?\s*$", re.IGNORECASE)
+_TO: Final = lazy_pattern(r"\s*(?:and|to|until|till|through|up to|-|–)(?: the)?\s*", re.IGNORECASE)
 
 
 def _ranges(query: str, hits: list[_Hit]) -> list[_Hit]:
@@ -714,18 +716,18 @@ def _from_to(first: _Hit, last: _Hit) -> Span:
     return (min(starts) if len(starts) == 2 else None), max(first.span[1], end) if first.year else end
 
 
-_TURN: Final = re.compile(
+_TURN: Final = lazy_pattern(
     r"\b(since|before|until|till|up to|prior to|earlier than|after|later than)(?: the| this)?\s*$", re.IGNORECASE
 )
-_PART: Final = re.compile(
+_PART: Final = lazy_pattern(
     r"\b(early|start of|beginning of|first half of|mid|middle of|late|end of|second half of)"
     r"(?: in)?(?: the| this)?[\s-]*$",
     re.IGNORECASE,
 )
 
 
-_AWAY: Final = re.compile(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$", re.IGNORECASE)
-_ONWARDS: Final = re.compile(r" onwards?\b", re.IGNORECASE)
+_AWAY: Final = lazy_pattern(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$", re.IGNORECASE)
+_ONWARDS: Final = lazy_pattern(r" onwards?\b", re.IGNORECASE)
 _A_DAY: Final = dt.timedelta(days=1)
 
 

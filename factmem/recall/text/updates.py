@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import analyse
 
 __all__ = ["EVERYDAY", "Clause", "clauses", "clues", "matters", "may_be_overtaken", "overtakes"]
@@ -28,14 +29,14 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_ASIDE: Final = re.compile(r"^(?:[a-z']+\s+){0,4}[a-z']+!")
-_SPLIT: Final = re.compile(
+_ASIDE: Final = lazy_pattern(r"^(?:[a-z']+\s+){0,4}[a-z']+!")
+_SPLIT: Final = lazy_pattern(
     r"(?<=[.!?…;])\s+|\n+|,\s+(?=(?:and|but|so) )|,\s+(?=(?:(?:and|but|so|because|since)\s+)?(?:i|we|my|"
     r"our|it|he|she|they)\b)"
     r"|\s+(?=(?:but|because)\s)|\s+(?=since (?:i|we|my|our|the|he|she|they)\b)|\s+[-–—]+\s+",
     re.IGNORECASE,
 )
-_OPENERS: Final = re.compile(
+_OPENERS: Final = lazy_pattern(
     r"^(?:(?:oh|ah|hey|hi|so|well|anyway|actually|btw|by the way|and|but|because|also|yes|yeah|no|ok|okay|guess what|"
     r"(?:good|bad|big|great) news|news|update|fyi|change of plans?|plans? changed|sadly|unfortunately|"
     r"finally|luckily|"
@@ -44,22 +45,22 @@ _OPENERS: Final = re.compile(
     re.IGNORECASE,
 )
 _SPELLINGS: Final = (("avour", "avor"), ("olour", "olor"), ("entre ", "enter "))
-_UNREAL: Final = re.compile(
+_UNREAL: Final = lazy_pattern(
     r"\b(?:if|would|wish|might|maybe|perhaps|could|should|imagine|dream(?:ed|ing|t)? (?:of|about)|considering|"
     r"want(?:ed|s)? to|wanna|almost (?:\w+ed|went|got|quit)|used to|grew up|was born|were born|"
     r"thinking (?:of|about)|back when|"
     r"when i was|as a (?:kid|child)|someday|one day)\b"
 )
 _THERE: Final = frozenset({"there"})
-_SELF: Final = re.compile(r"^(?:my (?:wife|husband|partner|family|girlfriend|boyfriend) and i|i|we)\b")
-_THEY: Final = re.compile(r"^(?:they|someone|somebody|the (?:boss|company|office|school|team|landlord))\b(?!')")
-_VERB: Final = re.compile(
+_SELF: Final = lazy_pattern(r"^(?:my (?:wife|husband|partner|family|girlfriend|boyfriend) and i|i|we)\b")
+_THEY: Final = lazy_pattern(r"^(?:they|someone|somebody|the (?:boss|company|office|school|team|landlord))\b(?!')")
+_VERB: Final = lazy_pattern(
     r"\b(?:is|are|was|were|has|have|had|got|gets|will|went|goes|moved|moves|grew|costs?|lives?|works?|takes?|starts?|"
     r"started|begins?|ended|changed|rose|dropped|fell|increased|doubled|became|becomes|said|says|broke|died|passed|"
     r"stopped|quit|switched|joined|left|isn't|aren't|doesn't|don't|can't|no longer|now|just|finally|shrank|"
     r"runs?)\b|'s\b"
 )
-_POSSESSED: Final = re.compile(r"^(?:my|our|the|his|her|their|a|an|this|that)\s+")
+_POSSESSED: Final = lazy_pattern(r"^(?:my|our|the|his|her|their|a|an|this|that)\s+")
 _UNTOLD: Final = _words("new old current next present own actual")
 """Words that distinguish no two matters."""
 
@@ -85,18 +86,20 @@ EVERYDAY: Final = frozenset(
     )
 )
 
-_NEGATED: Final = re.compile(r"\b(?:not|never|no longer|\w+n't|cannot|without|stopped|quit|gave up|given up|ditched)\b")
-_PAST: Final = re.compile(
+_NEGATED: Final = lazy_pattern(
+    r"\b(?:not|never|no longer|\w+n't|cannot|without|stopped|quit|gave up|given up|ditched)\b"
+)
+_PAST: Final = lazy_pattern(
     r"^(?:just |finally |also |already |recently )*(?:was|were|had|went|did|said|saw|took|met|ate|made|"
     r"found|came|felt|"
     r"thought|told|gave|heard|lost|read|spent|wrote|watched|flew|drove|ran|swam|rode|slept|won|used|got|left|bought|"
     r"(?!need|feed|breed|speed|exceed|succeed)[a-z]+ed)\b"
 )
-_TRANSITION: Final = re.compile(
+_TRANSITION: Final = lazy_pattern(
     r"^(?:'ve |have |has )?(?:just |finally |also |already |recently |since )*"
     r"(?:moved|relocated|switched|started|adopted|settled|become|became|been promoted|got promoted|joined|changed)\b"
 )
-_CUE: Final = re.compile(
+_CUE: Final = lazy_pattern(
     r"\b(?:now|nowadays|these days|lately|any ?more|no longer|instead|from now on|new|change[ds]?|changing|moved|"
     r"resched\w+|postponed|extended|shortened|shifted|put (?:off|back)|pushed|delayed|brought forward|"
     r"raised|lowered|increased|decreased|reduced|cut|rose|grew|grown|"
@@ -104,18 +107,18 @@ _CUE: Final = re.compile(
     r"renamed|actually|"
     r"turns out|by now|already|correction|(?:up|down) to|bumped|expanded)\b"
 )
-_PLANNED: Final = re.compile(
+_PLANNED: Final = lazy_pattern(
     r"\b(?:going to|plan(?:s|ned|ning)?\b|will|flying to|booked|hoping to|about to|heading to)\b"
 )
 
-_PLACE_STOP: Final = re.compile(
+_PLACE_STOP: Final = lazy_pattern(
     r"[,.!;:(]|\b(?:with|for|since|because|and|but|last|this|next|on|where|when|now|who|which|ago|after|"
     r"before|by|again|at|right|for|"
     r"so|too|as|from|yesterday|today|a (?:few|couple|year|month|week)|(?:two|three|four|five|six|"
     r"\d+) (?:years?|months?|weeks?))\b",
     re.IGNORECASE,
 )
-_HOME: Final = re.compile(
+_HOME: Final = lazy_pattern(
     r"\b(?:live|lives|living|based|moved|relocated|settled|resettled)\s+"
     r"(?:(?:back|out|over|away|down|up|here|together|alone|currently|recently|now)\s+)*(?:in|to|into|at|"
     r"near|outside)\s+",
@@ -147,16 +150,16 @@ _SETS: Final = {
         ),
     ),
 }
-_SET_PATTERNS: Final = {name: re.compile("|".join(forms)) for name, forms in _SETS.items()}
-_STATES_ME: Final = re.compile(
+_SET_PATTERNS: Final = {name: lazy_pattern("|".join(forms)) for name, forms in _SETS.items()}
+_STATES_ME: Final = lazy_pattern(
     r"^(?:'m|am|'re|are|is|'s|'ve|have|has|got|just|finally|eat|eats|started|now|went|go|became|turned|broke)\b"
 )
 
-_WORK: Final = re.compile(
+_WORK: Final = lazy_pattern(
     r"\b(?:work|works|working|employed) (?:as|at|for|in)\b|\b(?:job|career) (?:is|as|at)\b|\bhave a job\b|"
     r"\bnew job (?:as|at|with|in)\b"
 )
-_NEW_WORK: Final = re.compile(
+_NEW_WORK: Final = lazy_pattern(
     r"\b(?:quit|left|lost|resigned from) (?:my|our|the|his|her|that) (?:\w+ )?(?:job|position|company)\b|"
     r"\bgot (?:fired|laid off)\b|"
     r"\bwas (?:fired|laid off)\b|\b(?:started|got|took|found|accepted|landed|have|begun|began) (?:my|a|the|"
@@ -166,22 +169,22 @@ _NEW_WORK: Final = re.compile(
     r"\bretired\b|\bchanged jobs\b|\bgot promoted\b|\bwas promoted\b"
 )
 
-_GONE: Final = re.compile(
+_GONE: Final = lazy_pattern(
     r"(?<!n't )(?<!not )(?<!never )\b(?:no longer|stopped(?! (?:and|by|at|for|to|in)\b)|quit|gave up|"
     r"given up|done with|got rid of|sold|cancell?ed|broke up with|ditched|called off|"
     r"went off|deleted|unsubscribed from|dropped out of|traded in|(?:switched|changed|moved|migrated|went|converted)"
     r"(?: \w+){0,3} from|instead of|replaced|gave away|retired from|lost interest in)\s+(?P<what>[^,;.!]{2,60})"
     r"|(?:\w+n't|not|never)\s+(?P<not>[^,;.!]{2,60}?)\s+any ?(?:more|longer)\b"
 )
-_END_OF_OBJECT: Final = re.compile(
+_END_OF_OBJECT: Final = lazy_pattern(
     r"\b(?:and|for|because|since|in|on|last|this|when|after|before|from|ago)\b|(?= (?:at|with)\b)|"
     r"(?<!go)(?<!going) to\b"
 )
-_WHERE: Final = re.compile(r"^ (?:at|with) (.+)")
-_DEAD: Final = re.compile(r"^(?:(?:has |have )?(?:died|passed away)|is gone|was put down)\b")
+_WHERE: Final = lazy_pattern(r"^ (?:at|with) (.+)")
+_DEAD: Final = lazy_pattern(r"^(?:(?:has |have )?(?:died|passed away)|is gone|was put down)\b")
 
-_COPULA: Final = re.compile(r"^(?:is|are|'s)(?: now| currently| actually)? (?P<value>.+)|^costs? (?P<cost>.+)")
-_FAVOURITE: Final = re.compile(r"^(?P<value>.{2,40}?) (?:is|are)(?: now)? my (?:new )?(?P<what>favou?rite .+)")
+_COPULA: Final = lazy_pattern(r"^(?:is|are|'s)(?: now| currently| actually)? (?P<value>.+)|^costs? (?P<cost>.+)")
+_FAVOURITE: Final = lazy_pattern(r"^(?P<value>.{2,40}?) (?:is|are)(?: now)? my (?:new )?(?P<what>favou?rite .+)")
 _ONLY_ONE: Final = frozenset(
     analyse(
         "number address email manager boss rent price salary password birthday major budget deadline "
@@ -193,7 +196,9 @@ _ONE_WORD: Final = frozenset(analyse("number address email password username"))
 """Attributes whose values may differ although they share a word."""
 
 _PASSING: Final = frozenset(analyse("part thing moment memory aspect one bit"))
-_LOOSE: Final = re.compile(r"^(?:so|very|really|such|too|quite|not|always|the best|when|that|still|also|going|doing)\b")
+_LOOSE: Final = lazy_pattern(
+    r"^(?:so|very|really|such|too|quite|not|always|the best|when|that|still|also|going|doing)\b"
+)
 
 _NUMERALS: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
@@ -207,16 +212,16 @@ _NUMBERS: Final = {word: str(number) for number, word in enumerate(_NUMERALS.spl
     "twice": "2",
     "once": "1",
 }
-_WEEKDAY: Final = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days?\b")
-_DATE: Final = re.compile(
+_WEEKDAY: Final = lazy_pattern(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days?\b")
+_DATE: Final = lazy_pattern(
     r"\b(january|february|march|april|june|july|august|september|october|november|december|(?<=in )may|may(?= \d))"
     r"(?:\s+(\d{1,2}))?\b|\b(\d{1,2})(?:st|nd|rd|th)\b"
 )
-_CLOCK: Final = re.compile(
+_CLOCK: Final = lazy_pattern(
     r"\b(\d{1,2}:\d\d)\b|\b(\d{1,2})\s?(?:am|pm|o'clock)\b|\bat (\d{1,2}|noon|midnight)\b(?![.,]?\d)"
 )
-_NUMBER: Final = re.compile(r"\d+(?:[.,:\-]\d+)*|\b[a-z]+\b")
-_COUNTED: Final = re.compile(
+_NUMBER: Final = lazy_pattern(r"\d+(?:[.,:\-]\d+)*|\b[a-z]+\b")
+_COUNTED: Final = lazy_pattern(
     rf"^(?:only |just |now )*(?:'ve got|'ve|have|have got|has|own|are|'re) (?:only |just |now |already )*"
     rf"(\d+|{'|'.join(_NUMBERS)}) (?:little |big |small |old |new )?([a-z]+)"
 )
@@ -357,7 +362,7 @@ def _moved(later: Clause, earlier: Clause) -> bool:
     old, new = _home(earlier), _home(later)
     if not old or not new or old & new:
         return False
-    named = re.compile(r"\bmoved|relocated|settled|\bnow\b|back")
+    named = lazy_pattern(r"\bmoved|relocated|settled|\bnow\b|back")
     return bool(old & _DWELLINGS) == bool(new & _DWELLINGS) or (
         named.search(later.rest) is not None and _named(earlier, old) and _named(later, new)
     )
