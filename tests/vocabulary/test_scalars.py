@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from factmem.cli.arguments import parsed_value
 from pydantic import TypeAdapter
 
 from factmem import scalars, structuring
+from factmem.cli.options import parsed_value
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of, words_for
 from factmem.detection.response_models import answer_type, read_value
