@@ -180,7 +180,7 @@ def parsed_value(text: str, wanted: Scalar) -> Any:
     try:
         return wanted.parse(text) if wanted.parse is not None else wanted.read(json.loads(text))
     except (ValueError, OverflowError, RecursionError):
-        raise InvalidDataError(f"the value is not a {wanted.shape}: correct it, or name another --type") from None
+        raise InvalidDataError(f"the value is not a valid {wanted.shape}: correct it, or name another --type") from None
 
 
 def scalar(name: str) -> Scalar:
