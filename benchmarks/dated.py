@@ -35,8 +35,7 @@ from rich.progress import track
 from rich.table import Table
 
 from factmem import Embedder, Memory, Message
-from factmem.recall import embedded, embedder_named, scoring
-from factmem.recall.text.analysis import analyse
+from factmem.recall import analyse, embedded, embedder_named, scoring
 from factmem.testing import FakeClock
 
 FACTMEM: Final = "factmem"

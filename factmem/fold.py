@@ -16,7 +16,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -188,6 +188,8 @@ def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -
                     changed[entry.assertion_id] = (entry.seq, entry.state)
             case Tombstone():
                 erased.add(entry.assertion_id)
+            case _:
+                assert_never(entry)
     return {id: changed[id][1] if id in changed else state for id, state in states.items() if id not in erased}
 
 
@@ -232,6 +234,8 @@ def _lives(log: Iterable[LogEntry]) -> Iterator[tuple[Recorded, list[AssertionSt
                 changes[entry.assertion_id].append(entry)
             case Tombstone():
                 pass
+            case _:
+                assert_never(entry)
     for recorded in entries:
         later = sorted(changes.get(recorded.id, ()), key=lambda change: change.seq)
         yield recorded, [recorded.assertion.state, *(change.state for change in later)]

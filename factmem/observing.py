@@ -22,7 +22,7 @@ from factmem.abc import (
     OperationStarted,
 )
 
-__all__ = ["Call", "Observation", "TellingCall", "current_call", "nested"]
+__all__ = ["Call", "Observation", "ObservedCall", "current_call", "nested"]
 
 _log = logging.getLogger("factmem")
 
@@ -42,7 +42,7 @@ class Observation:
     content: bool = False
     _failed: set[int] = attrs.field(factory=set, init=False, eq=False, repr=False)
 
-    def tell(self, event: OperationEvent) -> None:
+    def notify(self, event: OperationEvent) -> None:
         """Notify every observer. An observer that raises is logged once and stays."""
         for number, observer in enumerate(self.observers):
             try:
@@ -85,10 +85,10 @@ class Call:
 
 
 _UNHEARD: Final = Call()
-_current: ContextVar[TellingCall | None] = ContextVar("factmem_operation", default=None)
+_current: ContextVar[ObservedCall | None] = ContextVar("factmem_operation", default=None)
 
 
-class TellingCall(Call):
+class ObservedCall(Call):
     """An operation whose start and end are reported to observers.
 
     Args:
@@ -136,7 +136,7 @@ class TellingCall(Call):
         self._asked: dict[str, Any] = {}
         self._records_out: int | None = None
         self._result: object = None
-        self._token: Token[TellingCall | None] | None = None
+        self._token: Token[ObservedCall | None] | None = None
         self._began: float = 0.0
 
     @property
@@ -152,20 +152,20 @@ class TellingCall(Call):
 
     def __enter__(self) -> Self:
         self._token = _current.set(self)
-        self.observation.tell(OperationStarted(**self._given, arguments=self._arguments))
+        self.observation.notify(OperationStarted(**self._given, arguments=self._arguments))
         self._began = time.perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        told = {**self._given, **self._asked, "duration": time.perf_counter() - self._began}
+        event = {**self._given, **self._asked, "duration": time.perf_counter() - self._began}
         if self._token is not None:
             _current.reset(self._token)
         if error is not None:
-            self.observation.tell(OperationFailed(**told, error=_name_of(error)))
+            self.observation.notify(OperationFailed(**event, error=_name_of(error)))
             return
-        self.observation.tell(OperationCompleted(**told, records_out=self._records_out, result=self._result))
+        self.observation.notify(OperationCompleted(**event, records_out=self._records_out, result=self._result))
 
     def gave(self, records: int | None, result: object = None) -> None:
         """See `Call.gave`."""
@@ -192,7 +192,7 @@ def nested(operation: Operation, *, records_in: int | None = None) -> Call:
     current = _current.get()
     if current is None:
         return _UNHEARD
-    return TellingCall(current.observation, operation, scope=current.scope, records_in=records_in)
+    return ObservedCall(current.observation, operation, scope=current.scope, records_in=records_in)
 
 
 def current_call() -> Call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Final
@@ -10,8 +11,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import Known, LanguageModel, Novelty, Prompt, Verdicts, WorkedExample
-from factmem.hidden import escaped_words
-from factmem.llm import ask
+from factmem.llm import ask, document, element
 
 __all__ = ["InstructorConsolidator"]
 
@@ -41,22 +41,18 @@ For each known record choose one action:
 Delete only what the wish names. insert is false."""
 
 
-def _line(tag: str, text: str, attributes: str) -> str:
-    return f"<{tag} {attributes}>{escaped_words(text)}</{tag}>"
+def _time(moment: dt.datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _known(number: int, known: Known) -> str:
-    return _line("known", known.text, f'number="{number}" said="{known.said_at:%Y-%m-%d %H:%M}"')
+    return element("known", known.text, number=str(number), said=_time(known.said_at))
 
 
 def _example(tag: str, new: str, *known: str, answer: str) -> WorkedExample:
     lines = [f'<known number="{number}" said="2024-03-01 09:00">{text}</known>' for number, text in enumerate(known)]
     lines.append(f'<{tag} said="2024-05-20 18:30">{new}</{tag}>')
-    return WorkedExample(content=_document(lines), answer=answer)
-
-
-def _document(lines: list[str]) -> str:
-    return "\n".join(("<document>", *lines, "</document>"))
+    return WorkedExample(content=document(*lines), answer=answer)
 
 
 _COMPARED: Final = (
@@ -125,12 +121,12 @@ class InstructorConsolidator:
     def _question(self, novelty: Novelty) -> tuple[list[int], Prompt]:
         """Return the prompt, and the index in the novelty of each number in it."""
         tag = "wish" if novelty.removal else "new"
-        new = _line(tag, self.redact(novelty.text), f'said="{novelty.said_at:%Y-%m-%d %H:%M}"')
-        numbers = list(self._showable(novelty, self.model.max_chars - len(_document([new]))))
+        new = element(tag, self.redact(novelty.text), said=_time(novelty.said_at))
+        numbers = list(self._showable(novelty, self.model.max_chars - len(document(new))))
         lines = [_known(number, novelty.known[place]) for number, place in enumerate(numbers)]
         return numbers, Prompt(
             instructions=_FORGET if novelty.removal else _COMPARE,
-            content=_document([*lines, new]),
+            content=document(*lines, new),
             examples=_FORGOTTEN if novelty.removal else _COMPARED,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
 
@@ -15,7 +14,7 @@ from factmem.detection.candidates import says_nothing
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
 from factmem.hidden import escaped_words
-from factmem.llm import ask, ask_all
+from factmem.llm import ask, ask_all, document, items, section
 from factmem.validators import positive
 
 __all__ = ["InstructorAnalyst"]
@@ -86,9 +85,12 @@ class InstructorAnalyst:
         from factmem.detection.response_models import analysis_from, analysis_model
 
         room = self.model.max_chars // 4
-        in_use = _listed("scopes_in_use", request.scopes_in_use if request.scope else (), room)
-        in_use += _listed("categories_in_use", request.categories_in_use if request.categories else (), room)
-        content = _document(clean[: self.model.max_chars - len(in_use)], in_use)
+        in_use = (
+            items("scopes_in_use", request.scopes_in_use if request.scope else (), room),
+            items("categories_in_use", request.categories_in_use if request.categories else (), room),
+        )
+        taken = sum(len(part) + 1 for part in in_use if part)
+        content = _document(clean[: self.model.max_chars - taken], *in_use)
         prompt = Prompt(instructions=_ANALYSE, content=content, examples=(_analysed(request),))
         return analysis_from(await ask(self.model, prompt, analysis_model(request)))
 
@@ -135,16 +137,5 @@ def _parts(text: str, max_chars: int) -> list[str]:
     return [clean[start:end] for start, end in statement_spans(clean, max_chars)] if says_something(clean) else []
 
 
-def _document(text: str, in_use: str = "") -> str:
-    return f"<document>\n{in_use}<text>\n{escaped_words(text)}\n</text>\n</document>"
-
-
-def _listed(tag: str, items: Iterable[str], room: int) -> str:
-    """Return a list of names in use, as long as there is room."""
-    lines: list[str] = []
-    for line in (f"<item>{escaped_words(item)}</item>" for item in items):
-        room -= len(line) + 1
-        if room < 0:
-            break
-        lines.append(line)
-    return "\n".join((f"<{tag}>", *lines, f"</{tag}>\n")) if lines else ""
+def _document(text: str, *in_use: str) -> str:
+    return document(*in_use, section("text", [escaped_words(text)]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -22,14 +22,13 @@ from factmem.abc import (
     DetectionExample,
     Message,
     Prompt,
-    Topic,
     WorkedExample,
 )
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.windows import Excerpt, Window
 from factmem.facts import Concept, FactType
-from factmem.hidden import escaped, escaped_words
+from factmem.llm import document, element, fitting, section
 from factmem.records import Origin
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.shapes import Shape
@@ -246,7 +245,7 @@ def _shown(said: Iterable[Utterance]) -> str:
     excerpts = (
         Excerpt(utterance=item, start=0, end=len(item.text), giving=item.origin is Origin.USER) for item in said
     )
-    return f"<document>\n<conversation>\n{Window(tuple(excerpts)).rendered()}\n</conversation>\n</document>"
+    return document(section("conversation", [Window(tuple(excerpts)).rendered()]))
 
 
 def _nearest(memory: str, said: Sequence[Utterance]) -> int | None:
@@ -343,15 +342,12 @@ def header_of(task: DetectionTask, max_chars: int) -> str:
         task: the task.
         max_chars: maximum length of the list of keywords in use; the last ones are left out.
     """
-    subjects = [
-        f'<subject name="{escaped(label)}">{escaped_words(subject.prompt_description)}</subject>'
-        for label, subject in task.subjects.items()
-    ]
+    subjects = [element("subject", subject.prompt_description, name=label) for label, subject in task.subjects.items()]
     concepts = [_concept("concept", "field", name, concept) for name, concept in task.fields.items()]
-    known = list(_fitting((_concept("keyword", "name", item.keyword, item) for item in _open_to(task)), max_chars))
-    topics = [_topic(topic) for topic in task.topics]
+    known = fitting((_concept("keyword", "name", item.keyword, item) for item in _open_to(task)), max_chars)
+    topics = [element("topic", topic.description, label=topic.label) for topic in task.topics]
     parts = {"subjects": subjects, "concepts": concepts, "known_keywords": known, "topics": topics}
-    return "".join("\n".join((f"<{tag}>", *lines, f"</{tag}>\n")) for tag, lines in parts.items() if lines)
+    return "".join(f"{section(tag, lines)}\n" for tag, lines in parts.items() if lines)
 
 
 def _open_to(task: DetectionTask) -> tuple[Concept[Any, Any], ...]:
@@ -363,17 +359,4 @@ def _concept(tag: str, key: str, name: str, concept: Concept[Any, Any]) -> str:
     written = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
     if name != concept.keyword:
         written["keyword"] = concept.keyword
-    attributes = " ".join(f'{attribute}="{escaped(value)}"' for attribute, value in written.items())
-    return f"<{tag} {attributes}>{escaped_words(concept.description)}</{tag}>"
-
-
-def _topic(topic: Topic) -> str:
-    return f'<topic label="{escaped(topic.label)}">{escaped_words(topic.description)}</topic>'
-
-
-def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            return
-        yield line
+    return element(tag, concept.description, **written)

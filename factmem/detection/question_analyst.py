@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
@@ -21,8 +21,7 @@ from factmem.abc import (
 )
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something
-from factmem.hidden import escaped_words
-from factmem.llm import ask
+from factmem.llm import ask, document, element, fitting, items
 from factmem.validators import positive
 
 __all__ = ["InstructorQuestionAnalyst"]
@@ -50,46 +49,38 @@ If the known facts answer the question, answer an empty list of gaps. Else give,
 At most {most} gaps. You do not answer the question, and you make nothing up."""
 
 
-def _document(*parts: str) -> str:
-    return "\n".join(("<document>", *(part for part in parts if part), "</document>"))
-
-
 def _now(now: dt.datetime) -> str:
     return f"<now>{now:%A, %Y-%m-%d}</now>"
 
 
-def _line(tag: str, text: str, attributes: str = "") -> str:
-    return f"<{tag}{attributes}>{escaped_words(text)}</{tag}>"
-
-
 def _known(known: Known) -> str:
-    return _line("known", known.text, f' said="{known.said_at:%Y-%m-%d}"')
+    return element("known", known.text, said=f"{known.said_at:%Y-%m-%d}")
 
 
 _ANALYSED: Final = WorkedExample(
-    content=_document(
+    content=document(
         "<scopes_in_use>\n<item>/product/orchard</item>\n<item>/product/mill</item>\n</scopes_in_use>",
         "<keywords_in_use>\n<item>city</item>\n<item>employer</item>\n</keywords_in_use>",
         "<now>Monday, 2024-06-03</now>",
-        _line("question", "Where did Ana and Ben live when they worked on the orchard in 2023?"),
+        element("question", "Where did Ana and Ben live when they worked on the orchard in 2023?"),
     ),
     answer='{"questions": [{"text": "Where did Ana live in 2023?", "keyword": "city"}, '
     '{"text": "Where did Ben live in 2023?", "keyword": "city"}], "scopes": ["/product/orchard"], '
     '"since": "2023-01-01", "until": "2023-12-31", "complexity": "complex"}',
 )
 _MISSING: Final = WorkedExample(
-    content=_document(
+    content=document(
         '<known said="2024-05-20">Ana has moved to the city where her sister works.</known>',
-        _line("asked", "Where does Ana live?"),
-        _line("question", "Where does Ana live?"),
+        element("asked", "Where does Ana live?"),
+        element("question", "Where does Ana live?"),
     ),
     answer='{"gaps": [{"missing": "the city", "question": "In which city is the employer of Ana\'s sister?"}]}',
 )
 _ANSWERED: Final = WorkedExample(
-    content=_document(
+    content=document(
         '<known said="2024-05-20">Ana has moved to Faro.</known>',
-        _line("asked", "Where does Ana live?"),
-        _line("question", "Where does Ana live?"),
+        element("asked", "Where does Ana live?"),
+        element("question", "Where does Ana live?"),
     ),
     answer='{"gaps": []}',
 )
@@ -122,11 +113,11 @@ class InstructorQuestionAnalyst:
         from factmem.detection.response_models import QuestionAnswer, question_analysis_from
 
         room = self.model.max_chars // 4
-        content = _document(
-            _listed("scopes_in_use", request.scopes_in_use, room),
-            _listed("keywords_in_use", request.keywords_in_use, room),
+        content = document(
+            items("scopes_in_use", request.scopes_in_use, room),
+            items("keywords_in_use", request.keywords_in_use, room),
             _now(request.now),
-            _line("question", clean[: self.model.max_chars // 3]),
+            element("question", clean[: self.model.max_chars // 3]),
         )
         instructions = _ANALYSE.format(most=request.most_questions)
         prompt = Prompt(instructions=instructions, content=content, examples=(_ANALYSED,))
@@ -140,34 +131,18 @@ class InstructorQuestionAnalyst:
         await to_thread.run_sync(import_module, _ANSWERS)
         from factmem.detection.response_models import GapsAnswer, gaps_from
 
-        asking = _line("question", clean[: self.model.max_chars // 3])
-        lines = [_line("asked", text) for text in others[: len(asked)]]
+        asking = element("question", clean[: self.model.max_chars // 3])
+        lines = [element("asked", text) for text in others[: len(asked)]]
         shown = [_known(attrs.evolve(item, text=text)) for item, text in zip(known, others[len(asked) :], strict=True)]
-        room = self.model.max_chars - len(_document(asking))
-        lines = _fitting(lines, room // 3)
-        shown = _fitting(shown, room - sum(len(line) + 1 for line in lines))
+        room = self.model.max_chars - len(document(asking))
+        lines = fitting(lines, room // 3)
+        shown = fitting(shown, room - sum(len(line) + 1 for line in lines))
         instructions = _GAPS.format(most=self.most_gaps)
         prompt = Prompt(
-            instructions=instructions, content=_document(*shown, *lines, asking), examples=(_ANSWERED, _MISSING)
+            instructions=instructions, content=document(*shown, *lines, asking), examples=(_ANSWERED, _MISSING)
         )
         return gaps_from(await ask(self.model, prompt, GapsAnswer))[: self.most_gaps]
 
 
 def _cleaned(texts: Sequence[str]) -> list[str]:
     return [redact(text).text for text in texts]
-
-
-def _listed(tag: str, items: Iterable[str], room: int) -> str:
-    lines = _fitting([_line("item", item) for item in items], room)
-    return "\n".join((f"<{tag}>", *lines, f"</{tag}>")) if lines else ""
-
-
-def _fitting(lines: Sequence[str], room: int) -> list[str]:
-    """Take lines, the first ones first, as long as there is room."""
-    taken: list[str] = []
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        taken.append(line)
-    return taken

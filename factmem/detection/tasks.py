@@ -88,7 +88,7 @@ _TAKEN: Final = frozenset({"facts", "memories", "remember", "forget"})
 
 @attrs.frozen(kw_only=True)
 class DetectionTask:
-    """What a model looks for in a conversation.
+    """The search of a model in a conversation, worked out from a request.
 
     Attributes:
         subjects: subjects that facts may be about, by the name that the model uses.

@@ -11,7 +11,7 @@ import attrs
 from factmem.abc import Message
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import QuotableText, Utterance
-from factmem.hidden import escaped, escaped_words
+from factmem.llm import element
 from factmem.records import Evidence
 
 __all__ = ["Excerpt", "Window", "rendered", "windows_of"]
@@ -68,16 +68,17 @@ class Window:
 def rendered(excerpt: Excerpt, number: int) -> str:
     """Return a message as escaped XML: number, permission to take facts, speaker, time and text."""
     utterance = excerpt.utterance
-    attributes = {
-        "number": str(number),
-        "take_facts": "yes" if excerpt.giving and not excerpt.carried else "no",
-        # An invented role must not pass for a known one.
-        "role": Message(content="", role=utterance.role).origin.value,
-        "speaker": utterance.speaker,
-        "said": f"{utterance.timestamp:%Y-%m-%d %H:%M} UTC, {_WEEKDAYS[utterance.timestamp.weekday()]}",
-    }
-    written = " ".join(f'{name}="{escaped(value)}"' for name, value in attributes.items() if value is not None)
-    return f"<message {written}>{escaped_words(excerpt.words.text)}</message>"
+    # An invented role must not pass for a known one.
+    role = Message(content="", role=utterance.role).origin.value
+    return element(
+        "message",
+        excerpt.words.text,
+        number=str(number),
+        take_facts="yes" if excerpt.giving and not excerpt.carried else "no",
+        role=role,
+        speaker=utterance.speaker,
+        said=f"{utterance.timestamp:%Y-%m-%d %H:%M} UTC, {_WEEKDAYS[utterance.timestamp.weekday()]}",
+    )
 
 
 def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list[Window]:

@@ -1,4 +1,4 @@
-"""What a memory is made of, looked at when it is made: what would fail later, or be taken for something else."""
+"""Checks of constructor arguments that would fail later, or be taken for something else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "consolidator": ("decide",),
     "question_analyst": ("analyse_question", "find_gaps"),
 }
-"""The methods that each part has, whatever it is otherwise."""
+"""The methods that each part must have."""
 
 
 def check_store(store: object) -> None:
@@ -56,10 +56,10 @@ def check_parts(**parts: object) -> None:
 
 
 def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
-    """Return what was given as a list.
+    """Return items as a tuple.
 
     Raises:
-        InvalidDataError: it is a single one, or holds something of another type.
+        InvalidDataError: It is a single item, or holds one of another type.
     """
     wanted = " or ".join(typ.__name__ for typ in types)
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -72,10 +72,10 @@ def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
 
 
 def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, ...]:
-    """Return who observes.
+    """Return observers as a tuple.
 
     Raises:
-        InvalidDataError: it is no list, or one of them cannot be called.
+        InvalidDataError: It is no list, or one of them cannot be called.
     """
     items = listed("observers", observers, object)
     if not all(map(callable, items)):

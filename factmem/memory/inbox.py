@@ -66,22 +66,22 @@ _EVERYTHING: Final = MemorySubject.EVERYTHING
 
 
 class About(TypedDict, total=False):
-    """What a caller may say about what is to be remembered.
+    """Details of words that are to be remembered.
 
     Attributes:
-        subject: whom it is about; everything, if nobody is named.
-        scope: where it holds; left out, an analyst is asked where a text belongs, and what nobody places
-            lies in `MemoryScope.CROSS_PRODUCT`.
-        importance: from 0 to 1; 0.5 if nobody says.
-        categories: labels.
-        source: where it came from.
-        metadata: anything else, as JSON.
-        expires_at: from when on it is forgotten.
-        private: keep it for this memory's viewer alone.
-        looking_for: what to look for in a conversation; by default all facts about the subject, those of the
-            declared concepts first.
-        consolidate: whether to compare what is found with what is known; it is, if nothing is said.
-        origins: treatment of messages by their origin, other than this memory's.
+        subject: Subject of the words, such as ``"user:alice"``; everything by default.
+        scope: Scope that they hold in. Without one, the analyst proposes a scope for a text, and everything else goes
+            to `MemoryScope.CROSS_PRODUCT`.
+        importance: From 0 to 1; this memory's default if left out.
+        categories: Labels.
+        source: Source of the words.
+        metadata: Anything else, as JSON.
+        expires_at: Time of expiry.
+        private: Keep them for this memory's viewer alone.
+        looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
+            concepts first.
+        consolidate: Compare findings with known records, as is the default.
+        origins: Treatment of messages by their origin, instead of this memory's.
     """
 
     subject: MemorySubject | str | None
@@ -99,7 +99,7 @@ class About(TypedDict, total=False):
 
 @attrs.frozen(kw_only=True)
 class Order:
-    """What the caller said about everything that is handed over in one call."""
+    """Checked details of one call."""
 
     place: Place
     given: FactDetails
@@ -112,7 +112,7 @@ class Order:
 
 @attrs.frozen(kw_only=True)
 class Handed:
-    """What one conversation put into the store, and what of it is still to be read."""
+    """Words of one conversation in the store, and the unit of them that is still to be read."""
 
     receipts: tuple[Receipt, ...]
     unit: Unit | None
@@ -126,9 +126,9 @@ class StoredSession:
     """A conversation that is in the store already, or a part of it.
 
     Attributes:
-        id: the conversation's id.
-        since: only what was said at this time or later.
-        until: only what was said before this time.
+        id: Id of the conversation.
+        since: Only messages at this time or later.
+        until: Only messages before this time.
     """
 
     id: str
@@ -253,7 +253,7 @@ class Inbox:
         return request
 
     async def _handed_over(self, what: Sequence[Words], order: Order) -> Handover:
-        """Hand words over to be read in the background; where nothing can wait, read them now."""
+        """Submit words to be read in the background; read them now where nothing can wait."""
         if self._backend.four_verbs_only:
             return settled(await self._in_four_verbs(what, order))
         return await self.submit(await self._hand_over(what, order))
@@ -367,7 +367,7 @@ class Inbox:
         return kept, twins, left
 
     def errand(self, what: object, order: Order) -> Errand | None:
-        """What is to be done with words; nothing, where no model has anything to say to them."""
+        """Return the job for words; None if no model has to read them."""
         backend = self._backend
         infer = order.infer if backend.analyst is not None else ()
         consolidate = order.consolidate and backend.consolidator is not None
@@ -429,7 +429,7 @@ class Inbox:
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
     async def _outcome(self, handed: Handed) -> Remembered:
-        """What became of words that need no reading: kept as they are, or read before."""
+        """Return the outcome of words that need no reading: kept as they are, or read before."""
         if any(receipt.recorded.assertion.errand is not None for receipt in handed.receipts):
             return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
         records: dict[str, FactRecord[Any]] = {
@@ -478,7 +478,7 @@ class Inbox:
         return [Candidate(fact=self._writer.dated(fact), details=FactDetails()) for fact in facts]
 
     async def _session(self, session: StoredSession, order: Order) -> Handed:
-        """Words that are in the store already, to be read again whatever became of them."""
+        """Return the words of a stored session, to be read again in any state."""
         self._backend.history()
         words = await self.words_of(session, order)
         if not words:
@@ -503,7 +503,7 @@ def warn_of_not_text(number: int) -> None:
 
 
 def settled(outcomes: Sequence[Remembered]) -> Handover:
-    """Return a hand-over of which everything was read already."""
+    """Return a submission that is finished already."""
     handover = Handover([uuid.uuid4().hex for _ in outcomes])
     for id, outcome in zip(handover.ids, outcomes, strict=True):
         handover.settle(id, outcome)
@@ -511,12 +511,12 @@ def settled(outcomes: Sequence[Remembered]) -> Handover:
 
 
 def _kept(treatment: Treatment) -> Treatment:
-    """Return what becomes of words of an origin without a model."""
+    """Return the treatment of words of an origin without a model."""
     return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
 
 
 def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:
-    """What is to be read of what was handed over; what was handed over before goes by the name it has there."""
+    """Return the pending unit, reusing the job id of an earlier submission."""
     if errand is None or not words:
         return None
     if not any(receipt.new for receipt in receipts):

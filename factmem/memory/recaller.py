@@ -60,9 +60,11 @@ _log = logging.getLogger("factmem")
 
 
 class RecallDepth(enum.Enum):
-    """How much is done to find what answers a question.
+    """Depth of recall.
 
-    SHALLOW: one search, without a model. DEEP: a language model takes it apart, and says what is missing.
+    Attributes:
+        SHALLOW: One search, without a model.
+        DEEP: A language model takes the question apart, and says what is missing.
     """
 
     SHALLOW = "shallow"
@@ -226,7 +228,7 @@ class Recaller:
 
 @attrs.frozen(kw_only=True)
 class _Search:
-    """What was asked for, checked."""
+    """A checked search."""
 
     mirror: Mirror
     viewer: str | None
@@ -408,7 +410,7 @@ class Searches:
         return [event.phrase for event in events_in(text, self.now)]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
-        """Which records hold among all that count, by their numbers: among fewer, others would."""
+        """Return the numbers of the records that are chosen among all candidates; among fewer, others would be."""
         rows = selected(corpus, self.viewer, self.wanted).rows
         return frozenset(corpus.columns["record"][rows].tolist())
 

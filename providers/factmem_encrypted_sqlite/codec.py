@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-from factmem_sqlite_vec.codecs import BESIDE, connected, starts_in_clear
+from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, starts_in_clear
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
+from typing_extensions import override
 
 from factmem.crypto import Root
 from factmem.errors import (
@@ -35,7 +36,7 @@ _PRAGMAS: Final = (
 )
 
 
-class SealedCodec:
+class SealedCodec(PageCodec):
     """SQLCipher's format 4 by SQLite3 Multiple Ciphers: AES-256-CBC with HMAC-SHA-512 for each page and its number.
 
     Args:
@@ -48,8 +49,8 @@ class SealedCodec:
     def __init__(self, keys: KeyFile) -> None:
         self._keys = keys
 
+    @override
     def is_there(self, path: Path) -> bool:
-        """See `factmem_sqlite_vec.codecs.PageCodec.is_there`."""
         _sealing_layer()
         if starts_in_clear(path):
             raise DowngradedStoreError(
@@ -64,12 +65,12 @@ class SealedCodec:
             raise _cut_short(path)
         return size > 0
 
+    @override
     def is_only_begun(self, path: Path) -> bool:
-        """See `factmem_sqlite_vec.codecs.PageCodec.is_only_begun`."""
         return path.stat().st_size <= _PAGE_BYTES
 
+    @override
     def begin(self, path: Path) -> None:
-        """See `factmem_sqlite_vec.codecs.PageCodec.begin`."""
         if not self._keys.exists():
             self._keys.make()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import apsw
+from typing_extensions import override
 
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
 from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
@@ -64,14 +65,14 @@ class PageCodec(Protocol):
         ...
 
 
-class ClearCodec:
+class ClearCodec(PageCodec):
     """The codec of databases in clear."""
 
     is_keyed: bool = False
     beside: Sequence[str] = BESIDE
 
+    @override
     def is_there(self, path: Path) -> bool:
-        """See `PageCodec.is_there`."""
         if key_file_of(path).exists() and not starts_in_clear(path):
             raise StoreUnavailableError(
                 f"{path.name} is encrypted, and nothing was written to it: open it with its key, as in "
@@ -79,20 +80,20 @@ class ClearCodec:
             )
         return check_header(path)
 
+    @override
     def is_only_begun(self, path: Path) -> bool:
-        """See `PageCodec.is_only_begun`."""
         return is_only_begun(path)
 
+    @override
     def begin(self, path: Path) -> None:
-        """See `PageCodec.begin`."""
         path.parent.mkdir(parents=True, exist_ok=True)
 
+    @override
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
-        """See `PageCodec.blamed`."""
         return error
 
+    @override
     def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
-        """See `PageCodec.connect`."""
         connection = connected(str(path), flags, busy_timeout)
         # VACUUM writes everything anew: a build of SQLite may want to do that in memory.
         connection.execute("PRAGMA temp_store=FILE")

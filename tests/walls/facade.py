@@ -230,6 +230,7 @@ WAITING: Final[Mapping[str, Door]] = {
     "as_of": Neither("gives a reader of another moment, of which everything in READING is asked"),
     "known_at": Neither("gives a reader of another moment, of which everything in READING is asked"),
     "as_viewer": Neither("gives a memory: somebody's own seat"),
+    "for_user": Neither("gives a memory: somebody's own seat"),
     "scope": Neither("gives a view, of which everything is asked"),
     "slice": Neither("gives a view, of which everything is asked"),
     "extract": Neither("takes a text apart, and looks at nothing that is kept"),

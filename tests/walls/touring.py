@@ -184,6 +184,7 @@ _LATE: Final = (
     "Quarantine.reject",
     "Memory.expire",
     "Memory.forget",
+    "Memory.reset",
     "tool.forget",
 )
 """What lets in or takes away what others are to be tried on."""

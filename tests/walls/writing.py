@@ -159,6 +159,16 @@ async def _reembedded(asked: Asked) -> object:
 WRITING: Final[Mapping[str, Door]] = {
     "resume": Writes([Way(_resumed, Shows.KEPT)]),
     "save": Writes([Way(lambda asked: _both(asked, lambda plant, about: _saved(asked, plant, about)), Shows.KEPT)]),
+    "save_many": Writes(
+        [
+            Way(
+                lambda asked: asked.memory.save_many(
+                    [(MANY.fact([f"{MARK} newt"], timestamp=NOW), asked.subject, asked.scope)]
+                ),
+                Shows.KEPT,
+            )
+        ]
+    ),
     "save_profile": Writes(
         [
             Way(
@@ -212,6 +222,7 @@ WRITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.forget(scope=asked.scope), Shows.KEPT),
         ]
     ),
+    "reset": Writes([Way(lambda asked: asked.memory.reset(asked.scope), Shows.KEPT)]),
     "reembed": Writes([Way(_reembedded, Shows.NOTHING)]),
 }
 """In the order walked: what takes most away comes last."""

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import attrs
 import numpy as np
@@ -94,6 +94,8 @@ class TenantLog:
                     changed.append(entry)
                 case Tombstone():
                     erased.append(entry.assertion_id)
+                case _:
+                    assert_never(entry)
         if rows is not None:
             self._add_rows(rows)
         self._add(added)

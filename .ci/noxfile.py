@@ -1,0 +1,51 @@
+"""Tasks of the maintainers: ``nox -f .ci/noxfile.py -s quick``; ``-l`` lists them.
+
+Each works in an environment of its own, which is built once and used again. ``.ci/run`` is what has to pass before a
+change is merged; these are for the time before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["quick"]
+
+ROOT = Path(__file__).parents[1]
+
+
+def installed(session: nox.Session, *groups: str) -> None:
+    """Install the package for editing, with all hosts and some dependency groups."""
+    session.chdir(ROOT)
+    session.install("--quiet", "--editable", ".[all]", *(word for group in groups for word in ("--group", group)))
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """Lint, and run the tests that take no time: one event loop, few examples, no other processes."""
+    installed(session, "dev")
+    session.run("ruff", "check", "--quiet", ".")
+    session.run("pytest", "-q", "--quick", *session.posargs)
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """Lint, check types and run all tests."""
+    installed(session, "dev")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("pyright")
+    session.run("pytest", "-n", "auto", "--dist", "worksteal", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Time the hot paths against their baselines; see benchmarks/ for those that need data or peers."""
+    installed(session, "dev")
+    for name in ("import_time", "recall", "retention"):
+        if (ROOT / "benchmarks" / f"{name}.py").exists():
+            session.run("python", f"benchmarks/{name}.py", *session.posargs)
