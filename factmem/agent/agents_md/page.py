@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from factmem import hidden
 from factmem.agent.agents_md.comments import visible
 from factmem.agent.rendering import written
 from factmem.detection import redact
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import STATEMENT, Concept
+from factmem.hidden import visible as hidden_shown
 from factmem.records import FactRecord, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.values import canonical_bytes, decode_value, encode_value
@@ -58,7 +58,7 @@ def one_line(text: str) -> str:
     Plain text stays as it was. `original` gives the text back.
     """
     text = _LOOKS_ESCAPED.sub("&amp;", text).replace("<", "&lt;").replace("-->", "--&gt;").replace("\n", "<br>")
-    text = hidden.visible("".join(_coded(char) if _breaks(char) else char for char in text))
+    text = hidden_shown("".join(_coded(char) if _breaks(char) else char for char in text))
     if text[:1].isspace() or text.startswith(_OPENS_BLOCK):
         text = _coded(text[0]) + text[1:]
     return text[:-1] + _coded(text[-1]) if text[-1:].isspace() else text
