@@ -1,4 +1,4 @@
-"""Make `factmem/recall/related_words.npz`: which stems mean much the same.
+"""Make `factmem/recall/text/related_words.npz`: which stems mean much the same.
 
     pip install . --group related-words
     python .ci/make_related_words.py
@@ -15,9 +15,9 @@ from pathlib import Path
 import anyio
 import numpy as np
 
-from factmem.recall.analysis import analyse
 from factmem.recall.embedders import embedder_named
-from factmem.recall.outlines import term_numbers
+from factmem.recall.index.blob import term_numbers
+from factmem.recall.text.analysis import analyse
 
 STEMS = 15_000
 MOST = 20
@@ -32,7 +32,7 @@ WEIGHT = 0.6
 STEP = 256
 """Weights are kept in so many steps, and so are sums of them exact."""
 
-TO = Path(__file__).parents[1] / "factmem" / "recall" / "related_words.npz"
+TO = Path(__file__).parents[1] / "factmem" / "recall" / "text" / "related_words.npz"
 
 
 def frequent_words() -> dict[str, str]:

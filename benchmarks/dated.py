@@ -35,8 +35,7 @@ from rich.progress import track
 from rich.table import Table
 
 from factmem import Embedder, Memory, Message
-from factmem.recall import embedded, embedder_named, scoring
-from factmem.recall.analysis import analyse
+from factmem.recall import analyse, embedded, embedder_named, scoring
 from factmem.testing import FakeClock
 
 FACTMEM: Final = "factmem"
@@ -58,7 +57,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "exchange": {"exchange": 0},
     "conversation": {"conversation": 0},
     "near cosines": {"near": 0},
-    "question before": {"answers": 0},
+    "question before": {"answered": 0},
     "any context": {"CONTEXT_WORDS": 1e-9},
     "context by length": {"CONTEXT_WORDS": 1e9},
     "context words 10": {"CONTEXT_WORDS": 10},
@@ -74,7 +73,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "kind of value asked for": {"kind": 0},
     "all three signs": {"SIGN": 0},
     "signs .25": {"SIGN": 0.25},
-    "role asked for": {"fits": 1},
+    "role asked for": {"misfit": 0},
     "says hardly anything": {"ENOUGH_WORDS": 0},
     "both misfits": {"MISFIT": 1},
     "misfits .9": {"MISFIT": 0.9},
@@ -173,7 +172,7 @@ def _left_out(name: str) -> Iterator[None]:
     whole = scoring.similarity
 
     def similarity(given: scoring.Evidence[Any], lexical_weight: float) -> Any:
-        changed = {key: np.full_like(getattr(given, key), value) for key, value in evidence.items()}
+        changed = {key: value for key, value in evidence.items() if getattr(given, key) is not None}
         return whole(attrs.evolve(given, **changed), lexical_weight)
 
     replaced: dict[str, Any] = {"similarity": similarity, **constants}

@@ -170,8 +170,8 @@ async def measure(store: dict[str, Any], figures: Figures, pairs: int, settings:
 
     async def deep(question: str, parts: Sequence[str], gold: Sequence[str], given: DeepSettings = ALWAYS) -> float:
         analyst.parts = parts
-        found = await memory.recall_deeply(question, deep=given)
-        return fraction_found(turns(found.matches), set(gold), 10)
+        found = await memory.recall(question, depth="deep", deep=given)
+        return fraction_found(turns(found), set(gold), 10)
 
     async with memory:
         for item in store["conversations"]:

@@ -16,7 +16,7 @@ async def main() -> None:
         await memory.save(SingleFact(DATABASE, "Oracle"), subject=TEAM, scope="/product/alphabet")
         await memory.remember("The Oracle licence is far too dear.", scope="/product/alphabet", private=True)
 
-        print("scopes:", *await memory.list_scopes())
+        print("scopes:", *(await memory.info()).scopes)
         for scope in (ALPHA, ALPHA / "prototype", "/product/alphabet"):
             fact = await memory.load(DATABASE, subject=TEAM, scope=scope)
             print(f"  {scope}: {fact and fact.value}")

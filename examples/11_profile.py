@@ -51,7 +51,7 @@ async def main(model: LanguageModel) -> None:
             await memory.profile(Guest, subject=USER)
         except IncompleteProfileError as error:
             print("to ask for:", *error.missing)
-        partial = await memory.partial_profile(Guest, subject=USER)
+        partial = await memory.profile(Guest, subject=USER, partial=True)
         print("known:", ", ".join(sorted(partial.known)))
 
         await memory.save_profile(Guest("Maya", dt.date(2026, 5, 9), 4, frozenset()), subject=USER)

@@ -1,7 +1,10 @@
 """Log entries as JSON documents: tagged, versioned, readable, and strict when read.
 
-A document is an object with ``"v"`` (the format's version) and ``"kind"`` (``assertion``, ``state``,
-``tombstone``); fields that hold their default are left out. It names no class and no module.
+A document is an object with ``"v"`` (the version of the format) and ``"kind"`` (``assertion``, ``state``,
+``tombstone``). Fields that hold their default are left out. No document names a class or a module.
+
+Version 2 writes evidence whose quote is the value itself as ``"verbatim": true`` instead of repeating the text, and
+without an ``"end"`` that follows from ``"start"``. Documents of version 1 are read as they are.
 """
 
 from __future__ import annotations
@@ -9,8 +12,8 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from factmem.errors import CodecError, FactMemError, NewerVersionError
 from factmem.facts import check_interval, utc
@@ -39,21 +42,52 @@ from factmem.values import (
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["FORMAT_VERSION", "MAX_SEQ", "decode_entry", "dump_entry", "encode_entry", "load_entry"]
+__all__ = [
+    "FORMAT_VERSION",
+    "HEAD_FIELDS",
+    "MAX_SEQ",
+    "decode_assertion",
+    "decode_entry",
+    "dump_entry",
+    "encode_entry",
+    "encode_head",
+    "encode_rest",
+    "load_entry",
+]
 
-FORMAT_VERSION: Final = 1
-"""The version of the documents that this factmem writes, and the newest it reads."""
+FORMAT_VERSION: Final = 2
+"""Version of the documents that this factmem writes, and the newest that it reads."""
 
 MAX_SEQ: Final = 2**63 - 1
-"""The largest sequence number that a store gives."""
+"""Largest sequence number of a store."""
+
+HEAD_FIELDS: Final = ("place", "keyword", "description", "fact_type", "shape", "state")
+"""Fields of an assertion that many assertions of a store share."""
 
 _KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChange, "tombstone": Tombstone}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 
+T = TypeVar("T")
+
 
 def encode_entry(entry: LogEntry) -> dict[str, Any]:
-    """Write a log entry as a JSON object."""
+    """Return a log entry as a JSON object."""
     return {"v": FORMAT_VERSION, "kind": _KIND_OF[type(entry)], **_converter(detailed=False).unstructure(entry)}
+
+
+def encode_head(assertion: Assertion) -> dict[str, Any]:
+    """Return the part of an assertion's document that many assertions share, with the version of the format."""
+    convert = _converter(detailed=False).unstructure
+    return {
+        "v": FORMAT_VERSION,
+        **{name: convert(getattr(assertion, name)) for name in HEAD_FIELDS if name != "shape"},
+        "shape": assertion.shape,
+    }
+
+
+def encode_rest(assertion: Assertion) -> dict[str, Any]:
+    """Return the part of an assertion's document that `encode_head` leaves out, without the timestamp."""
+    return _rest_writer()(assertion)
 
 
 def decode_entry(document: Mapping[str, Any]) -> LogEntry:
@@ -68,18 +102,10 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
             pass
         case _:
             raise CodecError("not a factmem document: it has no version and kind")
-    if version > FORMAT_VERSION:
-        raise NewerVersionError(
-            f"the document is of version {version}, newer than {FORMAT_VERSION}: upgrade factmem to read it", path="$.v"
-        )
+    _check_version(version)
     if kind not in _KINDS:
         raise CodecError("the document is of an unknown kind", path="$.kind")
-    try:
-        entry: LogEntry = _converter(detailed=False).structure(fields, _KINDS[kind])
-    except Exception as error:  # validators raise factmem's own, and cattrs whatever it meets
-        detailed = in_detail(error, fields, lambda: _converter(detailed=True).structure(fields, _KINDS[kind]))
-        path, reason = explain_structure_error(detailed)
-        raise CodecError(f"the document is malformed: {reason}", path=path) from None
+    entry: LogEntry = _structured(fields, _KINDS[kind])
     if not 1 <= entry.seq <= MAX_SEQ:
         raise CodecError("the document has a number that no store gives", path="$.seq")
     if isinstance(entry, Recorded):
@@ -87,8 +113,41 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
     return entry
 
 
+def decode_assertion(document: Mapping[str, Any], *, version: int = FORMAT_VERSION) -> Assertion:
+    """Read an assertion from a JSON object.
+
+    Args:
+        document: what `encode_head` and `encode_rest` returned, and the timestamp.
+        version: the version of the format that it was written in.
+
+    Raises:
+        NewerVersionError: a newer factmem wrote it.
+        CodecError: it is malformed; the path says where.
+    """
+    _check_version(version)
+    assertion = _structured(document, Assertion)
+    _check_assertion(assertion)
+    return assertion
+
+
+def _check_version(version: int) -> None:
+    if version > FORMAT_VERSION:
+        raise NewerVersionError(
+            f"the document is of version {version}, newer than {FORMAT_VERSION}: upgrade factmem to read it", path="$.v"
+        )
+
+
+def _structured(fields: Mapping[str, Any], cls: type[T]) -> T:
+    try:
+        return _converter(detailed=False).structure(fields, cls)
+    except Exception as error:  # validators raise factmem's own errors, cattrs any other
+        detailed = in_detail(error, fields, lambda: _converter(detailed=True).structure(fields, cls))
+        path, reason = explain_structure_error(detailed)
+        raise CodecError(f"the document is malformed: {reason}", path=path) from None
+
+
 def _check_assertion(assertion: Assertion) -> None:
-    """What a store must never have held must not be read from one either: it would fail far from here."""
+    """Refuse what no store may hold: read here, it would fail far from here."""
     try:
         check_json(assertion.data, path="$.assertion.data")
         check_json(assertion.shape, path="$.assertion.shape")
@@ -103,7 +162,7 @@ def _check_assertion(assertion: Assertion) -> None:
 
 
 def dump_entry(entry: LogEntry) -> bytes:
-    """Write a log entry as one line of UTF-8 JSON, without the line's end."""
+    """Return a log entry as one line of UTF-8 JSON, without a line end."""
     return json.dumps(encode_entry(entry), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -203,20 +262,66 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook(Place, _written_place)
     for cls in (Evidence, FactDetails, Assertion):
         _register(conv, cls)
+    read = conv.get_structure_hook(Assertion)
+    conv.register_structure_hook(Assertion, lambda document, _: read(_with_quotes(document), Assertion))
     # A stored state must not depend on a default that may move.
     always = override(omit_if_default=False)
     written = make_dict_unstructure_fn(Assertion, conv, _cattrs_omit_if_default=True, state=always, details=always)
-
-    def stated(said: Assertion) -> dict[str, Any]:
-        document: dict[str, Any] = written(said)
-        if not document["details"]:  # to compare them with a default would make one each time
-            del document["details"]
-        return document
-
-    conv.register_unstructure_hook(Assertion, stated)
+    conv.register_unstructure_hook(Assertion, lambda said: _without_repeats(written(said), said))
     for cls in _KIND_OF:
         _register(conv, cls)
     return conv
+
+
+@functools.cache
+def _rest_writer() -> Callable[[Assertion], dict[str, Any]]:
+    from cattrs.gen import make_dict_unstructure_fn, override
+
+    elsewhere: dict[str, Any] = {name: override(omit=True) for name in (*HEAD_FIELDS, "timestamp")}
+    written = make_dict_unstructure_fn(
+        Assertion,
+        _converter(detailed=False),
+        _cattrs_omit_if_default=True,
+        details=override(omit_if_default=False),
+        **elsewhere,
+    )
+    return lambda said: _without_repeats(written(said), said)
+
+
+def _without_repeats(document: dict[str, Any], said: Assertion) -> dict[str, Any]:
+    """Leave out empty details, and quotes that are the value."""
+    if not document["details"]:  # comparing them with a default would make one each time
+        del document["details"]
+    elif type(said.data) is str:
+        for item in document["details"].get("evidence", ()):
+            if item.get("quote") == said.data and ("start" in item) == ("end" in item):
+                del item["quote"]
+                item["verbatim"] = True
+                if item.get("end") == item.get("start", 0) + len(said.data):
+                    del item["end"]
+    return document
+
+
+def _with_quotes(document: Any) -> Any:
+    """Return the document of an assertion with the quotes that are its value written out."""
+    match document:
+        case {"data": str() as data, "details": {"evidence": [*evidence]} as details} if any(
+            isinstance(item, dict) and item.get("verbatim") is True for item in evidence
+        ):
+            written = [_with_quote(item, data) for item in evidence]
+            return {**document, "details": {**details, "evidence": written}}
+        case _:
+            return document
+
+
+def _with_quote(item: Any, data: str) -> Any:
+    match item:
+        case {"verbatim": True, "start": int() as start, **others} if "quote" not in others and "end" not in others:
+            return {"quote": data, "start": start, "end": start + len(data), **others}
+        case {"verbatim": True, **others} if "quote" not in others:
+            return {"quote": data, **others}
+        case _:
+            return item
 
 
 def _register(conv: Converter, cls: type[Any]) -> None:

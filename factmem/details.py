@@ -1,11 +1,11 @@
-"""What is known about a fact besides its value: whose words it comes from, which, and how to weigh and find it."""
+"""Details of a fact besides its value: origin, evidence, importance, owner, labels and metadata."""
 
 from __future__ import annotations
 
 import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -18,11 +18,11 @@ from factmem.values import Json, canonical_bytes, encode_value
 __all__ = ["UNREVIEWED", "Evidence", "FactDetails", "MetadataMerge", "Origin", "Treatment", "merged_metadata"]
 
 UNREVIEWED: Final = "unreviewed"
-"""The flag beside the others on a flagged text that was kept and not quarantined; see `FactDetails.unreviewed`."""
+"""Flag added to a flagged text that was kept instead of quarantined. See `FactDetails.unreviewed`."""
 
 
 class Origin(enum.Enum):
-    """Whose words a fact comes from; it decides what is believed."""
+    """Source of the words that a fact comes from. It decides what is believed."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -32,19 +32,21 @@ class Origin(enum.Enum):
 
     @property
     def trusted(self) -> bool:
-        """Whether words of this origin are kept; the others are quarantined until let in."""
+        """Whether words of this origin are kept. Others are quarantined until they are let in."""
         return self in (Origin.USER, Origin.ASSISTANT)
 
 
 class Treatment(enum.Enum):
     """Use that is made of the words of a message.
 
-    FACTS: a model reads them for facts, which are believed. QUARANTINED_FACTS: a model reads them for facts in a
-    question of their own, and the facts are quarantined. STATEMENTS: they are kept as they were said. CONTEXT: a
-    model is shown them so that it understands the other messages; they are neither kept nor read for facts, nor
-    compared with anything. IGNORE: they are neither kept nor shown.
+    Attributes:
+        FACTS: a model reads them for facts, and the facts are believed.
+        QUARANTINED_FACTS: a model reads them for facts in a separate question, and the facts are quarantined.
+        STATEMENTS: they are kept as they were said.
+        CONTEXT: they are shown to the model as context. They are neither kept, nor read for facts, nor compared.
+        IGNORE: they are neither kept nor shown.
 
-    Without a model, the words of a message whose origin has one of the first four treatments are kept as statements.
+    Without a model, words whose origin has one of the first four treatments are kept as statements.
     """
 
     FACTS = "facts"
@@ -56,17 +58,17 @@ class Treatment(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """The words a fact came from.
+    """The words that a fact comes from.
 
     Attributes:
-        quote: the words, exactly as they stand in the message.
+        quote: the words, exactly as in the message.
         message_id: the message's id, unique in its conversation.
-        role: the role of who said it, as the conversation names it: ``user``, ``assistant``, ….
-        speaker: the name of who said it, if it is known.
-        conversation_id: the conversation (session) that the message belongs to.
-        position: the message's place in the conversation, from 0.
-        start: where in the message's text the quote starts, in characters.
-        end: where it ends.
+        role: the speaker's role, as the conversation names it: ``user``, ``assistant``, ….
+        speaker: the speaker's name, if known.
+        conversation_id: the conversation (session) of the message.
+        position: index of the message in the conversation, from 0.
+        start: offset of the quote in the message's text, in characters.
+        end: offset of the quote's end.
     """
 
     quote: str = attrs.field(repr=False, validator=text)
@@ -126,23 +128,23 @@ def _labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class FactDetails:
-    """What is known about a fact besides its value.
+    """Details of a fact besides its value.
 
     Attributes:
         importance: from 0 to 1; weighs in recall.
         categories: labels given by the caller.
-        topics: what it touches, as a detector found.
-        source: where it came from; a filter, not a lock.
-        owner: who alone may see it; None for public.
-        metadata: anything else, as JSON.
-        evidence: the words it came from.
-        origin: whose words those are.
-        expires_at: from when on it is neither loaded nor recalled, in UTC.
-        flags: why it may not be what it seems: it reads like an instruction, say, or hides characters.
-        labels: of this revision, such as which run made it; they are not handed on to the next one.
+        topics: topics found by a detector.
+        source: where the fact came from; a filter, not a lock.
+        owner: the only viewer who may see it; None for public.
+        metadata: any other data, as JSON.
+        evidence: the words it comes from.
+        origin: the source of those words.
+        expires_at: time from which it is neither loaded nor recalled, in UTC.
+        flags: reasons for suspicion: it reads like an instruction, or hides characters.
+        labels: labels of this revision, such as the run that made it; the next revision does not inherit them.
 
     Raises:
-        InvalidDataError: a number is out of range, a name is not legal, or the metadata is no JSON.
+        InvalidDataError: a number is out of range, a name is not legal, or the metadata is not JSON.
     """
 
     importance: float = attrs.field(default=0.5, validator=fraction)
@@ -159,27 +161,29 @@ class FactDetails:
 
     @property
     def believed(self) -> bool:
-        """Whether it counts without anybody's leave: the user's words do, the assistant's unless they are flagged."""
+        """Whether it counts without approval: the user's words do, and the assistant's unless they are flagged."""
         return self.origin.trusted and (not self.flags or self.origin is Origin.USER)
 
     @property
     def unreviewed(self) -> bool:
-        """Whether this is flagged text of somebody other than the user, which a key-value store kept as it was given.
+        """Whether this is flagged text of an origin other than the user, kept as given by a key-value store.
 
-        The store returns it. No prompt shows it until the user takes it over: ``update(id, origin=Origin.USER)``.
+        The store returns it, and no prompt shows it until the user takes it over with
+        ``update(id, origin=Origin.USER)``.
         """
         return UNREVIEWED in self.flags and self.origin is not Origin.USER
 
 
 class MetadataMerge(enum.Enum):
-    """What becomes of a record's metadata when an update brings some.
+    """Effect of an update on a record's metadata.
 
-    MERGE unites them, key by key; where both have a key, the new value stands. OVERWRITE puts the new in
-    place of the old. REQUIRE_EXACT_MATCH lets only a record with exactly this metadata be updated.
+    Attributes:
+        MERGE: unite both, key by key; the new value wins.
+        OVERWRITE: replace the old metadata.
+        REQUIRE_EXACT_MATCH: update only a record with exactly this metadata.
 
-    Google's Memory Bank, whose words these are, names two defaults: its page on generating memories MERGE,
-    its page on ingesting events OVERWRITE. Here it is MERGE everywhere: an update that knows nothing of
-    what others noted must not lose it, and to drop it is one word more.
+    The names are those of Google's Memory Bank. It documents two defaults: MERGE for generating memories and
+    OVERWRITE for ingesting events. Here it is always MERGE, so that an update never drops metadata it does not know.
     """
 
     MERGE = "merge"
@@ -190,15 +194,15 @@ class MetadataMerge(enum.Enum):
 def merged_metadata(
     before: Mapping[str, Json], brought: Mapping[str, Json], how: MetadataMerge
 ) -> Mapping[str, Json] | None:
-    """Return the metadata of a record after an update, or None if it must not be updated.
+    """Return the metadata of a record after an update, or None if the record must not be updated.
 
     Args:
         before: the record's metadata.
-        brought: what the update brings.
-        how: what becomes of the two.
+        brought: the metadata of the update.
+        how: the rule that combines them.
 
     Raises:
-        InvalidDataError: what the update brings is no mapping.
+        InvalidDataError: the update's metadata is not a mapping.
     """
     _check_mapping(brought)
     match how:
@@ -208,3 +212,5 @@ def merged_metadata(
             return brought
         case MetadataMerge.REQUIRE_EXACT_MATCH:
             return brought if canonical_bytes(before) == canonical_bytes(brought) else None
+        case _:
+            assert_never(how)

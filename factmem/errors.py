@@ -1,4 +1,4 @@
-"""Everything factmem raises on purpose.
+"""Errors of factmem.
 
 ::
 
@@ -9,32 +9,32 @@
     │   ├── OutOfViewError                 a scope outside of the view that it was asked of
     │   ├── MissingUserError               an agent's run names no user, and its memory keeps users apart
     │   └── ConversationFormatError        a conversation file that cannot be read
-    ├── CodecError (ValueError)            a document is not what it should be; `.path` says where
+    ├── CodecError (ValueError)            a document is malformed; `.path` says where
     │   └── NewerVersionError              written by a newer factmem than this one
     ├── ConceptConflictError (TypeError)   a place holds another type under this keyword
     ├── RecordNotFoundError (LookupError)  no visible record has this id
     ├── IncompleteProfileError (LookupError)  nothing is known of a field that a profile needs
     ├── ReadOnlyError (PermissionError)    a write through something opened for reading
     ├── CapabilityError                    the provider cannot represent what was asked
-    ├── StateConflictError                 what should change had changed meanwhile; nothing was written
-    ├── EmbedderError                      the embedder failed or answered rubbish
+    ├── StateConflictError                 another writer was first; nothing was written
+    ├── EmbedderError                      the embedder failed, or returned no vectors
     ├── ModelError                         a language model
-    │   ├── ModelUnavailableError          not reached, overloaded, out of quota or too slow; later it may do
+    │   ├── ModelUnavailableError          unreachable, overloaded, out of quota or too slow; retry later
     │   ├── ModelRefusedError              it refused, or its answer was filtered
-    │   └── ModelAnswerError               its answer is not what was asked for, or was cut off
+    │   └── ModelAnswerError               its answer is invalid or cut off
     ├── MemoryFileError                    a file for agents, such as an AGENTS.md, cannot be read or written
     ├── MissingPackageError (ImportError)  an optional package is not installed; the text says how
     └── ProviderError
-        ├── UnknownProviderError           no provider goes by this name or address
+        ├── UnknownProviderError           no provider has this name or address
         ├── ProviderClosedError            used after `aclose()`
         ├── StoreUnavailableError          I/O failed, disk full, store locked; nothing was written
-        ├── KeyUnavailableError            the key could not be had: no such variable, a service that fails
+        ├── KeyUnavailableError            the key is not available: no such variable, a failing service
         ├── WrongKeyError                  the key is sound and does not open this store
         ├── CorruptStoreError              the store is damaged; it is never written to in this state
         │   ├── TamperedStoreError         sealed bytes were changed, or sealed by someone without the key
         │   ├── MisplacedDataError         genuine bytes that belong to another place (swapped files)
         │   ├── RolledBackStoreError       something is missing, cut short or older than the store's manifest
-        │   └── DowngradedStoreError       in a weaker form than was asked for: not encrypted, a cheap key
+        │   └── DowngradedStoreError       in a weaker form than requested: not encrypted, a cheap key
         └── EmbedderMismatchError          the store's vectors come from another embedder
 
 No message here ever holds a fact's value or the text of a conversation.
@@ -84,18 +84,18 @@ __all__ = [
 
 
 class FactMemError(Exception):
-    """The root of everything factmem raises on purpose."""
+    """The root of all errors of factmem."""
 
 
 _LONGEST_PATH: Final = 200
-"""In characters: the names in a path can be as long as whoever wrote the datum likes."""
+"""In characters: names in a path can be arbitrarily long."""
 
 
 class _LocatedError(FactMemError, ValueError):
-    """An error that knows where in the data it happened.
+    """An error with the location of its cause.
 
     Attributes:
-        path: where, from the root of the datum: ``$.values[2].age``; ``$`` for the whole. A long one is cut.
+        path: the location, from the root of the data: ``$.values[2].age``; ``$`` for the whole. A long one is cut.
     """
 
     def __init__(self, message: str, *, path: str = "$") -> None:
@@ -121,7 +121,7 @@ class OutOfViewError(InvalidDataError):
 
 
 class MissingUserError(InvalidDataError):
-    """An agent's run names no user, and its memory keeps users apart."""
+    """Raised when an agent's run names no user although its memory keeps users apart."""
 
 
 class ConversationFormatError(InvalidDataError):
@@ -145,7 +145,7 @@ class RecordNotFoundError(FactMemError, LookupError):
 
 
 class IncompleteProfileError(FactMemError, LookupError):
-    """Raised when nothing is known of a field that a profile cannot be made without.
+    """Raised when nothing is known of a required field of a profile.
 
     Attributes:
         missing: the names of these fields.
@@ -164,19 +164,19 @@ class ReadOnlyError(FactMemError, PermissionError):
 
 
 class CapabilityError(FactMemError):
-    """Raised when a provider cannot represent what was asked of it, instead of losing it silently."""
+    """Raised when a provider cannot represent a request, which would otherwise be lost silently."""
 
 
 class EmbedderError(FactMemError):
-    """Raised when an embedder fails or answers something that is no batch of vectors."""
+    """Raised when an embedder fails or returns anything but a batch of vectors."""
 
 
 class StateConflictError(FactMemError):
-    """Raised when what should change was changed by somebody else meanwhile. Nothing was written: read again."""
+    """Raised when another writer changed the data first. Nothing was written: read again."""
 
 
 class ModelError(FactMemError):
-    """The root of what goes wrong with a language model. No message holds what it was asked or answered."""
+    """The root of the errors of language models. No message holds a question or an answer."""
 
 
 class ModelUnavailableError(ModelError):
@@ -188,7 +188,7 @@ class ModelRefusedError(ModelError):
 
 
 class ModelAnswerError(ModelError):
-    """Raised when a language model's answer is not what was asked for, also after the tries allowed, or cut off."""
+    """Raised when a language model's answer is invalid after all tries, or cut off."""
 
 
 class MemoryFileError(FactMemError):
@@ -204,11 +204,11 @@ class MemoryFileError(FactMemError):
 
 
 class MissingPackageError(FactMemError, ImportError):
-    """Raised when an optional package is needed and not installed.
+    """Raised when a package that is needed is not installed.
 
     Args:
-        package: the distribution that is missing.
-        extra: the extra of factmem that brings it; None where factmem itself does.
+        package: the missing distribution.
+        extra: the extra of factmem that installs it; None if it is a dependency of factmem itself.
     """
 
     def __init__(self, package: str, *, extra: str | None) -> None:
@@ -223,11 +223,11 @@ class MissingPackageError(FactMemError, ImportError):
 
 
 class ProviderError(FactMemError):
-    """The root of what goes wrong in a store."""
+    """The root of the errors of stores."""
 
 
 class UnknownProviderError(ProviderError):
-    """Raised when no installed provider goes by the name of an address."""
+    """Raised when no installed provider has the name in an address."""
 
 
 class ProviderClosedError(ProviderError):
@@ -246,11 +246,11 @@ class CorruptStoreError(ProviderError):
 
 
 class TamperedStoreError(CorruptStoreError):
-    """Raised when sealed bytes were changed, or were sealed by someone who has not the key."""
+    """Raised when sealed bytes were changed, or were sealed without the key."""
 
 
 class MisplacedDataError(CorruptStoreError):
-    """Raised when what is found is sound and belongs to another place, as when two files were swapped."""
+    """Raised when sound data belongs to another place, as when two files were swapped."""
 
 
 class RolledBackStoreError(CorruptStoreError):
@@ -258,11 +258,11 @@ class RolledBackStoreError(CorruptStoreError):
 
 
 class DowngradedStoreError(CorruptStoreError):
-    """Raised when a store is in a weaker form than was asked for: not encrypted, or its key made too cheaply."""
+    """Raised when a store is in a weaker form than requested: not encrypted, or with a cheaply derived key."""
 
 
 class KeyUnavailableError(ProviderError):
-    """Raised when the key of a store could not be had. Nothing was read or written."""
+    """Raised when the key of a store is not available. Nothing was read or written."""
 
 
 class WrongKeyError(ProviderError):

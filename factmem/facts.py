@@ -1,7 +1,7 @@
-"""Concepts and the facts they key.
+"""Concepts, and the facts that they key.
 
-A `Concept` is a typed key. Its two static types say which fact a load gives, so that a type checker
-knows that loading a ``SingleConcept[int]`` gives a ``SingleFact[int]``.
+A `Concept` is a typed key. Its two static types determine the fact that a load returns, so that a type checker knows
+that loading a ``SingleConcept[int]`` gives a ``SingleFact[int]``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from factmem.errors import InvalidDataError
 from factmem.names import checked_name
-from factmem.validators import text
+from factmem.validators import check_aware, text
 from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
 
 __all__ = [
@@ -40,7 +40,7 @@ FactT = TypeVar("FactT", covariant=True, default="SingleFact[Any] | MultipleFact
 
 
 class FactType(enum.Enum):
-    """How many values a concept has at one place."""
+    """Number of values that a concept has at one place."""
 
     SINGLE = "single"
     MULTIPLE = "multiple"
@@ -49,13 +49,14 @@ class FactType(enum.Enum):
 def utc(moment: dt.datetime, *, what: str = "timestamp") -> dt.datetime:
     """Return an aware datetime in UTC.
 
+    Args:
+        moment: the datetime.
+        what: its name, for the error.
+
     Raises:
-        InvalidDataError: it is no datetime, has no time zone, or lies outside what UTC can express.
+        InvalidDataError: it is not a datetime, has no time zone, or lies outside the years that UTC can express.
     """
-    if not isinstance(moment, dt.datetime):
-        raise InvalidDataError(f"{what} must be a datetime, not {type(moment).__name__}", path=f"$.{what}")
-    if moment.tzinfo is None:
-        raise InvalidDataError(f"{what} has no time zone: give it one, for example datetime.now(UTC)", path=f"$.{what}")
+    check_aware(moment, what)
     try:
         return moment.astimezone(dt.UTC)
     except OverflowError:
@@ -84,15 +85,19 @@ def _storable(instance: object, attribute: attrs.Attribute[Any], value: Any) -> 
 
 @attrs.frozen
 class Concept(Generic[T, FactT]):
-    """What a fact is about: a typed key, made with `Concept.single` or `Concept.multiple`.
+    """A typed key for facts, made with `Concept.single` or `Concept.multiple`.
 
     Attributes:
         keyword: the unique key.
-        description: what it means, for people, the model and search.
+        description: its meaning, for people, models and search.
         value_type: the type of a value; any type that `factmem.values` can write as JSON.
 
     Raises:
-        InvalidDataError: the keyword is not a legal name or the type cannot be stored.
+        InvalidDataError: the keyword is not a legal name, or the type cannot be stored.
+
+    Example:
+        >>> SEATS = Concept.single("seats", "Number of seats in the plan", int)
+        >>> TAGS = Concept.multiple("tags", "Labels of the project")
     """
 
     keyword: str = attrs.field(validator=_keyword)
@@ -107,7 +112,7 @@ class Concept(Generic[T, FactT]):
     def single(keyword: str, description: str, value_type: type[V]) -> SingleConcept[V]: ...
     @staticmethod
     def single(keyword: str, description: str, value_type: type[Any] = str) -> SingleConcept[Any]:
-        """A concept that has one value at a time; a newer value supersedes it."""
+        """Return a concept with one value at a time; a newer value supersedes it."""
         return SingleConcept(keyword, description, value_type=value_type)
 
     @overload
@@ -118,17 +123,17 @@ class Concept(Generic[T, FactT]):
     def multiple(keyword: str, description: str, value_type: type[V]) -> MultipleConcept[V]: ...
     @staticmethod
     def multiple(keyword: str, description: str, value_type: type[Any] = str) -> MultipleConcept[Any]:
-        """A concept that has a set of values, in the order first said; ``value_type`` is that of one."""
+        """Return a concept with a set of values, in the order first said; ``value_type`` is the type of one value."""
         return MultipleConcept(keyword, description, value_type=value_type)
 
     @property
     @abstractmethod
     def fact_type(self) -> FactType:
-        """Whether this concept has one value or many."""
+        """Whether this concept has one value or several."""
 
     @property
     def shape(self) -> Shape:
-        """The structural tag of the value type; see `factmem.values`."""
+        """The structural tag of the value type. See `factmem.shapes`."""
         return shape_of(self.value_type)
 
     @abstractmethod
@@ -140,10 +145,10 @@ class Concept(Generic[T, FactT]):
         valid_from: dt.datetime | None = None,
         valid_to: dt.datetime | None = None,
     ) -> FactT:
-        """Build the fact of this concept that has these values: what a provider's ``load`` returns.
+        """Return the fact of this concept with these values, as a provider's ``load`` does.
 
         Raises:
-            InvalidDataError: no values, more than one for a SINGLE concept, or not of the type.
+            InvalidDataError: there are no values, several for a SINGLE concept, or values of another type.
         """
 
 
@@ -152,7 +157,7 @@ def _identity(concept: Concept[Any, Any], value: Any) -> bytes:
 
 
 def check_interval(valid_from: dt.datetime | None, valid_to: dt.datetime | None) -> None:
-    """Raise unless an interval ends after it begins, if it does both.
+    """Check that an interval does not end before it begins. None leaves an end open.
 
     Raises:
         InvalidDataError: it ends before it begins.
@@ -163,17 +168,20 @@ def check_interval(valid_from: dt.datetime | None, valid_to: dt.datetime | None)
 
 @attrs.frozen(eq=False)
 class SingleFact(Generic[T]):
-    """One value of a concept. Two are equal when concept, times and the value's canonical bytes are.
+    """One value of a concept. Two facts are equal if concept, times and the value's canonical bytes are.
 
     Attributes:
-        concept: what the value is of.
+        concept: the concept.
         value: the value.
-        timestamp: when it was said, in UTC; now, if not given.
-        valid_from: since when it is true, if known.
-        valid_to: until when it is true, if known.
+        timestamp: time when it was said, in UTC; now by default.
+        valid_from: time since which it is true, if known.
+        valid_to: time until which it is true, if known.
 
     Raises:
         InvalidDataError: the concept is not SINGLE, the value is not of its type, or a time is naive.
+
+    Example:
+        >>> fact = SingleFact(Concept.single("seats", "Number of seats", int), 12)
     """
 
     concept: SingleConcept[T] = attrs.field()
@@ -190,7 +198,7 @@ class SingleFact(Generic[T]):
 
     @property
     def values(self) -> tuple[T, ...]:
-        """The value, as a tuple of one: what both kinds of fact have."""
+        """The value as a tuple of one, as in `MultipleFacts.values`."""
         return (self.value,)
 
     def _key(self) -> tuple[object, ...]:
@@ -205,18 +213,17 @@ class SingleFact(Generic[T]):
 
 @attrs.frozen(eq=False)
 class MultipleFacts(Generic[T]):
-    """A set of values of a concept, in the order first said; equal values are united.
+    """A set of values of a concept, in the order first said. Equal values are united.
 
     Attributes:
-        concept: what the values are of.
+        concept: the concept.
         values: the values, at least one.
-        timestamp: when they were said, in UTC; now, if not given. Of a loaded fact: the newest.
-        valid_from: since when they are true, if known.
-        valid_to: until when they are true, if known.
+        timestamp: time when they were said, in UTC; now by default. In a loaded fact, the newest.
+        valid_from: time since which they are true, if known.
+        valid_to: time until which they are true, if known.
 
     Raises:
-        InvalidDataError: the concept is not MULTIPLE, there is no value, one is not of its type, or
-            a time is naive.
+        InvalidDataError: the concept is not MULTIPLE, there is no value, one is not of its type, or a time is naive.
     """
 
     concept: MultipleConcept[T]

@@ -1,5 +1,8 @@
 """The fold: what is current, as a pure function of a store's log.
 
+`fold` works on assertions in full; `factmem.recall.index.column_fold` folds the columns of an index, by the same rules
+(`in_effect`, `ends`) and in the same order.
+
 - An assertion counts while it is active, not expired and, for `Moment.as_of` and `Moment.known_at`,
   already said and already recorded.
 - An update of a record that expires ends the record: it does not bring back what it revised.
@@ -12,7 +15,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -31,8 +35,10 @@ from factmem.values import canonical_bytes
 __all__ = [
     "Current",
     "Moment",
+    "ends",
     "fold",
     "has_expired",
+    "in_effect",
     "never_let_in",
     "record_key",
     "revisions",
@@ -41,9 +47,12 @@ __all__ = [
 ]
 
 
+_NEVER: Final = dt.datetime.max.replace(tzinfo=dt.UTC)
+
+
 @attrs.frozen(kw_only=True)
 class Moment:
-    """When to look.
+    """A moment to look at.
 
     Attributes:
         now: the present; decides what has expired.
@@ -55,14 +64,61 @@ class Moment:
     as_of: dt.datetime | None = None
     known_at: dt.datetime | None = None
 
+    @property
+    def present(self) -> dt.datetime:
+        """The time that decides what has expired."""
+        return self.as_of or self.known_at or self.now
+
+
+def in_effect(
+    active: Any,
+    revises: Any,
+    *,
+    said_at: Any,
+    recorded_at: Any,
+    expires_at: Any,
+    at: Callable[[dt.datetime], Any],
+    moment: Moment,
+) -> Any:
+    """Return whether assertions take part in the fold: a bool, or an array of them for arrays.
+
+    An update takes part after it has expired: it ends its record then; see `ends`.
+
+    Args:
+        active: whether the assertion's state counts.
+        revises: whether it is an update.
+        said_at: when it was said.
+        recorded_at: when it was recorded.
+        expires_at: when it expires.
+        at: converts a datetime to the type of these times.
+        moment: the moment.
+    """
+    held = active & (revises | (expires_at > at(moment.present)))
+    if moment.as_of is not None:
+        held = held & (said_at <= at(moment.as_of))
+    if moment.known_at is not None:
+        held = held & (recorded_at <= at(moment.known_at))
+    return held
+
+
+def ends(removed: Any, expires_at: Any, present: Any) -> Any:
+    """Return whether assertions end their record: a bool, or an array of them for arrays.
+
+    Args:
+        removed: whether the assertion is a removal.
+        expires_at: when it expires.
+        present: see `Moment.present`, in the type of ``expires_at``.
+    """
+    return removed | (expires_at <= present)
+
 
 @attrs.frozen
 class Current:
-    """One record that is current.
+    """A current record.
 
     Attributes:
         recorded: the assertion that won.
-        said: every counting assertion of this value, oldest first; they all are its evidence.
+        said: every counting assertion of this value, oldest first; all of them are its evidence.
     """
 
     recorded: Recorded
@@ -70,12 +126,12 @@ class Current:
 
     @property
     def first_said(self) -> tuple[dt.datetime, int]:
-        """Sorts records in the order first said."""
+        """Sort key of records, in the order first said."""
         return said_order(self.said[0])
 
     @property
     def details(self) -> FactDetails:
-        """The winner's details with the evidence of all who said the same."""
+        """The winner's details, with the evidence of all assertions of its value."""
         if len(self.said) == 1:
             return self.recorded.assertion.details
         evidence = dict.fromkeys(item for recorded in self.said for item in recorded.assertion.details.evidence)
@@ -87,7 +143,7 @@ def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:
 
     Args:
         log: entries of any number of places, in any order.
-        moment: when to look.
+        moment: the moment.
     """
     entries = list(log)
     states = states_of(entries, known_at=moment.known_at)
@@ -100,7 +156,7 @@ def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:
 
 
 def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, AssertionState]]:
-    """Return every assertion that is not erased, oldest first, with what became of it."""
+    """Return every assertion that is not erased, oldest first, with its state at a moment."""
     entries = list(log)
     states = states_of(entries, known_at=moment.known_at)
     current = {said.id for item in fold(entries, moment) for said in item.said[-1:]}
@@ -132,28 +188,33 @@ def states_of(log: Iterable[LogEntry], *, known_at: dt.datetime | None = None) -
                     changed[entry.assertion_id] = (entry.seq, entry.state)
             case Tombstone():
                 erased.add(entry.assertion_id)
+            case _:
+                assert_never(entry)
     return {id: changed[id][1] if id in changed else state for id, state in states.items() if id not in erased}
 
 
 def record_key(recorded: Recorded) -> tuple[object, ...]:
-    """Return what assertions of one record have in common: of a SINGLE its track, of a MULTIPLE the record's id."""
+    """Return the key of an assertion's record: the track, and for a MULTIPLE the record's id."""
     said = recorded.assertion
     return (*said.track, None if said.fact_type is FactType.SINGLE else recorded.record_id)
 
 
 def said_order(recorded: Recorded) -> tuple[dt.datetime, int]:
-    """Return what the assertions of a record are sorted by; the last one that counts is the value."""
+    """Return the sort key of assertions of a record; the last one that counts is the value."""
     return (recorded.assertion.timestamp, recorded.seq)
 
 
 def has_expired(said: Assertion, moment: Moment) -> bool:
-    """Whether an assertion has expired at a moment."""
-    expires_at = said.details.expires_at
-    return expires_at is not None and expires_at <= (moment.as_of or moment.known_at or moment.now)
+    """Return whether an assertion has expired at a moment."""
+    return _expiry(said) <= moment.present
+
+
+def _expiry(said: Assertion) -> dt.datetime:
+    return said.details.expires_at or _NEVER
 
 
 def never_let_in(log: Iterable[LogEntry]) -> set[str]:
-    """Return the ids of assertions that began in quarantine and have not counted so far."""
+    """Return the ids of assertions that began in quarantine and have never counted."""
     return {
         recorded.id
         for recorded, states in _lives(log)
@@ -162,7 +223,7 @@ def never_let_in(log: Iterable[LogEntry]) -> set[str]:
 
 
 def _lives(log: Iterable[LogEntry]) -> Iterator[tuple[Recorded, list[AssertionState]]]:
-    """Yield every assertion with the states it was in, in their order."""
+    """Yield every assertion with its states, in order."""
     changes: dict[str, list[StateChange]] = defaultdict(list)
     entries: list[Recorded] = []
     for entry in log:
@@ -173,6 +234,8 @@ def _lives(log: Iterable[LogEntry]) -> Iterator[tuple[Recorded, list[AssertionSt
                 changes[entry.assertion_id].append(entry)
             case Tombstone():
                 pass
+            case _:
+                assert_never(entry)
     for recorded in entries:
         later = sorted(changes.get(recorded.id, ()), key=lambda change: change.seq)
         yield recorded, [recorded.assertion.state, *(change.state for change in later)]
@@ -181,12 +244,16 @@ def _lives(log: Iterable[LogEntry]) -> Iterator[tuple[Recorded, list[AssertionSt
 def _counts(recorded: Recorded, states: Mapping[str, AssertionState], moment: Moment) -> bool:
     said = recorded.assertion
     state = states.get(recorded.id)
-    return (
-        state is not None
-        and said.counts(state)
-        and (moment.as_of is None or said.timestamp <= moment.as_of)
-        and (said.revises is not None or not has_expired(said, moment))
+    held: bool = in_effect(
+        state is not None and said.counts(state),
+        said.revises is not None,
+        said_at=said.timestamp,
+        recorded_at=recorded.recorded_at,
+        expires_at=_expiry(said),
+        at=lambda time: time,
+        moment=moment,
     )
+    return held
 
 
 def _winner(said: list[Recorded], moment: Moment) -> Current | None:
@@ -202,12 +269,13 @@ def _winner(said: list[Recorded], moment: Moment) -> Current | None:
 
 
 def _ends(said: Assertion, moment: Moment) -> bool:
-    """Whether an assertion that counts says that the record is no more: a removal, or an update that has expired."""
-    return said.removed or has_expired(said, moment)
+    """Return whether an assertion that counts ends its record: a removal, or an update that has expired."""
+    ended: bool = ends(said.removed, _expiry(said), moment.present)
+    return ended
 
 
 def _united(standing: list[Current]) -> list[Current]:
-    """Drop a second record of an equal value, which an update by id can bring about."""
+    """Drop a second record of an equal value, which an update by id can produce."""
     seen: set[tuple[object, ...]] = set()
     united = []
     for current in standing:

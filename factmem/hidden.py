@@ -1,4 +1,4 @@
-"""Characters that people do not see, and models and terminals do; and texts escaped so that nothing is hidden."""
+"""Characters that people do not see, and models and terminals do; and escaping that makes them visible."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Final
 __all__ = ["CONTROL", "HIDDEN", "escaped", "escaped_words", "visible"]
 
 CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
-"""Characters that no document carries, tabs and line ends apart; terminals obey some."""
+"""Control characters, except tabs and line ends. Terminals obey some of them."""
 HIDDEN: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
     "|[\u200c\u200d\ufe0e\ufe0f]{4,}"
 )
-"""Invisible characters, those that turn the direction of writing, and odd line ends. The joiners and variation
-selectors that emoji and some scripts are written with are none, unless many stand together."""
+"""Invisible characters, characters that change the writing direction, and odd line ends.
+
+The joiners and variation selectors of emoji and some scripts are not among them, unless many stand together.
+"""
 
 
 def visible(text: str) -> str:
@@ -25,15 +27,15 @@ def visible(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text for any place in a document: it can neither close what it stands in, nor open anything, nor hide.
+    """Return a text for any place in a document, where it can neither close nor open anything, nor hide.
 
-    No angle bracket, ampersand or quote is left; control characters are spaces, and hidden ones `visible`.
+    No angle bracket, ampersand or quote is left. Control characters become spaces, and hidden ones are `visible`.
     """
     return _shown(html.escape(text, quote=True))
 
 
 def escaped_words(text: str) -> str:
-    """Return a text for the inside of an element, its quotes as they are: words that are quoted look the same."""
+    """Return a text for the inside of an element. Quotes stay as they are, so that quoted words look the same."""
     return _shown(html.escape(text, quote=False))
 
 

@@ -1,4 +1,4 @@
-"""What a legal name is: of a tenant, a scope's segment, a subject, an owner, a concept's keyword, a file."""
+"""Legal names: of tenants, scope segments, subjects, owners, keywords and files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from factmem.errors import InvalidDataError, InvalidNameError
 __all__ = ["MAX_NAME_LENGTH", "checked_name", "checked_path"]
 
 MAX_NAME_LENGTH = 512
-"""The longest legal name, in characters."""
+"""Maximum length of a name, in characters."""
 
 
 def checked_name(name: object, *, what: str) -> str:
-    """Return ``name`` if it is legal, in any script; two names are the same only if they are equal.
+    """Return a name if it is legal. Names of any script are; two names are the same only if they are equal.
 
     Args:
-        name: the name as it came in.
-        what: what it names, for the error's text.
+        name: the name.
+        what: the kind of thing it names, for the error.
 
     Raises:
-        InvalidNameError: it is no string, blank, longer than `MAX_NAME_LENGTH`, or holds control
-            characters or lone surrogates (which no store and no terminal can carry).
+        InvalidNameError: it is not a string, is blank or longer than `MAX_NAME_LENGTH`, or holds control characters
+            or lone surrogates (which no store and no terminal can carry).
     """
     if not isinstance(name, str):
         raise InvalidNameError(f"{what} must be a string, not {type(name).__name__}")
@@ -41,15 +41,15 @@ def checked_name(name: object, *, what: str) -> str:
 
 
 def checked_path(path: str | os.PathLike[str], *, what: str) -> Path:
-    """Return a path with its ``~`` expanded, if the file system could have such a one; nothing is looked up.
+    """Return a path with its ``~`` expanded, if a file system can hold it. Nothing is looked up on disk.
 
     Args:
-        path: the path as it came in.
-        what: the argument that it came in, for the error's path.
+        path: the path.
+        what: the argument's name, for the error's path.
 
     Raises:
-        InvalidDataError: it is empty or no path, holds a NUL or what file names cannot be encoded with, or its
-            ``~`` names nobody whose home is known.
+        InvalidDataError: it is empty or not a path, holds a NUL or characters that file names cannot encode, or its
+            ``~`` names an unknown user.
     """
     try:
         written = os.fspath(path)
@@ -66,4 +66,4 @@ def checked_path(path: str | os.PathLike[str], *, what: str) -> Path:
     try:
         return Path(written).expanduser()
     except RuntimeError:
-        raise InvalidDataError("nobody's home is known by the name behind the ~ of a path", path=f"$.{what}") from None
+        raise InvalidDataError("the ~ of the path names an unknown user", path=f"$.{what}") from None

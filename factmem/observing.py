@@ -1,4 +1,4 @@
-"""Telling observers of operations. Where nobody observes, nothing is made, measured or told."""
+"""Notification of observers about operations. Without an observer nothing is built, measured or called."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from factmem.abc import (
     OperationStarted,
 )
 
-__all__ = ["Call", "Observation", "TellingCall", "current_call", "nested"]
+__all__ = ["Call", "Observation", "ObservedCall", "current_call", "nested"]
 
 _log = logging.getLogger("factmem")
 
 
 @attrs.frozen(kw_only=True)
 class Observation:
-    """Who is told of a memory's operations, and what.
+    """Observers of a memory's operations, and what they receive.
 
     Attributes:
-        observers: are told, in this order.
+        observers: the observers, called in this order.
         tenant: the memory's organization.
-        content: whether they are given arguments and results.
+        content: whether events carry arguments and results.
     """
 
     observers: tuple[MemoryObserver, ...]
@@ -42,19 +42,19 @@ class Observation:
     content: bool = False
     _failed: set[int] = attrs.field(factory=set, init=False, eq=False, repr=False)
 
-    def tell(self, event: OperationEvent) -> None:
-        """Tell every observer, whatever one of them raises."""
+    def notify(self, event: OperationEvent) -> None:
+        """Notify every observer. An observer that raises is logged once and stays."""
         for number, observer in enumerate(self.observers):
             try:
                 observer(event)
             except Exception as error:
                 if number not in self._failed:
                     self._failed.add(number)
-                    _log.warning("an observer of the memory failed, and goes on being told: %s", type(error).__name__)
+                    _log.warning("an observer of the memory failed; it stays registered: %s", type(error).__name__)
 
 
 class Call:
-    """An operation that nobody is told of."""
+    """An operation without observers."""
 
     __slots__ = ()
 
@@ -67,36 +67,36 @@ class Call:
         return None
 
     def gave(self, records: int | None, result: object = None) -> None:
-        """Note what came of it.
+        """Note the outcome.
 
         Args:
-            records: how many.
-            result: what.
+            records: number of records.
+            result: the result itself.
         """
 
     def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:
-        """Note what a model says of a request; tokens add up. What is no text or number is nothing known.
+        """Note a model's report of a request. Tokens add up. Values of unexpected types are ignored.
 
         Args:
-            model: its name.
-            input_tokens: how many were sent to it.
-            output_tokens: how many it answered.
+            model: the model's name.
+            input_tokens: number of tokens sent.
+            output_tokens: number of tokens answered.
         """
 
 
 _UNHEARD: Final = Call()
-_current: ContextVar[TellingCall | None] = ContextVar("factmem_operation", default=None)
+_current: ContextVar[ObservedCall | None] = ContextVar("factmem_operation", default=None)
 
 
-class TellingCall(Call):
-    """An operation that observers are told of: of its start and its end.
+class ObservedCall(Call):
+    """An operation whose start and end are reported to observers.
 
     Args:
-        observation: who is told.
-        operation: which.
-        scope: the path that it is about.
-        records_in: how many things were handed in.
-        arguments: what it is called with.
+        observation: the observers.
+        operation: the operation.
+        scope: the path of the scope it is about.
+        records_in: number of items passed in.
+        arguments: its arguments.
     """
 
     __slots__ = (
@@ -130,42 +130,42 @@ class TellingCall(Call):
             "scope": scope,
             "records_in": records_in,
         }
-        # What happens within may be done for another viewer, whose words are nobody else's.
+        # A nested operation may be done for another viewer, whose content no observer may see.
         self._content = observation.content and parent is None
         self._arguments = arguments if self._content else None
         self._asked: dict[str, Any] = {}
         self._records_out: int | None = None
         self._result: object = None
-        self._token: Token[TellingCall | None] | None = None
+        self._token: Token[ObservedCall | None] | None = None
         self._began: float = 0.0
 
     @property
     def id(self) -> str:
-        """Of this run of the operation."""
+        """Id of this run of the operation."""
         return str(self._given["id"])
 
     @property
     def scope(self) -> str | None:
-        """The path that it is about."""
+        """Path of the scope it is about."""
         scope: str | None = self._given["scope"]
         return scope
 
     def __enter__(self) -> Self:
         self._token = _current.set(self)
-        self.observation.tell(OperationStarted(**self._given, arguments=self._arguments))
+        self.observation.notify(OperationStarted(**self._given, arguments=self._arguments))
         self._began = time.perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        told = {**self._given, **self._asked, "duration": time.perf_counter() - self._began}
+        event = {**self._given, **self._asked, "duration": time.perf_counter() - self._began}
         if self._token is not None:
             _current.reset(self._token)
         if error is not None:
-            self.observation.tell(OperationFailed(**told, error=_name_of(error)))
+            self.observation.notify(OperationFailed(**event, error=_name_of(error)))
             return
-        self.observation.tell(OperationCompleted(**told, records_out=self._records_out, result=self._result))
+        self.observation.notify(OperationCompleted(**event, records_out=self._records_out, result=self._result))
 
     def gave(self, records: int | None, result: object = None) -> None:
         """See `Call.gave`."""
@@ -183,20 +183,20 @@ class TellingCall(Call):
 
 
 def nested(operation: Operation, *, records_in: int | None = None) -> Call:
-    """Return an operation within the one under way, to be entered; one that nobody hears of if none is.
+    """Return an operation within the current one, to be entered; an unobserved one if there is none.
 
     Args:
-        operation: which.
-        records_in: how many things are handed in.
+        operation: the operation.
+        records_in: number of items passed in.
     """
     current = _current.get()
     if current is None:
         return _UNHEARD
-    return TellingCall(current.observation, operation, scope=current.scope, records_in=records_in)
+    return ObservedCall(current.observation, operation, scope=current.scope, records_in=records_in)
 
 
 def current_call() -> Call:
-    """Return the innermost operation under way in the running task."""
+    """Return the innermost operation of the running task."""
     return _current.get() or _UNHEARD
 
 

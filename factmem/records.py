@@ -1,8 +1,8 @@
-"""What a store appends (assertions and what happens to them) and what people see of it (records).
+"""Assertions, the entries of a store's log, and the records that people see.
 
-An `Assertion` says one value of one concept at one place and never changes. A store records it with
-an id and a sequence number (`Recorded`), may later change its state (`StateChange`) and may erase it
-(`Tombstone`); these three are its log. `factmem.fold` computes what is current from a log.
+An `Assertion` states one value of one concept at one place and never changes. A store records it with an id and a
+sequence number (`Recorded`), may change its state (`StateChange`) and may erase it (`Tombstone`). These three are the
+entries of its log. `factmem.fold` computes the current records from a log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
 
@@ -48,11 +48,15 @@ T = TypeVar("T")
 
 
 class AssertionState(enum.Enum):
-    """What became of an assertion. A store keeps them all but SUPERSEDED, which follows from the fold.
+    """State of an assertion. A store keeps all but SUPERSEDED, which follows from the fold.
 
-    ACTIVE counts, QUARANTINED and RETRACTED do not. PENDING words were handed over and wait for a model,
-    FAILED ones could not be read by it; meanwhile both count as they stand if they are believed, but for words that
-    are only shown to the model (see `Assertion.only_shown`).
+    Attributes:
+        ACTIVE: it counts.
+        PENDING: its words wait for a model. Meanwhile they count if they are believed and are not mere context.
+        FAILED: a model could not read its words. They count as when PENDING.
+        QUARANTINED: it does not count until it is let in.
+        RETRACTED: it does not count any more.
+        SUPERSEDED: a newer assertion replaced it.
     """
 
     ACTIVE = "active"
@@ -64,7 +68,7 @@ class AssertionState(enum.Enum):
 
 
 class ChangeKind(enum.Enum):
-    """What happened to one record."""
+    """Kind of a change to one record."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -73,14 +77,14 @@ class ChangeKind(enum.Enum):
 
 @attrs.frozen
 class Place:
-    """Where facts lie: about whom, and where they hold.
+    """A subject in a scope: where facts lie.
 
     Attributes:
-        subject: whom or what the facts are about.
-        scope: where they hold, anchored at a tenant.
+        subject: the entity that the facts are about.
+        scope: the scope where they hold, anchored at a tenant.
 
     Raises:
-        InvalidDataError: either is something else.
+        InvalidDataError: one of them has another type.
     """
 
     subject: MemorySubject = attrs.field(validator=instance_of(MemorySubject))
@@ -88,7 +92,7 @@ class Place:
 
     @property
     def key(self) -> tuple[str | None, tuple[str, ...], tuple[str, str | None]]:
-        """What makes it the same place: tenant, scope path, subject name and individual."""
+        """The identity of the place: tenant, scope path, subject name and individual."""
         return (self.scope.tenant, self.scope.segments, self.subject.key)
 
     def __str__(self) -> str:
@@ -103,25 +107,25 @@ def _state_by_origin(assertion: Assertion) -> AssertionState:
 
 @attrs.frozen(kw_only=True)
 class Assertion:
-    """One value of one concept, said at one place. What a store appends and never changes.
+    """One value of one concept, said at one place. A store appends assertions and never changes them.
 
     Attributes:
         place: where it lies.
         keyword: the concept's key.
-        description: the concept's description, as it was when this was said.
+        description: the concept's description at that time.
         fact_type: whether the concept is SINGLE or MULTIPLE.
         shape: the structural tag of the value's type.
-        data: the value as JSON; None for a removal of a SINGLE.
-        timestamp: when it was said, in UTC. It orders the fold.
-        removed: this says that the value (of a SINGLE: any value) is no more.
-        valid_from: since when it is true.
-        valid_to: until when it is true.
+        data: the value as JSON; None in a removal of a SINGLE.
+        timestamp: time when it was said, in UTC. It orders the fold.
+        removed: this removes the value (any value, of a SINGLE).
+        valid_from: time since which it is true.
+        valid_to: time until which it is true.
         details: importance, owner, evidence and so on.
-        revises: the id of the record that this updates, for an update by id.
-        revised: the revision (sequence number) of that record that was updated.
-        errand: what words that were handed over wait for, as JSON, for whoever takes it up.
-        actor: who handed it in and by which way, such as ``cli:ada`` or ``mcp:claude 1.0``, for the audit trail.
-        state: ACTIVE, or QUARANTINED for what is not believed; PENDING for an errand.
+        revises: id of the record that this updates, in an update by id.
+        revised: revision (sequence number) of that record.
+        errand: the job that submitted words wait for, as JSON.
+        actor: the author and the way in, such as ``cli:ada`` or ``mcp:claude 1.0``, for the audit trail.
+        state: ACTIVE, or QUARANTINED if it is not believed; PENDING with a job.
     """
 
     place: Place
@@ -142,33 +146,35 @@ class Assertion:
     state: AssertionState = attrs.Factory(_state_by_origin, takes_self=True)
 
     def counts(self, state: AssertionState) -> bool:
-        """Whether this counts in a fold while it is in a state."""
+        """Return whether this counts in a fold while it is in a state."""
         match state:
             case AssertionState.ACTIVE:
                 return True
             case AssertionState.PENDING | AssertionState.FAILED:
                 return self.details.believed and not self.only_shown
-            case _:
+            case AssertionState.QUARANTINED | AssertionState.RETRACTED | AssertionState.SUPERSEDED:
                 return False
+            case _:
+                assert_never(state)
 
     @property
     def only_shown(self) -> bool:
-        """Whether these words are context: a model is shown them with the words that it reads; they never count."""
+        """Whether these words are context: shown to the model with the words that it reads, and never counted."""
         return self.errand is not None and self.errand.get("treatment") == Treatment.CONTEXT.value
 
     @functools.cached_property
     def track(self) -> tuple[object, ...]:
-        """What shares one type and one fold: a keyword of one owner at one place."""
+        """The key of its track: a keyword of one owner at one place, which has one type and one fold."""
         return (*self.place.key, self.details.owner, self.keyword)
 
     @functools.cached_property
     def slot(self) -> bytes:
-        """Which record of its track this belongs to: the only one of a SINGLE, one per value of a MULTIPLE."""
+        """The key of its record within the track: the same for all of a SINGLE, one per value of a MULTIPLE."""
         return b"" if self.fact_type is FactType.SINGLE else _digest(canonical_bytes(self.data))
 
     @functools.cached_property
     def fingerprint(self) -> bytes:
-        """The same assertion handed in twice has the same one: place, owner, value, time, origin, message."""
+        """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
         scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence
         # Names are the same only if they are equal; values are if their canonical bytes are.
         identity = [
@@ -197,11 +203,11 @@ class Recorded:
     """An assertion as a store recorded it.
 
     Attributes:
-        assertion: what was said.
+        assertion: the assertion.
         id: the assertion's id, given by the store.
-        record_id: the id of the record it belongs to, stable over its revisions.
+        record_id: id of its record, stable over the record's revisions.
         seq: its number in the store's one sequence, from 1.
-        recorded_at: when the store recorded it, in UTC.
+        recorded_at: time when the store recorded it, in UTC.
     """
 
     assertion: Assertion
@@ -213,15 +219,15 @@ class Recorded:
 
 @attrs.frozen(kw_only=True)
 class StateChange:
-    """A change of an assertion's state: retracted, restored, let in from quarantine.
+    """A change of an assertion's state: retracted, restored, or let in from quarantine.
 
     Attributes:
-        assertion_id: which assertion.
-        state: its state from now on.
+        assertion_id: id of the assertion.
+        state: its new state.
         seq: the change's own number in the store's sequence.
-        recorded_at: when the store recorded it, in UTC.
-        reason: why, for the audit trail.
-        actor: who changed it, for the audit trail.
+        recorded_at: time when the store recorded it, in UTC.
+        reason: the reason, for the audit trail.
+        actor: the author, for the audit trail.
     """
 
     assertion_id: str
@@ -234,10 +240,10 @@ class StateChange:
 
 @attrs.frozen(kw_only=True)
 class Tombstone:
-    """What is left of an erased assertion: no word of it, only that a mirror must drop it.
+    """The remains of an erased assertion: no word of it, only a notice that mirrors must drop it.
 
     Attributes:
-        assertion_id: which assertion.
+        assertion_id: id of the assertion.
         seq: the erasure's own number in the store's sequence.
     """
 
@@ -251,17 +257,17 @@ LogEntry: TypeAlias = Recorded | StateChange | Tombstone
 
 @attrs.frozen(kw_only=True, repr=False)
 class FactRecord(Generic[T]):
-    """What people see of a fact: one SINGLE slot, or one value of a MULTIPLE, with a stable id.
+    """A fact as people see it: one SINGLE slot, or one value of a MULTIPLE, with a stable id.
 
     Attributes:
         id: given by the store; stable while the record's value changes.
         fact: the concept with this one value and its times.
-        subject: whom it is about.
+        subject: the entity it is about.
         scope: where it holds.
         details: importance, owner, evidence, origin and so on.
-        revision: the sequence number of the assertion that this shows.
-        recorded_at: when the store recorded that assertion.
-        state: ACTIVE for what is current; in a history, what became of the revision.
+        revision: sequence number of the assertion that this shows.
+        recorded_at: time when the store recorded that assertion.
+        state: ACTIVE if it is current; in a history, the state of the revision.
     """
 
     id: str
@@ -275,7 +281,7 @@ class FactRecord(Generic[T]):
 
     @property
     def concept(self) -> Concept[T]:
-        """What the fact is about."""
+        """The concept of the fact."""
         return self.fact.concept
 
     @property
@@ -285,17 +291,17 @@ class FactRecord(Generic[T]):
 
     @property
     def timestamp(self) -> dt.datetime:
-        """When it was said, in UTC."""
+        """Time when it was said, in UTC."""
         return self.fact.timestamp
 
     @property
     def importance(self) -> float:
-        """From 0 to 1."""
+        """Importance, from 0 to 1."""
         return self.details.importance
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The words it came from."""
+        """The words it comes from."""
         return self.details.evidence
 
     @property
@@ -311,12 +317,12 @@ class FactRecord(Generic[T]):
 
 @attrs.frozen(kw_only=True)
 class Change:
-    """What happened to one record.
+    """A change of one record.
 
     Attributes:
         kind: CREATED, UPDATED or DELETED.
-        record: the record as it is now; of a DELETED one, as it was.
-        previous: the revision before, of an UPDATED one.
+        record: the record as it is now; a DELETED one as it was.
+        previous: the previous revision, if UPDATED.
     """
 
     kind: ChangeKind
@@ -327,13 +333,13 @@ class Change:
 def assertions_of(
     fact: Fact[Any], place: Place, details: FactDetails | None = None, *, removed: bool = False
 ) -> tuple[Assertion, ...]:
-    """Take a fact apart into assertions, one a value.
+    """Return the assertions of a fact, one for each value.
 
     Args:
         fact: the fact.
         place: where it lies.
-        details: what else is known about it.
-        removed: say that the values are no more, instead of that they are.
+        details: its details.
+        removed: remove the values instead of stating them.
     """
     concept = fact.concept
     return tuple(
@@ -361,13 +367,13 @@ def record_of(
     details: FactDetails | None = None,
     state: AssertionState = AssertionState.ACTIVE,
 ) -> FactRecord[T]:
-    """Show a recorded assertion as a record, its tenant left out.
+    """Return a recorded assertion as a record, without its tenant.
 
     Args:
-        recorded: what the store holds.
+        recorded: the recorded assertion.
         concept: the declared concept to read it with; None reads it by its shape.
-        details: in place of the assertion's own, for example with more evidence.
-        state: what to say of its state.
+        details: replaces the assertion's own details, for example with more evidence.
+        state: the state shown in the record.
 
     Raises:
         InvalidDataError: the stored value is not of the concept's type.
@@ -388,7 +394,7 @@ def record_of(
 
 
 def _copied(details: FactDetails) -> FactDetails:
-    """Whoever may write into what is handed out, or was handed in, writes into nothing that others see."""
+    """Return a copy of details that can be changed, so that a caller changes only their own."""
     return attrs.evolve(details) if details.metadata or details.labels else details
 
 

@@ -119,7 +119,7 @@ def _read_text(name: str, parse: Callable[[str], Any], data: Any) -> Any:
     try:
         return parse(data)
     except (ValueError, ArithmeticError):
-        raise WrongTypeError(f"the text is no {name}") from None
+        raise WrongTypeError(f"the text is not a valid {name}") from None
 
 
 def _native(typ: type[Any], words: str, sample: Any, **rest: Any) -> Scalar:

@@ -1,4 +1,4 @@
-"""Where facts hold: paths in a tenant's tree, compared segment by segment."""
+"""Scopes: paths in a tenant's tree, compared segment by segment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _checked_tenant(tenant: str | None) -> str | None:
 
 
 def _written(segment: str) -> str:
-    """One segment as a path shows it; ``.`` and ``..`` are names like any other, and shown as such."""
+    """Return a segment as a path shows it. ``.`` and ``..`` are names like any other, and are escaped."""
     if segment in (".", ".."):
         return segment.replace(".", "%2E")
     return segment.replace("%", "%25").replace("/", "%2F")
@@ -53,9 +53,9 @@ def _unquoted(written: Sequence[str]) -> tuple[str, ...]:
 
 
 _TENANT_MARKS: Final = ("//%40", "//@")
-"""How a tenant is marked: as written, and as read too.
+"""Marks of a tenant: as written, and as read too.
 
-No segment of a path is ever written with ``%40``, so that the mark is still there where slashes are stripped or folded.
+No segment of a path is ever written with ``%40``, so that the mark remains where slashes are stripped or folded.
 """
 
 
@@ -63,26 +63,32 @@ No segment of a path is ever written with ``%40``, so that the mark is still the
 class MemoryScope:
     """A branch of a tenant's tree, written as a path: ``/agent/planner``, ``/product/alpha/decisions``.
 
-    `CROSS_PRODUCT` is a branch beside the others and not their root. Names are compared exactly,
-    segment by segment: ``/project/a`` never contains ``/project/ab``.
+    `CROSS_PRODUCT` is a branch beside the others and not their root. Names are compared exactly, segment by segment:
+    ``/project/a`` never contains ``/project/ab``.
 
     The text of an anchored scope begins with its tenant: ``//%40acme/product/alpha``. No other scope has the same text,
-    nor the same text without its leading slashes, so that keys and file names made of it keep organisations apart.
+    with or without its leading slashes, so that keys and file names made of it keep tenants apart.
     ``str(scope.within(None))`` is the path alone, for people.
 
     Attributes:
-        kind: which of the four branches.
-        path: the name in that branch and its children; empty only for `CROSS_PRODUCT` itself. A key needs the kind
-            and the tenant as well.
-        tenant: the organisation whose tree this is; None for the unnamed default tenant. Set by the
-            `Memory` that is opened on it.
+        kind: the branch.
+        path: the name in that branch and its children; empty only in `CROSS_PRODUCT` itself. A key needs the kind and
+            the tenant as well.
+        tenant: the organization whose tree this is; None for the unnamed default tenant. A `Memory` sets it.
 
     Raises:
         InvalidNameError: a segment is not legal, or a branch that needs a name has none.
+
+    Example:
+        >>> scope = MemoryScope.product("alpha") / "decisions"
+        >>> str(scope)
+        '/product/alpha/decisions'
+        >>> MemoryScope.parse("/product/alpha").contains(scope)
+        True
     """
 
     CROSS_PRODUCT: ClassVar[MemoryScope]
-    """What holds for every product of the organisation."""
+    """Facts that hold for every product of the organization."""
 
     kind: ScopeKind = attrs.field(validator=instance_of(ScopeKind))
     path: tuple[str, ...] = attrs.field(default=(), converter=_checked_path)
@@ -94,27 +100,26 @@ class MemoryScope:
 
     @classmethod
     def agent(cls, name: str) -> Self:
-        """What one agent knows."""
+        """Return the scope of one agent."""
         return cls(ScopeKind.AGENT, (name,))
 
     @classmethod
     def feature(cls, feature_id: str) -> Self:
-        """What one feature knows, whichever agents serve it."""
+        """Return the scope of one feature, shared by the agents that serve it."""
         return cls(ScopeKind.FEATURE, (feature_id,))
 
     @classmethod
     def product(cls, name: str) -> Self:
-        """What one product knows."""
+        """Return the scope of one product."""
         return cls(ScopeKind.PRODUCT, (name,))
 
     @classmethod
     def parse(cls, path: str) -> Self:
-        """Read a path as `str` writes it; a path under none of the four branches is cross-product.
+        """Return the scope of a path, as `str` writes it.
 
-        ``/agent/x``, ``/feature/x`` and ``/product/x`` are of those kinds; ``/cross-product`` is
-        `CROSS_PRODUCT`, and any other path, such as ``/customer/acme``, lies under it. A ``/``
-        or ``%`` inside a name is written ``%2F`` or ``%25``. A path that begins with a tenant
-        (``//%40acme/product/x``, or ``//@acme/product/x``) is anchored there.
+        ``/agent/x``, ``/feature/x`` and ``/product/x`` are of those kinds; ``/cross-product`` is `CROSS_PRODUCT`, and
+        any other path, such as ``/customer/acme``, lies under it. A ``/`` or ``%`` inside a name is written ``%2F`` or
+        ``%25``. A path that begins with a tenant (``//%40acme/product/x``, or ``//@acme/product/x``) is anchored there.
 
         Raises:
             InvalidNameError: the path is empty, has empty segments, or tries to climb with ``..``.
@@ -142,7 +147,7 @@ class MemoryScope:
         return attrs.evolve(self, path=(*self.path, child))
 
     def within(self, tenant: str | None) -> Self:
-        """Anchor this scope at a tenant."""
+        """Return this scope anchored at a tenant."""
         return self if tenant == self.tenant else attrs.evolve(self, tenant=tenant)
 
     @property
@@ -153,16 +158,16 @@ class MemoryScope:
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """The whole path below the tenant, its kind first. Without the tenant beside it this is no key."""
+        """The path below the tenant, with the kind first. It is a key only together with the tenant."""
         return (self.kind.value, *self.path)
 
     @property
     def narrowness(self) -> tuple[int, int]:
-        """Sorts scopes from narrow to broad: agent, feature, product, cross-product; a child first."""
+        """Sort key from narrow to broad: agent, feature, product, cross-product; a child before its parent."""
         return (_BREADTH[self.kind], -len(self.path))
 
     def contains(self, other: MemoryScope) -> bool:
-        """Whether ``other`` is this scope or lies in its subtree, in the same tenant."""
+        """Return whether another scope is this one or lies in its subtree, in the same tenant."""
         return self.tenant == other.tenant and self.kind is other.kind and other.path[: len(self.path)] == self.path
 
     def __str__(self) -> str:
@@ -183,7 +188,7 @@ def _optional_name(instance: object, attribute: attrs.Attribute[str | None], val
 
 @attrs.frozen(kw_only=True)
 class MemoryScopesProfile:
-    """The names under which one agent takes part in memory.
+    """Names under which one agent takes part in memory.
 
     A kind without a name is not a scope of this agent: it is neither read nor written.
 
@@ -191,8 +196,8 @@ class MemoryScopesProfile:
         agent_name: opens ``/agent/<name>``.
         feature_name: opens ``/feature/<name>``.
         product_name: opens ``/product/<name>``.
-        organization_name: the tenant; it walls off everything of every other organisation.
-        cross_product: whether the organisation's `MemoryScope.CROSS_PRODUCT` takes part.
+        organization_name: the tenant, which separates it from every other organization.
+        cross_product: whether the organization's `MemoryScope.CROSS_PRODUCT` takes part.
     """
 
     agent_name: str | None = attrs.field(default=None, validator=_optional_name)
@@ -202,11 +207,11 @@ class MemoryScopesProfile:
     cross_product: bool = attrs.field(default=True, validator=instance_of(bool))
 
     def scope_of(self, kind: ScopeKind) -> MemoryScope | None:
-        """This agent's scope of one kind, anchored at its tenant, or None where it has no name."""
+        """Return this agent's scope of one kind, anchored at its tenant, or None if it has no name of that kind."""
         return next((scope for scope in self.scopes() if scope.kind is kind), None)
 
     def scopes(self) -> tuple[MemoryScope, ...]:
-        """All scopes of this agent, narrowest first, anchored at its tenant."""
+        """Return all scopes of this agent, narrowest first, anchored at its tenant."""
         return tuple(self._scopes())
 
     def _scopes(self) -> Iterator[MemoryScope]:

@@ -1,6 +1,6 @@
-"""The shapes of values: structural tags of their types, which name no class.
+"""Shapes of values: structural tags of their types, which name no class.
 
-A shape is itself JSON: ``"int"``, ``{"list": "str"}``, ``{"enum": ["red", "green"]}``,
+A shape is JSON: ``"int"``, ``{"list": "str"}``, ``{"enum": ["red", "green"]}``,
 ``{"object": {"name": "str", "age?": "int"}}``.
 """
 
@@ -26,7 +26,7 @@ Shape: TypeAlias = "str | Mapping[str, Any]"
 """The structural tag of a value's type, itself JSON."""
 
 _MOST_COMPARISONS: Final = 20_000
-"""How many pairs of parts of two shapes are compared at the most."""
+"""Maximum number of pairs of parts that are compared for two shapes."""
 
 
 def shape_of(value_type: Any) -> Shape:
@@ -95,7 +95,7 @@ def _shape_of_class(cls: type[Any]) -> Shape:
 def _enumeration(value_type: Any, members: Sequence[Any]) -> Shape:
     if not all(isinstance(member, str | int | float | None) and member == member for member in members):
         raise InvalidDataError(
-            f"{name_of(value_type)} cannot be the type of a value: a member of it is no string, number or boolean"
+            f"{name_of(value_type)} cannot be the type of a value: its members must be strings, numbers or booleans"
         )
     return {"enum": list(members)}
 
@@ -109,7 +109,7 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
         return typing.get_type_hints(cls, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError):
         raise InvalidDataError(
-            f"{cls.__name__} cannot be the type of a value: an annotation of it names nothing that can be found"
+            f"{cls.__name__} cannot be the type of a value: one of its annotations cannot be resolved"
         ) from None
 
 
@@ -122,10 +122,10 @@ def _field_name(name: str, *, optional: bool) -> str:
 
 
 def type_of(shape: Shape) -> Any:
-    """Return a type that reads values of this shape; objects, having lost their class, read as JSON.
+    """Return a type that reads values of this shape. Objects, which lost their class, read as JSON.
 
     Raises:
-        CodecError: it is no shape.
+        CodecError: it is not a shape.
     """
     try:
         return _type_of(shape)
@@ -167,11 +167,11 @@ def _is_scalar(shape: object) -> bool:
 
 
 def accepts(stored: Shape, wanted: Shape) -> bool:
-    """Whether values of the shape ``stored`` can be read as ``wanted``.
+    """Return whether values of the shape ``stored`` can be read as ``wanted``.
 
-    Equal shapes are compatible; so is an object that gained or lost a field with a default, an enum
-    that gained members, a union that gained options, and anything read as undeclared JSON. Two that differ
-    and take more than `_MOST_COMPARISONS` to compare, as no type of a program does, are not.
+    Equal shapes are compatible. So are an object that gained or lost a field with a default, an enum that gained
+    members, a union that gained options, and anything read as undeclared JSON. Different shapes that take more than
+    `_MOST_COMPARISONS` to compare are not; no type of a real program does.
     """
     if wanted == JSON_SHAPE or (stored == wanted and _written(stored) == _written(wanted)):  # [1] == [True]
         return True
@@ -180,7 +180,7 @@ def accepts(stored: Shape, wanted: Shape) -> bool:
 
 @attrs.define
 class _Comparison:
-    """Compares two shapes with bounded patience: unions in unions take time without end."""
+    """Comparison of two shapes with a bounded number of steps: nested unions would take exponential time."""
 
     _left: int = _MOST_COMPARISONS
 
@@ -215,5 +215,5 @@ class _Comparison:
 
 
 def name_of(value_type: Any) -> str:
-    """Return what a type is called in messages."""
+    """Return the name of a type for messages."""
     return getattr(value_type, "__name__", None) or str(value_type)

@@ -1,4 +1,4 @@
-"""Showing what a store holds to people who have declared concepts, whatever others have put there."""
+"""Records for readers who declare concepts that the store may contradict."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def shown_record(
     details: FactDetails | None = None,
     state: AssertionState = AssertionState.ACTIVE,
 ) -> FactRecord[Any]:
-    """Show a recorded assertion as a record, read as its declared concept where that fits, else by its shape.
+    """Return a recorded assertion as a record, read as its declared concept if that fits, else by its shape.
 
-    Another place may hold another type under the same keyword, and a class may be stricter than its shape: one
-    value that its declared type refuses must not hide all the others.
+    Another place may hold another type under the same keyword, and a class may be stricter than its shape: one value
+    that a declared type refuses must not hide all the others.
 
     Args:
-        recorded: what the store holds.
-        concepts: the declared concepts by keyword.
-        details: in place of the assertion's own, for example with more evidence.
-        state: what to say of its state.
+        recorded: the recorded assertion.
+        concepts: declared concepts by keyword.
+        details: replaces the assertion's own details, for example with more evidence.
+        state: the state shown in the record.
     """
     said = recorded.assertion
     declared = concepts.get(said.keyword)

@@ -1,4 +1,4 @@
-"""How JSON becomes values of Python types and the reverse: strictly, with the path of what is wrong."""
+"""Structuring: strict conversion between JSON and values of Python types, with the path of each fault."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MOST_PARTS_EXPLAINED: Final = 2_000
 
 
 def in_detail(error: Exception, data: object, structure: Callable[[], object]) -> Exception:
-    """Return what is wrong with data that could not be structured, with the path to it where that can be had.
+    """Return the error of a failed structuring with its path, if that is affordable, else the first error.
 
-    cattrs gathers every error there is in order to tell the path of one: of a long list, hundreds of megabytes.
+    cattrs collects every error in order to locate one: for a long list, that takes hundreds of megabytes.
 
     Args:
-        error: what the first try raised, which stopped at the first thing wrong.
+        error: the error of the first attempt, which stopped at the first fault.
         data: the data.
-        structure: tries again, and gathers.
+        structure: repeats the attempt, and collects errors.
     """
     if _is_small(data):
         try:
@@ -57,7 +57,11 @@ def _is_small(data: object) -> bool:
 
 
 def explain_structure_error(error: BaseException, path: str = "$") -> tuple[str, str]:
-    """Return the path and the reason of the first thing that went wrong, without the value itself."""
+    """Return the path and the reason of the first fault, without the value itself.
+
+    `cattrs.transform_error` gives the same as formatted lines; here path and reason stay apart, and a fault inside a
+    tuple has its index.
+    """
     import cattrs
 
     if isinstance(error, cattrs.IterableValidationError | cattrs.ClassValidationError):
@@ -87,7 +91,7 @@ def _reader(scalar: Scalar) -> Callable[[Any, Any], Any]:
 
 
 def _listing(factory: Callable[[Any, Converter], Callable[[Any, Any], Any]]) -> Callable[[Any, Converter], Any]:
-    """Keep a text from being read as the list of its letters."""
+    """Refuse a text, which would be read as the list of its letters."""
 
     def guarded(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
         structure = factory(typ, converter)
@@ -130,7 +134,7 @@ def _tuple(typ: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 
 
 class _ItemError(ValueError):
-    """What went wrong with one item of a tuple, and where."""
+    """Fault in one item of a tuple, with its index."""
 
     def __init__(self, index: int, reason: Exception) -> None:
         super().__init__(f"item {index}")
@@ -180,19 +184,19 @@ def _enum(data: Any, typ: Any) -> Any:
 
 
 def _member(data: Any, members: Sequence[Any]) -> Any:
-    """Read one of the values of an enum or a Literal; ``1``, ``1.0`` and ``True`` differ."""
+    """Return a value of an enum or a Literal; ``1``, ``1.0`` and ``True`` differ."""
     for member in members:
         if type(member) is type(data) and member == data:
             return data
-    raise WrongTypeError("it is none of the values that are allowed")
+    raise WrongTypeError("it is not one of the allowed values")
 
 
 @functools.cache
 def value_converter(*, detailed: bool) -> Converter:
-    """Return what structures values, strictly: a scalar is of its type or none.
+    """Return the converter of values. It is strict: nothing is coerced from one scalar type to another.
 
     Args:
-        detailed: gather every error, in order to tell the path of one, instead of stopping at the first.
+        detailed: collect every error with its path, instead of stopping at the first.
     """
     from cattrs import Converter, cols
 

@@ -1,4 +1,4 @@
-"""Whom or what facts are about."""
+"""Subjects: the entities that facts are about."""
 
 from __future__ import annotations
 
@@ -22,22 +22,27 @@ def _subject_name(instance: object, attribute: attrs.Attribute[str], value: str)
 class MemorySubject:
     """The entity that facts are about.
 
-    A subject can be narrowed to one individual, which is a place of its own: reading ``USER``
-    never reads ``USER.individual("alice")``.
+    A subject can be narrowed to one individual, which is a place of its own: reading ``USER`` never reads
+    ``USER.individual("alice")``.
 
     Attributes:
         name: the subject's unique name.
-        prompt_description: what it stands for, told to people and to a model.
-        priority_level: lower is stronger; when several subjects have a fact of one concept, the
-            strongest one is chosen. From 0 to 2**31 - 1.
-        individual_name: the one individual this is narrowed to, if any.
+        prompt_description: what the subject stands for, shown to people and to models.
+        priority_level: from 0 to 2**31 - 1; lower is stronger. If several subjects have a fact of one concept, the
+            strongest is chosen.
+        individual_name: the individual this is narrowed to, if any.
 
     Raises:
         InvalidDataError: a name is not legal or the priority is out of range.
+
+    Example:
+        >>> USER = MemorySubject("user", "the person who talks with the agent", priority_level=1)
+        >>> str(USER.individual("alice"))
+        'user:alice'
     """
 
     EVERYTHING: ClassVar[MemorySubject]
-    """The weakest subject: all that matters and has no subject of its own."""
+    """The weakest subject, for all facts without a subject of their own."""
 
     name: str = attrs.field(validator=_subject_name)
     prompt_description: str = attrs.field(default="", validator=text)
@@ -56,7 +61,7 @@ class MemorySubject:
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """What makes a subject the same subject: its name and its individual."""
+        """The identity of the subject: its name and its individual."""
         return (self.name, self.individual_name)
 
     def __str__(self) -> str:

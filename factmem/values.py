@@ -1,6 +1,6 @@
-"""The values of facts: checked against a type, written as plain JSON, compared by canonical bytes.
+"""Values of facts: checked against a type, written as plain JSON, compared by canonical bytes.
 
-A value is stored as JSON beside the *shape* of its type; see `factmem.shapes`.
+A value is stored as JSON beside the *shape* of its type. See `factmem.shapes`.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ __all__ = [
 T = TypeVar("T")
 
 Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
-"""What JSON can hold."""
+"""Any JSON."""
 
 MAX_VALUE_BYTES: Final = 1_000_000
-"""The largest legal value, in bytes of its canonical JSON. Store larger things elsewhere and keep a reference."""
+"""Maximum size of a value, in bytes of its canonical JSON. Store larger data elsewhere and keep a reference."""
 
 MAX_VALUE_DEPTH: Final = 64
-"""How deep a value, or the shape of a type, may be nested; so much fits on any stack that reads it."""
+"""Maximum nesting of a value or a shape, which fits on the stack of every reader."""
 
-_MAX_INTEGER_BITS: Final = 14_000  # Python reads and writes no longer integers as text, unless told to
+_MAX_INTEGER_BITS: Final = 14_000  # Python reads and writes no longer integers as text by default
 
 
 def encode_value(value: object, value_type: Any) -> Json:
-    """Write a value as JSON.
+    """Return a value as JSON.
 
     Raises:
-        InvalidDataError: the value is not of its type, holds NaN, infinity or lone surrogates, or is
-            larger than `MAX_VALUE_BYTES`. The error's path says where; its text holds no value.
+        InvalidDataError: the value is not of its type, holds NaN, infinity or lone surrogates, or is larger than
+            `MAX_VALUE_BYTES`. The error's path locates the fault; its text holds no value.
     """
     try:
         data: Json = value_converter(detailed=False).unstructure(
@@ -60,31 +60,31 @@ def encode_value(value: object, value_type: Any) -> Json:
     except RecursionError:
         raise InvalidDataError(f"the value is nested more than {MAX_VALUE_DEPTH} deep") from None
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise InvalidDataError(f"the value is no {name_of(value_type)}: {type(error).__name__}") from None
+        raise InvalidDataError(f"the value is not a valid {name_of(value_type)}: {type(error).__name__}") from None
     _check_size(data)
     return _plain(data)
 
 
 def decode_value(data: Json, value_type: type[T]) -> T:
-    """Read a value from JSON, strictly: nothing is coerced from one scalar type to another.
+    """Return the value of JSON, read strictly: no scalar type is coerced to another.
 
     Raises:
-        InvalidDataError: the data is not of the type; the path says where.
+        InvalidDataError: the data is not of the type; the path locates the fault.
     """
     try:
         if value_type in (object, Any):
-            return typing.cast("T", _plain(data))  # a copy: whoever gets it may write into it
+            return typing.cast("T", _plain(data))  # a copy, which the caller may change
         return value_converter(detailed=False).structure(data, value_type)
     except RecursionError:
         raise InvalidDataError("the value is nested too deeply") from None
     except Exception as error:  # classes' own validators raise what they like
         detailed = in_detail(error, data, lambda: value_converter(detailed=True).structure(data, value_type))
         where, what = explain_structure_error(detailed)
-        raise InvalidDataError(f"the value is no {name_of(value_type)}: {what}", path=where) from None
+        raise InvalidDataError(f"the value is not a valid {name_of(value_type)}: {what}", path=where) from None
 
 
 def check_value(value: T, value_type: type[T]) -> T:
-    """Return ``value`` as it will read back from a store, or raise if it is not of its type.
+    """Return a value as it reads back from a store.
 
     Raises:
         InvalidDataError: see `encode_value` and `decode_value`.
@@ -96,7 +96,7 @@ def check_value(value: T, value_type: type[T]) -> T:
         return value
     read_back = decode_value(encode_value(value, value_type), value_type)
     if not _equal(read_back, value):
-        raise InvalidDataError(f"the value would not read back as it is: it is no {name_of(value_type)}")
+        raise InvalidDataError(f"the value would not read back unchanged: it is not a valid {name_of(value_type)}")
     return read_back
 
 
@@ -110,7 +110,7 @@ def _equal(one: object, other: object) -> bool:
 def canonical_bytes(data: Json) -> bytes:
     """Return the bytes that decide whether two values are equal.
 
-    Keys are sorted and text is in NFC; ``1``, ``1.0`` and ``True`` differ.
+    Keys are sorted and text is in NFC. ``1``, ``1.0`` and ``True`` differ.
     """
     return _dumps(_normalised(data)).encode()
 
@@ -133,7 +133,7 @@ _dumps: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=
 
 
 def _plain(data: Json) -> Json:
-    """The same as JSON reads it back, without tuples."""
+    """Return JSON as it reads back: without tuples."""
     match data:
         case list() | tuple():
             return [_plain(item) for item in data]
@@ -144,20 +144,24 @@ def _plain(data: Json) -> Json:
 
 
 def check_json(data: Json, *, path: str = "$") -> None:
-    """Raise unless this is JSON that every store can carry, of any size.
+    """Check that every store can carry some JSON, of any size.
+
+    Args:
+        data: the JSON.
+        path: its own path, for the error.
 
     Raises:
-        InvalidDataError: it holds NaN, infinity, lone surrogates, an integer too long to write, or
-            something that is no JSON; or it is nested deeper than `MAX_VALUE_DEPTH`.
+        InvalidDataError: it holds NaN, infinity, lone surrogates, an integer too long to write or something that is
+            not JSON, or is nested deeper than `MAX_VALUE_DEPTH`.
     """
     _check_tree(data, (path,), MAX_VALUE_DEPTH)
 
 
 def check_text(text: object, *, path: str) -> None:
-    """Raise unless this is a text that every store can carry.
+    """Check that every store can carry a text.
 
     Raises:
-        InvalidDataError: it is no string, or holds a lone surrogate.
+        InvalidDataError: it is not a string, or holds a lone surrogate.
     """
     if not isinstance(text, str):
         raise InvalidDataError(f"expected str, found {type(text).__name__}", path=path)
@@ -208,7 +212,7 @@ def _check_tree(data: Json, trail: _Trail, depth: int) -> None:
 
 
 _Trail: TypeAlias = "tuple[str] | tuple[_Trail, str | int]"
-"""A way to a part of a value; as a text, for every part, it would cost more than the check."""
+"""Steps to a part of a value. Building their text for every part would cost more than the check."""
 
 
 def _path(trail: _Trail) -> str:

@@ -1,4 +1,4 @@
-"""Checks on embeddings: what may enter a store."""
+"""Checks of embeddings that enter a store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.floa
     """Return a vector as float32 of shape (dimension,) and length 1.
 
     Raises:
-        InvalidVectorError: it is no vector, holds NaN or infinity, is zero, or of another dimension.
+        InvalidVectorError: it is not a vector, holds NaN or infinity, is zero, or has another dimension.
     """
     row = _numbers(vector)
     if row.ndim != 1:
@@ -39,24 +39,24 @@ def unit_vectors(vectors: Sequence[Any]) -> list[NDArray[np.float32] | None]:
     given = [vector for vector in vectors if vector is not None]
     alike = all(isinstance(vector, np.ndarray) and vector.ndim == 1 for vector in given)
     if alike and len({len(vector) for vector in given}) == 1:
-        units = iter(unit_rows(np.stack(given)))  # all at once is quicker by far
+        units = iter(unit_rows(np.stack(given)))  # one batch is much faster
     else:
         units = map(unit_vector, given)
     return [None if vector is None else next(units) for vector in vectors]
 
 
 def storable_vector(vector: Any, *, dimension: int | None) -> NDArray[np.float32]:
-    """Return a vector as a store keeps it: see `unit_vector`.
+    """Return a vector in the form that stores keep; see `unit_vector`.
 
     Args:
-        vector: the vector as it came in.
-        dimension: of the embedder that the store is bound to; None if it is bound to none.
+        vector: the vector.
+        dimension: dimension of the embedder that the store is bound to; None if it is bound to none.
 
     Raises:
         InvalidVectorError: see `unit_vector`; or the store is bound to no embedder yet.
     """
     if dimension is None:
-        raise InvalidVectorError("the store has no embedder yet: call use_embedder before handing in vectors")
+        raise InvalidVectorError("the store has no embedder yet: call use_embedder before saving vectors")
     return unit_vector(vector, dimension=dimension)
 
 
@@ -85,7 +85,7 @@ def unit_rows(matrix: Any, *, dimension: int | None = None) -> NDArray[np.float3
 
 
 def _numbers(data: Any) -> NDArray[np.float32]:
-    """Read an array; what is too large for float32 becomes infinite, and is refused as such."""
+    """Read an array; a number too large for float32 becomes infinite, and is refused later."""
     import numpy as np
 
     try:

@@ -15,7 +15,6 @@ from factmem.abc.capabilities import (
     KeepsVectors,
     Receipt,
     ScansVectors,
-    SearchesVectors,
     Statement,
     StateRequest,
 )
@@ -116,7 +115,6 @@ __all__ = [
     "Receipt",
     "Scan",
     "ScansVectors",
-    "SearchesVectors",
     "StateRequest",
     "Statement",
     "Storage",

@@ -1,4 +1,4 @@
-"""A capability: counting how often records are recalled, beside the facts and never among them."""
+"""The capability of counting how often records are recalled."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Access", "KeepsAccesses"]
 
 @attrs.frozen(kw_only=True)
 class Access:
-    """How often a record was recalled.
+    """The number of times a record was recalled.
 
     Attributes:
-        count: how often.
-        last: when last, in UTC; None if never.
+        count: the number of times.
+        last: the time of the last one, in UTC; None if never.
 
     Raises:
         InvalidDataError: the count is negative, or there is a count without a time, or a time without a count.
@@ -31,27 +31,27 @@ class Access:
 
     def __attrs_post_init__(self) -> None:
         if self.count < 0 or (self.last is None) != (self.count == 0):
-            raise InvalidDataError("what was recalled has a count and a time of the last one; what was not has neither")
+            raise InvalidDataError("give a count of at least 1 with the time of the last access, or neither")
 
     def __add__(self, other: Access) -> Access:
-        """Return both together: the counts add up, and the later time stands."""
+        """Return the sum of the counts, with the later time."""
         times = [time for time in (self.last, other.last) if time is not None]
         return Access(count=self.count + other.count, last=max(times, default=None))
 
 
 @runtime_checkable
 class KeepsAccesses(Protocol):
-    """Keeps how often records were recalled. It makes no revision and no entry of the log, and `version` stays."""
+    """Keeps counts of recalled records. They make no revision and no log entry, and do not change `version`."""
 
     async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-        """Add to what is known of records, by id; what several processes add sums up.
+        """Add to the counts of records, by id; the additions of several processes sum up.
 
-        Ids that name no record of this tenant are passed over: what was erased meanwhile does not come back.
-        When `Erases.erase` takes the last assertion of a record, what is kept here of it goes with it.
+        Ids that name no record of this tenant are ignored, so that an erased record does not come back. Erasing the
+        last assertion of a record erases its count.
 
         Args:
-            tenant: whose records.
-            accesses: what came to each.
+            tenant: the tenant.
+            accesses: what to add.
 
         Raises:
             StoreUnavailableError: it could not be written.
@@ -59,10 +59,10 @@ class KeepsAccesses(Protocol):
         ...
 
     async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
-        """Return what is known of records of a tenant, by id; those of which nothing is known are left out.
+        """Return the counts of records of a tenant, by id; records without a count are left out.
 
         Args:
-            tenant: whose records.
-            record_ids: which.
+            tenant: the tenant.
+            record_ids: the records.
         """
         ...

@@ -12,7 +12,7 @@ __all__ = ["Analysis", "AnalysisRequest", "Analyst"]
 
 @attrs.frozen(kw_only=True)
 class AnalysisRequest:
-    """What an analyst is asked about a text.
+    """A request to analyse a text.
 
     Attributes:
         scope: whether to propose where it belongs.
@@ -31,10 +31,10 @@ class AnalysisRequest:
 
 @attrs.frozen(kw_only=True)
 class Analysis:
-    """What an analyst says of a text. What it was not asked for, or does not know, is None or empty.
+    """The analysis of a text. Fields that were not requested, or are unknown, are None or empty.
 
     Attributes:
-        scope: the path of the scope it belongs to, as proposed: it is checked by whoever uses it.
+        scope: the proposed path of the scope that it belongs to; the caller checks it.
         categories: labels.
         importance: from 0 to 1.
         entities: the people, places and things it names.

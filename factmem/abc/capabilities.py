@@ -1,7 +1,7 @@
-"""What a provider may be able to do beyond the four verbs. Each is a small protocol.
+"""Capabilities of providers beyond the four verbs, each a small protocol.
 
-The engine asks ``isinstance(provider, KeepsHistory)`` and so on, uses what is there, and raises
-`CapabilityError` where something was asked that the provider cannot represent.
+The engine checks ``isinstance(provider, KeepsHistory)`` and so on, uses what is there, and raises `CapabilityError`
+for a request that the provider cannot represent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ __all__ = [
     "KeepsVectors",
     "Receipt",
     "ScansVectors",
-    "SearchesVectors",
     "StateRequest",
     "Statement",
 ]
@@ -41,11 +40,11 @@ class Append:
     """One assertion to append.
 
     Attributes:
-        assertion: what was said.
+        assertion: the assertion.
         vector: its embedding, float32 of the store's dimension, or None if it has none yet.
-        outline: what recall keeps of it, for a provider that `KeepsOutlines`; others pass it over.
-        follows: the number of the assertion at the same place that it updates, which must be there when this is
-            written: else what was erased meanwhile would be written again. None if none needs to be.
+        outline: recall's outline of it, for a provider that `KeepsOutlines`; other providers ignore it.
+        follows: the sequence number of the assertion at the same place that it updates. That one must exist when this
+            is written, so that an erased fact is not written again. None if nothing needs to exist.
     """
 
     assertion: Assertion
@@ -59,12 +58,12 @@ class StateRequest:
     """One change of state to append.
 
     Attributes:
-        assertion_id: whose state.
-        state: any but SUPERSEDED.
-        reason: why, for the audit trail.
-        actor: who wants it, for the audit trail.
-        expected: the state that it must be in when this is written; None for any. Of several who expect
-            the same state and leave it, one succeeds.
+        assertion_id: the assertion.
+        state: its new state; any but SUPERSEDED.
+        reason: the reason, for the audit trail.
+        actor: the actor, for the audit trail.
+        expected: the state that it must be in when this is written; None for any. Of several concurrent requests
+            that expect the same state and leave it, one succeeds.
     """
 
     assertion_id: str
@@ -75,16 +74,16 @@ class StateRequest:
 
 
 Statement: TypeAlias = Append | StateRequest
-"""One thing to do in a transaction."""
+"""One step of a transaction."""
 
 
 @attrs.frozen(kw_only=True)
 class Receipt:
-    """What became of one appended assertion.
+    """The result of appending one assertion.
 
     Attributes:
-        recorded: as it stands in the store.
-        new: False if the very same assertion was there before, and nothing was written.
+        recorded: the assertion as recorded in the store.
+        new: False if the same assertion was recorded before, and nothing was written.
     """
 
     recorded: Recorded
@@ -93,12 +92,12 @@ class Receipt:
 
 @attrs.frozen(kw_only=True)
 class EraseReceipt:
-    """What an erasure did.
+    """The result of an erasure.
 
     Attributes:
-        erased: how many assertions are gone from every file of the store.
-        pending: True if bytes may be left that another process still holds (an open WAL), or that the disk had
-            no room to write anew; erase again, if only nothing, to finish.
+        erased: the number of assertions that were erased.
+        pending: True if bytes may be left in a file, because another process holds it (an open WAL) or the disk has no
+            room for a copy; erase again, with no ids if need be, to finish.
     """
 
     erased: int
@@ -107,11 +106,11 @@ class EraseReceipt:
 
 @attrs.frozen(kw_only=True)
 class EmbedderIdentity:
-    """Which embedder made the vectors of a store.
+    """The identity of the embedder that made the vectors of a store.
 
     Attributes:
-        name: the embedder's name, with its version where it has one.
-        dimension: how many numbers a vector has.
+        name: the embedder's name, with its version if it has one.
+        dimension: the length of a vector.
     """
 
     name: str
@@ -123,20 +122,23 @@ class KeepsHistory(Protocol):
     """Assertions with history: owners, evidence, origins, states; several places in one call."""
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        """Append in one transaction: all or nothing. The receipts are those of the assertions, in order.
+        """Append in one transaction, all or nothing.
 
-        Ids, sequence numbers and the time of recording are given inside the transaction.
+        The store assigns ids, sequence numbers and the time of recording inside the transaction.
+
+        Returns:
+            A receipt for each assertion, in order; changes of state have none.
 
         Raises:
-            ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written. What has never counted
-                (see `Assertion.counts`; the quarantined above all) neither sets the type of its track nor is
-                held to it, until a change of state lets it in: then it does and is.
+            ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written. An assertion that has never
+                counted (see `Assertion.counts`; a quarantined one, for example) neither sets the type of its track
+                nor is checked against it, until a change of state makes it count.
             StateConflictError: an assertion is not in the state expected, at its turn in the transaction;
                 nothing was written.
             InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
                 bound to no embedder; nothing was written.
-            RecordNotFoundError: a change of state names no assertion of this store, or what an assertion follows
-                is not there any more; nothing was written.
+            RecordNotFoundError: a change of state names no assertion of this store, or the assertion that another
+                one follows does not exist any more; nothing was written.
             StoreUnavailableError: nothing was written.
         """
         ...
@@ -145,18 +147,18 @@ class KeepsHistory(Protocol):
         """Return the log of exactly one place, of every owner, by sequence number.
 
         Args:
-            place: where.
-            keyword: of this concept only.
+            place: the place.
+            keyword: the keyword of a concept, to return its log alone.
         """
         ...
 
 
 @runtime_checkable
 class FeedsChanges(Protocol):
-    """Enumeration and change feed: everything of a tenant, and then what is new."""
+    """Feeds all changes of a tenant, from the beginning or from any sequence number."""
 
     async def version(self) -> int:
-        """Return the newest sequence number of the store, cheaply; it grows with every write of any process."""
+        """Return the newest sequence number of the store, cheaply. Every write of any process increases it."""
         ...
 
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
@@ -169,7 +171,7 @@ class KeepsVectors(Protocol):
     """Keeps the embeddings of assertions, of one embedder at a time."""
 
     async def embedder(self) -> EmbedderIdentity | None:
-        """Return which embedder the stored vectors come from, or None before the first."""
+        """Return the identity of the embedder that the store is bound to, or None."""
         ...
 
     async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
@@ -177,42 +179,42 @@ class KeepsVectors(Protocol):
 
         Args:
             identity: the embedder in use.
-            replace: drop all vectors, whichever embedder they come from, so that everything is embedded again.
+            replace: drop all vectors first, even those of the same embedder.
 
         Raises:
-            EmbedderMismatchError: the store's vectors come from another one, and ``replace`` is False.
+            EmbedderMismatchError: the store is bound to another embedder, and ``replace`` is False.
         """
         ...
 
     async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """Keep vectors of assertions that have none yet, by sequence number; unknown numbers are passed over.
+        """Store vectors of assertions, by sequence number; unknown numbers are ignored.
 
         Raises:
             InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
-                bound to no embedder; none was kept.
+                bound to no embedder; none was stored.
         """
         ...
 
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
-        """Return the sequence numbers and the vectors, one a row, of a tenant's assertions after a number."""
+        """Return the sequence numbers and vectors, one a row, of a tenant's assertions after a sequence number."""
         ...
 
 
 @runtime_checkable
 class ScansVectors(Protocol):
-    """Answers from vectors where they lie, for those who do not hold them in memory.
+    """Computes with vectors in the store, for a recall that does not hold them in memory.
 
-    These methods block: they are for worker threads only.
+    These methods block; they are for worker threads only.
     """
 
     def vector_numbers(self, tenant: str | None, since: int = 0) -> NDArray[np.int64]:
-        """Return the sequence numbers of a tenant's assertions after a number that have vectors, ascending."""
+        """Return the sequence numbers after a given one of a tenant's assertions that have vectors, ascending."""
         ...
 
     def products(
         self, tenant: str | None, vector: NDArray[np.float32]
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return sequence numbers and inner products with a vector, of all vectors of a tenant, in no order."""
+        """Return sequence numbers and inner products with a vector, for all vectors of a tenant, in any order."""
         ...
 
     def vectors_of(self, tenant: str | None, seqs: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
@@ -221,48 +223,34 @@ class ScansVectors(Protocol):
 
 
 @runtime_checkable
-class SearchesVectors(Protocol):
-    """Nearest neighbours inside the store, for those who do not hold its vectors in memory."""
-
-    async def nearest(
-        self, vector: NDArray[np.float32], limit: int, *, tenant: str | None
-    ) -> Sequence[tuple[int, float]]:
-        """Return sequence number and cosine of the assertions nearest to a vector, best first.
-
-        This knows no fold: retracted and superseded assertions are among them.
-        """
-        ...
-
-
-@runtime_checkable
 class Erases(Protocol):
-    """Removes the bytes, not only the record."""
+    """Erases assertions from every file of the store, not from view alone."""
 
     async def erase(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
         """Erase every assertion of these records of a tenant, and these single assertions; all or nothing.
 
-        With an assertion go its words, its vector, its index entries and its changes of state. What is left is
-        one `Tombstone` an assertion. A record that loses some of its assertions keeps its id and the others;
-        with the last one its id goes. Ids that name nothing in this tenant are passed over. Whatever is named,
-        what an earlier erasure of this tenant left behind goes now: one that was broken off, or is pending.
+        An assertion is erased with its vector, its outline, its index entries and its changes of state; one
+        `Tombstone` for each is left. A record that loses some of its assertions keeps its id and the others. Ids that
+        name nothing in this tenant are ignored. Every call also finishes earlier erasures of this tenant that were
+        interrupted or are pending.
 
         Args:
             record_ids: records to erase with all of their revisions.
-            tenant: whose.
-            assertion_ids: revisions to erase one by one, whatever becomes of the others of their records.
+            tenant: the tenant.
+            assertion_ids: single revisions to erase.
         """
         ...
 
 
 @runtime_checkable
 class KeepsFiles(Protocol):
-    """Keeps what it is told in files of this machine, which can be searched for what was erased."""
+    """Keeps its store in local files, which can be searched for erased bytes."""
 
     async def files(self) -> Sequence[Path]:
-        """Return the files that hold anything of the store and are there now, those by the way included.
+        """Return the existing files that hold anything of the store.
 
-        That is logs, indexes and journals, and what an interrupted write may have left. No file is made.
+        They include indexes and journals, and what an interrupted write may have left. No file is created.
         """
         ...

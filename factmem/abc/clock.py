@@ -1,4 +1,4 @@
-"""Where the time comes from: a function, so that tests and replays can bring their own."""
+"""The contract of clocks: functions that return the present, so that tests and replays can bring their own."""
 
 from __future__ import annotations
 

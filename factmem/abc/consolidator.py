@@ -13,7 +13,7 @@ __all__ = ["Action", "Consolidator", "Known", "Novelty", "Verdict", "Verdicts"]
 
 
 class Action(enum.Enum):
-    """What to do with a record that is known."""
+    """Actions on a known record."""
 
     KEEP = "keep"
     UPDATE = "update"
@@ -52,7 +52,7 @@ class Novelty:
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """What to do with one known record.
+    """The action on one known record.
 
     Attributes:
         action: keep, update or delete.
@@ -67,11 +67,11 @@ class Verdict:
 
 @attrs.frozen(kw_only=True)
 class Verdicts:
-    """What to do about one novelty.
+    """The verdicts about one candidate.
 
     Attributes:
         insert: whether it becomes a record of its own. False needs a record that says it afterwards: one that
-            is updated, or one that is kept in so many words; otherwise it is inserted all the same. Of a
+            is updated, or one that is kept explicitly; otherwise it is inserted all the same. Of a
             removal it means nothing.
         known: what to do with which known record, by its number; those that are not named are kept. Of a
             removal, delete the records that are meant, and update those of which only a part is.
@@ -88,7 +88,7 @@ class Consolidator(Protocol):
     async def decide(self, novelty: Novelty) -> Verdicts:
         """Return what to do about a novelty; several may be asked about at a time.
 
-        Whoever applies it passes over numbers that name nothing shown, and what the walls, the origins or a
+        The caller ignores numbers that name nothing shown, and what the walls, the origins or a
         policy do not allow: see `factmem.consolidation.plan`.
 
         Raises:

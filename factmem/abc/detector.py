@@ -93,7 +93,7 @@ class Message:
 
     @property
     def origin(self) -> Origin:
-        """Whose words these are; roles that are none of the known ones are `Origin.UNKNOWN`."""
+        """The origin of the words; `Origin.UNKNOWN` for any role that is not a known one."""
         match self.role:
             case "user" | "human":
                 return Origin.USER
@@ -142,7 +142,7 @@ def _label(instance: object, attribute: attrs.Attribute[str], value: str) -> Non
 
 @attrs.frozen
 class Topic:
-    """What memories may be about.
+    """A topic of memories.
 
     Attributes:
         label: its name, unique in a request; it becomes the topic of the facts found.
@@ -212,7 +212,7 @@ def _topics(topics: Iterable[Topic]) -> tuple[Topic, ...]:
 
 @attrs.frozen(kw_only=True)
 class DetectionRequest:
-    """What to look for. With nothing given, a detector looks for what it finds by itself.
+    """A request to detect facts. Without topics or concepts, a detector chooses by itself.
 
     It comes with the call that it is for. (Google's Memory Bank keeps such things beside the bank and picks
     them by the ``scope_keys`` of a memory; its guide wants these to be exactly the scope's keys, its SDK
@@ -296,7 +296,7 @@ class Candidate:
 
 @attrs.frozen(kw_only=True)
 class Detection:
-    """What a detector found.
+    """The facts that a detector found.
 
     Attributes:
         candidates: the facts, in the order of the conversation.

@@ -29,7 +29,7 @@ class WorkedExample:
 
 @attrs.frozen(kw_only=True)
 class Prompt:
-    """What a language model is asked.
+    """A question to a language model.
 
     Attributes:
         instructions: what to do; trusted text of ours.

@@ -1,4 +1,4 @@
-"""The contract of observers: what is told of every operation, and to whom."""
+"""The contract of observers, which are notified of every operation."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = [
 
 
 class Operation(enum.StrEnum):
-    """What a memory does: each method that waits goes by its own name; the last ones happen within others.
+    """The operations of a memory: one for each public async method, then the inner ones.
 
     Attributes:
-        READ: words that were handed over are read, in the background or at once.
+        READ: submitted words are read, in the background or at once.
         DETECT: a detector looks for facts in words.
         ANALYSE: an analyst says what a text is about.
-        CONSOLIDATE: what was found is compared with what is known.
+        CONSOLIDATE: candidates are compared with known records.
         EMBED: texts become vectors.
         ASK: a language model is asked one question.
         COMMIT: statements are written to the store, in one transaction.
@@ -33,20 +33,16 @@ class Operation(enum.StrEnum):
 
     LOAD = "load"
     PROFILE = "profile"
-    PARTIAL_PROFILE = "partial_profile"
     RECALL = "recall"
-    RECALL_DEEPLY = "recall_deeply"
     GET = "get"
     HISTORY = "history"
     LIST_RECORDS = "list_records"
-    LIST_PAGE = "list_page"
-    LIST_SCOPES = "list_scopes"
-    LIST_CATEGORIES = "list_categories"
     INFO = "info"
     TREE = "tree"
     ACCESSES = "accesses"
     AUDIT = "audit"
     SAVE = "save"
+    SAVE_MANY = "save_many"
     SAVE_PROFILE = "save_profile"
     UPDATE = "update"
     RETRACT = "retract"
@@ -61,11 +57,9 @@ class Operation(enum.StrEnum):
     RESUME = "resume"
     EXTRACT = "extract"
     FORGET = "forget"
-    WOULD_FORGET = "would_forget"
-    FINISH_ERASING = "finish_erasing"
+    RESET = "reset"
     TRACES = "traces"
     EXPIRE = "expire"
-    PURGE = "purge"
     EXPORT = "export"
     IMPORT = "import"
     REEMBED = "reembed"
@@ -90,12 +84,12 @@ class _Run:
     """One run of an operation.
 
     Attributes:
-        operation: which.
-        id: of this run of it, unlike any other's.
-        parent_id: the id of the run that it happens within, or that handed over what is done now; None if nobody did.
-        tenant: the memory's organization.
-        scope: the path of the scope that it was asked about, or of the view; None for all there is, or several.
-        records_in: how many things were handed in (facts, words, ids, texts, statements), where that can be told.
+        operation: the operation.
+        id: the unique id of this run.
+        parent_id: the id of the run that it happens within, or that submitted its work; None if there is none.
+        tenant: the memory's tenant.
+        scope: the path of the scope in question, or of the view; None for all or several.
+        records_in: the number of facts, words, ids, texts or statements passed in, where it is known.
     """
 
     operation: Operation
@@ -111,10 +105,10 @@ class _Ended(_Run):
     """One run of an operation that is over.
 
     Attributes:
-        duration: in seconds, by a clock that nobody sets.
-        model: the name of the embedder or language model that was asked, where it is known.
-        input_tokens: how many were sent to a model, where it says so.
-        output_tokens: how many the model answered, where it says so.
+        duration: the duration in seconds, by a monotonic clock.
+        model: the name of the embedder or language model in use, where it is known.
+        input_tokens: the number of tokens sent to a model, where it is known.
+        output_tokens: the number of tokens that the model returned, where it is known.
     """
 
     duration: float
@@ -128,8 +122,8 @@ class OperationStarted(_Run):
     """An operation has begun.
 
     Attributes:
-        arguments: what it was called with, by name; None unless the memory was opened with ``observed_content=True``,
-            and always of what happens within another operation, which may be done for another viewer.
+        arguments: the arguments of the call, by name; None unless the memory was opened with
+            ``observed_content=True``, and always None for an inner operation, which may serve another viewer.
     """
 
     arguments: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
@@ -140,8 +134,8 @@ class OperationCompleted(_Ended):
     """An operation has ended well.
 
     Attributes:
-        records_out: how many things it gave (records, changes, vectors), where that can be told.
-        result: what it returned; None where the arguments are.
+        records_out: the number of records, changes or vectors that it returned, where it is known.
+        result: the result; None where the arguments are.
     """
 
     records_out: int | None = None
@@ -153,33 +147,32 @@ class OperationFailed(_Ended):
     """An operation has raised.
 
     Attributes:
-        error: the name of the error's type and nothing that it says; ``Cancelled`` for one that was cancelled.
+        error: the name of the error's type, without its text; ``Cancelled`` for a cancelled operation.
     """
 
     error: str
 
 
 OperationEvent: TypeAlias = OperationStarted | OperationCompleted | OperationFailed
-"""What is told of an operation: that it has begun, and later that it has ended well or failed.
+"""An event of an operation: its start, and later its completion or failure.
 
-It is of the work that a memory does, reads included, and of how long that took. What became of *facts* is told
-elsewhere: by the `Change` that an operation returns, by a memory's ``on_event`` for words that were read in the
-background, by `FeedsChanges` between a store and its mirrors, and by `Memory.audit` for good.
+Events are about the work of a memory, reads included, and its duration. Changes of *facts* are reported elsewhere: by
+the `Change` that an operation returns, by a memory's ``on_event`` for words that were read in the background, by
+`FeedsChanges` between a store and its mirrors, and by `Memory.audit` permanently.
 """
 
 
 @runtime_checkable
 class MemoryObserver(Protocol):
-    """Is told of every operation of the memories that it is given to. Any function of one argument will do."""
+    """A function of one argument that is called with every event of the memories that it is passed to."""
 
     def __call__(self, event: OperationEvent, /) -> None:
-        """Take an event. It is called where the operation runs and nothing goes on meanwhile: it must be quick.
+        """Handle an event. It must be quick: it runs in the operation's task, which waits for it.
 
-        The operation's task, and with it its context variables, are those of the call. Of an operation, the start
-        comes first; what happens within it comes in between. What is read in the background comes after the end of
-        the operation that handed it over, and names it as its parent. Calls may come from several event loops,
-        each in a thread of its own.
+        The context variables are those of the operation. The start of an operation comes first, then its inner
+        operations, then its end. Words that are read in the background follow the end of the operation that submitted
+        them, and name it as their parent. Calls may come from several event loops, each in a thread of its own.
 
-        What it raises is logged once by the name of its type, and does not reach the operation.
+        An error that it raises is logged once by the name of its type, and does not reach the operation.
         """
         ...

@@ -1,4 +1,4 @@
-"""What recall keeps of assertions instead of the assertions themselves, and providers that keep it for them."""
+"""Outlines: bytes that recall stores beside assertions, to build its index without reading the assertions."""
 
 from __future__ import annotations
 
@@ -19,47 +19,43 @@ __all__ = ["KeepsOutlines", "Outline", "Outlined", "number_of_id"]
 
 @attrs.frozen(kw_only=True)
 class Outline:
-    """What recall keeps of one assertion; only recall reads what is in it. It tells what the assertion is about.
+    """Bytes that recall stores with one assertion. Providers never interpret them.
 
     Attributes:
-        about: place, subject, keyword, owner, conversation, categories and the like.
-        metadata: the metadata; empty for none.
-        body: numbers, packed, and the terms.
-        version: of what recall made it by; outlines of one version only lie together.
+        shared: the part that is the same for many assertions; a provider should store each only once.
+        own: the part of this assertion alone.
+        version: the version of recall's format; a store holds outlines of one version.
     """
 
-    about: str = attrs.field(repr=False)
-    metadata: str = attrs.field(repr=False)
-    body: bytes = attrs.field(repr=False)
+    shared: bytes = attrs.field(repr=False)
+    own: bytes = attrs.field(repr=False)
     version: int
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Outlined:
-    """A tenant's log after a number, without the words.
+    """A tenant's log after a sequence number, with outlines in place of assertions.
 
-    What is told of assertions are sequences of one length, ascending by their numbers.
+    The first six are sequences of equal length, ascending by ``seqs``.
 
     Attributes:
-        seqs: the assertions' numbers.
+        seqs: the sequence numbers of the assertions.
         ids: the numbers of their ids; see `number_of_id`.
         records: the numbers of their records' ids.
         recorded_at: when they were recorded, in microseconds since 1970.
-        about: see `Outline`, as the others.
-        metadata: empty for none.
-        bodies: numbers and terms.
-        missing: the numbers of assertions that have no outline yet; they are in none of the others.
+        shared: see `Outline`.
+        own: see `Outline`.
+        missing: the sequence numbers of assertions that have no outline yet, which are in none of the above.
         rest: changes of state and tombstones, in order.
-        until: up to which number this tells everything; the newest of the store, if it tells all.
+        until: the sequence number up to which this is complete.
     """
 
     seqs: Sequence[int]
     ids: NDArray[np.uint64]
     records: NDArray[np.uint64]
     recorded_at: NDArray[np.int64]
-    about: Sequence[str]
-    metadata: Sequence[str]
-    bodies: Sequence[bytes]
+    shared: Sequence[bytes]
+    own: Sequence[bytes]
     missing: Sequence[int] = ()
     rest: Sequence[LogEntry] = ()
     until: int = 0
@@ -67,36 +63,36 @@ class Outlined:
 
 @runtime_checkable
 class KeepsOutlines(Protocol):
-    """Keeps outlines beside assertions, so that a mirror is made without reading every one of them.
+    """Keeps outlines beside assertions.
 
-    What is not ``async`` here blocks: it is called in worker threads.
+    The methods that are not ``async`` block; they are for worker threads.
     """
 
     async def use_outlines(self, version: int) -> None:
-        """Say of which version outlines are from now on; those of another one are dropped.
+        """Set the version of the outlines in use, and drop those of any other version.
 
-        A store that is opened for reading only, and holds those of another version, tells of none.
-        Where there is no store yet, none is made: the first write does.
+        A store that is opened read-only and holds outlines of another version gives none. A store that does not exist
+        yet is not created; its first write does that.
         """
         ...
 
     async def put_outlines(self, outlines: Mapping[int, Outline]) -> None:
-        """Keep outlines of assertions that have none yet, by sequence number; unknown numbers are passed over."""
+        """Store outlines of assertions that have none yet, by sequence number; unknown numbers are ignored."""
         ...
 
     def newest(self) -> int:
-        """Return what `FeedsChanges.version` does."""
+        """Return the newest sequence number of the store, as `FeedsChanges.version` does."""
         ...
 
     def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:
-        """Return a tenant's log after a sequence number, with some ``limit`` assertions at the most."""
+        """Return a tenant's log after a sequence number, up to about ``limit`` assertions."""
         ...
 
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
-        """Return a tenant's assertions by their numbers, None for one that is not there, or not there any more."""
+        """Return assertions of a tenant by sequence number, and None for each that does not exist (any more)."""
         ...
 
 
 def number_of_id(id: str) -> int:
-    """Return the 64-bit number that stands for an id where many are compared."""
+    """Return the 64-bit number that stands for an id in arrays."""
     return int.from_bytes(hashlib.blake2b(id.encode(errors="surrogatepass"), digest_size=8).digest(), "little")

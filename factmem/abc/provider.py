@@ -1,4 +1,4 @@
-"""The narrow waist: four verbs and a close. Whoever writes these has a working memory."""
+"""The contract of providers: four verbs and a close."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class AgentMemoryProvider(abc.ABC):
     """An async store of facts.
 
     A subclass needs these four verbs only; the engine then saves, loads and recalls over the subjects
-    and scopes it was told of. What a provider can do beyond them it shows by also satisfying the
-    protocols of `factmem.abc.capabilities`.
+    and scopes that a `Memory` was opened with. Further capabilities are the protocols of
+    `factmem.abc.capabilities`.
 
-    The verbs answer for exactly the place they are given (never for a child scope, nor for another
-    individual of the subject), with what is current, public and active. Every provider guarantees:
+    The verbs are about exactly one place, never a child scope or another individual of the subject. They return
+    current, public and active facts. Every provider guarantees:
 
-    - *durable*: a save that returned is there after a kill or a power cut (a store in memory excepted);
-    - *newest wins*: of a SINGLE concept, the value with the newest timestamp, whichever came last;
-    - *a set*: of a MULTIPLE concept, the union of all values saved, in the order first said;
+    - *durable*: a save that returned survives a kill or a power cut (a store in memory excepted);
+    - *newest wins*: the value of a SINGLE concept is the one with the newest timestamp, in any order of saving;
+    - *a set*: the values of a MULTIPLE concept are the union of all values saved, in the order first said;
     - *idempotent*: the same fact, with its timestamp, saved again changes nothing;
-    - *atomic*: a save that failed or was cancelled left all of its fact or nothing of it;
+    - *atomic*: a save that failed or was cancelled wrote all of its fact or nothing of it;
     - *walls*: no fact of one tenant, scope, subject or individual is ever seen in another;
     - *own errors*: only `FactMemError` and the errors of cancellation come out.
 
@@ -38,9 +38,9 @@ class AgentMemoryProvider(abc.ABC):
 
     @abc.abstractmethod
     async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
-        """Keep a fact. When this returns, the fact is on disk.
+        """Save a fact. When this returns, the fact is on disk.
 
-        A save that was cancelled may have been kept; saving the same fact again is harmless.
+        A cancelled save may have been written; saving the same fact again is harmless.
 
         Raises:
             ConceptConflictError: the place holds another fact type, or a value type that cannot be
@@ -52,17 +52,17 @@ class AgentMemoryProvider(abc.ABC):
 
     @abc.abstractmethod
     async def load(self, concept: Concept[Any, FactT], subject: MemorySubject, scope: MemoryScope) -> FactT | None:
-        """Return what is known of a concept, or None.
+        """Return the current fact of a concept, or None.
 
         Raises:
-            ConceptConflictError: what is stored cannot be read as this concept's type.
+            ConceptConflictError: the stored values cannot be read as this concept's type.
             CorruptStoreError: the store is damaged.
             ProviderClosedError: the provider was closed.
         """
 
     @abc.abstractmethod
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
-        """Return every fact of a place, one a concept, in the order first said.
+        """Return every fact of a place, one for each concept, in the order first said.
 
         The facts' concepts are read from the store; a value of an undeclared class reads as JSON.
 
@@ -77,8 +77,8 @@ class AgentMemoryProvider(abc.ABC):
     ) -> Sequence[Fact[Any]]:
         """Return the facts of a place whose concept's description or keyword contains a text.
 
-        Both sides are compared case-folded and in Unicode's compatibility form. This is a look-up by
-        name; ranking by meaning is what recall is for.
+        Both sides are compared case-folded and in Unicode's compatibility form. This looks up names; use recall to
+        rank by meaning.
 
         Raises:
             InvalidDataError: the text is empty.
@@ -87,7 +87,7 @@ class AgentMemoryProvider(abc.ABC):
         """
 
     async def aclose(self) -> None:  # noqa: B027
-        """Close the store; everything acknowledged stays. Closing twice is harmless."""
+        """Close the store; everything acknowledged stays. Repeating is harmless."""
 
     async def __aenter__(self) -> Self:
         return self

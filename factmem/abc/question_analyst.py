@@ -15,7 +15,7 @@ __all__ = ["Complexity", "Gap", "QuestionAnalysis", "QuestionAnalyst", "Question
 
 
 class Complexity(enum.Enum):
-    """How much an answer takes: SIMPLE, one fact does; COMPLEX, several have to be put together."""
+    """The complexity of an answer: SIMPLE needs one fact, COMPLEX a combination of several."""
 
     SIMPLE = "simple"
     COMPLEX = "complex"
@@ -23,7 +23,7 @@ class Complexity(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class QuestionRequest:
-    """What whoever takes a question apart may know.
+    """The context for the analysis of a question.
 
     Attributes:
         now: what "last week" counts from, in UTC.
@@ -53,9 +53,9 @@ class SubQuestion:
 
 @attrs.frozen(kw_only=True)
 class QuestionAnalysis:
-    """What a question asks for. All of it are hints: they add to what is looked at, and hide nothing.
+    """The analysis of a question. All of it are hints, which add to the search and hide nothing.
 
-    Whoever uses them checks them: a scope or keyword that was not offered counts for nothing.
+    The caller checks them: a scope or keyword that was not offered is ignored.
 
     Attributes:
         questions: simpler ones that it is made of.

@@ -1,4 +1,4 @@
-"""The seam below the file providers: framed logs, one a place, and a few small notes."""
+"""The contract of storages of file providers: framed logs, one for each place, and a few small notes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["LogName", "Position", "Scan", "Storage"]
 
 @attrs.frozen(kw_only=True)
 class LogName:
-    """What a log is called: names of any text, of which the storage makes legal file names.
+    """The name of a log. Its parts are any text; the storage makes legal file names of them.
 
     Attributes:
-        folder: the path of folders it lies in; an empty segment is legal and differs from every other.
-        name: one name or more inside the folder; a log and a folder of the same name never clash.
-        kind: what it holds, ``[a-z]+``; logs that differ in kind alone lie side by side.
+        folder: the path of its folder; an empty segment is legal and differs from every other.
+        name: one or more names inside the folder; a log and a folder of the same name never clash.
+        kind: the kind of its contents, ``[a-z]+``; logs that differ in kind alone are stored side by side.
     """
 
     folder: tuple[str, ...]
@@ -28,14 +28,14 @@ class LogName:
 
 @attrs.frozen(kw_only=True)
 class Position:
-    """How far a log was read. The fields are the storage's own; a caller keeps it and hands it back.
+    """The position up to which a log was read. Only the storage interprets the fields.
 
     Attributes:
-        generation: of which life of the log this is; `Storage.replace` begins another.
+        generation: the generation of the log; `Storage.replace` begins a new one.
         start: the offset of the last frame read, in bytes.
         end: the offset behind it; 0 before anything was read.
-        mark: tells the last frame read from another one at the same offset.
-        stamp: what the file looked like if it ended here; equal stamps mean that nothing is new.
+        mark: a mark that distinguishes the last frame read from another one at the same offset.
+        stamp: the state of the file if it ended here; equal stamps mean that nothing is new.
     """
 
     generation: str = ""
@@ -47,12 +47,12 @@ class Position:
 
 @attrs.frozen(kw_only=True)
 class Scan:
-    """What a scan found.
+    """The result of a scan.
 
     Attributes:
-        payloads: of the whole frames, in order.
-        position: where a later scan goes on.
-        fresh: True if these are all of the log and not only what is new; what was read before is void.
+        payloads: the payloads of the whole frames, in order.
+        position: the position to continue from.
+        fresh: True if these are all frames of the log, and those read before are void.
     """
 
     payloads: tuple[bytes, ...]
@@ -63,15 +63,14 @@ class Scan:
 class Storage(Protocol):
     """Append, scan and replace of framed logs. Synchronous: it is called from worker threads only.
 
-    A frame is whole or not there. What a kill or a power cut left of an unfinished append at the end of
-    a log is passed over by readers and dropped by the next append; damage anywhere else is
-    `CorruptStoreError`, and the log is not written while it lasts. A storage may keep what is appended
-    out of sight until `seal`, so that several logs change at once. The name of a log is the
-    context that a ciphering storage binds its frames to. A payload holds no line feed and no NUL.
+    A frame is whole or absent. Readers ignore the rest of an append that a kill or a power cut interrupted at the end
+    of a log, and the next append removes it. Damage anywhere else raises `CorruptStoreError`, and the log is not
+    written while it lasts. A storage may hide appended frames until `seal`, so that several logs change at once. A
+    ciphering storage binds its frames to the name of the log. A payload holds no line feed and no NUL.
 
-    Several processes may use one storage: writers hold `lock`, readers need not. Every method but
-    `close` raises `StoreUnavailableError` when the I/O fails. After a failed flush to the disk nobody
-    knows what is on it, so that the instance refuses to write any more.
+    Several processes may use one storage: writers hold `lock`, readers need not. Every method but `close` raises
+    `StoreUnavailableError` when the I/O fails. After a failed flush the contents of the disk are unknown, and the
+    instance refuses to write any more.
     """
 
     def exists(self) -> bool:
@@ -88,10 +87,10 @@ class Storage(Protocol):
         """Hold the storage against every other writer, of any process; create it if need be.
 
         Args:
-            timeout: how long to wait for the others, in seconds.
+            timeout: the longest wait for other writers, in seconds.
 
         Raises:
-            StoreUnavailableError: others held it all that time.
+            StoreUnavailableError: the wait timed out.
             NewerVersionError: see `exists`.
             CorruptStoreError: see `exists`.
         """
@@ -101,10 +100,10 @@ class Storage(Protocol):
         """Append one frame, all or nothing, creating the log if need be. Needs `lock`.
 
         Args:
-            log: where.
-            payload: what.
-            after: the position that a scan under the same lock gave; what lies behind it is dropped.
-            durable: return only when it would survive a power cut.
+            log: the log.
+            payload: the payload of the frame.
+            after: the position that a scan under the same lock returned; anything behind it is dropped.
+            durable: return only when the frame would survive a power cut.
 
         Raises:
             StoreUnavailableError: it could not be written; the log is as it was.
@@ -113,27 +112,26 @@ class Storage(Protocol):
         ...
 
     def seal(self) -> None:
-        """Let all that was appended under this lock count; without it, it may never. Needs `lock`.
+        """Make everything that was appended under this lock visible; without it, it may never be. Needs `lock`.
 
         Raises:
-            StoreUnavailableError: it could not be written; nothing of it counts, or nobody knows.
+            StoreUnavailableError: it could not be written, or the outcome is unknown.
         """
         ...
 
     def settle(self, log: LogName, upto: Position) -> None:
-        """Make what was read durable, in case that its writer died before it could. Needs `lock`."""
+        """Make the frames up to a position durable, in case their writer died before it could. Needs `lock`."""
         ...
 
     def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
         """Return the whole frames behind a position; nothing if there is no such log.
 
         Args:
-            log: which.
-            since: where an earlier scan ended, or None for all.
-            limit: how many frames at the most, counted from where this scan begins.
+            log: the log.
+            since: the position of an earlier scan, or None for all.
+            limit: the largest number of frames.
 
-        A reader without the lock may see what is being written. It takes the lock and looks again
-        before it believes in damage.
+        A reader without the lock may see an append under way. It scans again with the lock before it reports damage.
 
         Raises:
             CorruptStoreError: a frame is damaged, or the log is not the one of this name.
@@ -154,7 +152,7 @@ class Storage(Protocol):
         ...
 
     def sweep(self) -> None:
-        """Remove what writers that died left of a `replace`. Needs `lock`."""
+        """Remove the remains of each interrupted `replace`. Needs `lock`."""
         ...
 
     def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
@@ -166,17 +164,17 @@ class Storage(Protocol):
         ...
 
     def read_note(self, name: str) -> bytes | None:
-        """Return a note; None if there is none or it is damaged: a note holds only what can be found out again.
+        """Return a note, or None if it is absent or damaged; a note holds only what can be recomputed.
 
         Args:
-            name: of the note, ``[a-z]+``.
+            name: the name of the note, ``[a-z]+``.
         """
         ...
 
     def write_note(self, name: str, payload: bytes, *, durable: bool = True) -> None:
-        """Write a note in place of the one of this name. Needs `lock`."""
+        """Write a note, replacing the one of this name. Needs `lock`."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; harmless when repeated."""
+        """Release every resource; repeating is harmless."""
         ...

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from factmem.agent.agent_memory import AgentMemory
 from factmem.agent.compression import FactRetrievalCompression, Fallback, keep_history
-from factmem.agent.config import USER, AgentMemoryConfig, NoStoreWarning, Store
+from factmem.agent.config import (
+    USER,
+    AgentMemoryConfig,
+    FailurePolicy,
+    Hooks,
+    Loading,
+    NoStoreWarning,
+    RunIdentity,
+    Saving,
+    SavingTime,
+    Store,
+    UserPolicy,
+    estimated_tokens,
+)
 from factmem.agent.history import MEMORY_NAME, DictFormat, HistoryFormat, MessageFormat, spoken, told
-from factmem.agent.hosts import ENTRY_POINT_GROUP, HostIntegration, format_of, host_entry_points, host_of
-from factmem.agent.identity import RunIdentity
-from factmem.agent.installing import install
+from factmem.agent.holding import SavedHistory
 from factmem.agent.nodes import (
     Node,
     StateAccess,
@@ -17,11 +27,17 @@ from factmem.agent.nodes import (
     save_to_memory,
     save_to_memory_auto_detect_facts,
 )
-from factmem.agent.policies import FailurePolicy, Hooks, Loading, Saving, SavingTime, UserPolicy, estimated_tokens
+from factmem.agent.plugin import (
+    ENTRY_POINT_GROUP,
+    AgentMemory,
+    HostIntegration,
+    format_of,
+    host_entry_points,
+    host_of,
+    install,
+)
 from factmem.agent.rendering import MemoryBlock
-from factmem.agent.run import MemoryRun
-from factmem.agent.saving import SavedHistory
-from factmem.agent.tools import TOOL_NAMES, MemoryTools
+from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 
 __all__ = [
     "ENTRY_POINT_GROUP",

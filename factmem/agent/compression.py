@@ -10,7 +10,7 @@ import attrs
 
 from factmem.abc import MEMORY_ROLE, Candidate, Conversation, DetectionRequest, Detector
 from factmem.agent.history import HistoryFormat, spoken
-from factmem.agent.hosts import format_of
+from factmem.agent.plugin import format_of
 from factmem.agent.rendering import written
 from factmem.errors import InvalidDataError, ModelError
 from factmem.facts import Concept

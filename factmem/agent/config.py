@@ -1,32 +1,279 @@
-"""What an agent's memory is made of."""
+"""The settings of an agent's memory, and the identity of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+import enum
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import AgentMemoryProvider, Embedder, KeepsHistory, LanguageModel, MemoryObserver
-from factmem.agent.policies import Hooks, Loading, Saving, UserPolicy
+from factmem.abc import (
+    AgentMemoryProvider,
+    DetectionRequest,
+    Embedder,
+    KeepsHistory,
+    LanguageModel,
+    MemoryObserver,
+    Message,
+)
+from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
 from factmem.llm import language_model
-from factmem.memory import Memory
+from factmem.memory import Memory, Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
+from factmem.names import checked_name
 from factmem.providers import NoMemory
 from factmem.providers.registry import check_address
 from factmem.recall import RecallSettings
+from factmem.records import FactRecord, Origin
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject
-from factmem.validators import instance_of
+from factmem.validators import fraction, instance_of, positive
 
-__all__ = ["USER", "AgentMemoryConfig", "NoStoreWarning", "Store"]
+if TYPE_CHECKING:
+    from factmem.agent.holding import SavedHistory
+
+__all__ = [
+    "USER",
+    "AfterLoad",
+    "AfterSave",
+    "AgentMemoryConfig",
+    "BeforeLoad",
+    "BeforeSave",
+    "FailurePolicy",
+    "Hooks",
+    "Loading",
+    "NoStoreWarning",
+    "RunIdentity",
+    "Saving",
+    "SavingTime",
+    "Store",
+    "UserPolicy",
+    "estimated_tokens",
+]
+
+
+def _optional_name(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+    if value is not None:
+        checked_name(value, what=f"a run's {attribute.name}")
+
+
+@attrs.frozen(kw_only=True)
+class RunIdentity:
+    """The user and the session of one run, and what the memory may do in it.
+
+    The user is who facts are about (`AgentMemoryConfig.user`, narrowed to this one), and who owns what
+    is kept privately. One installed agent serves any number of users, none of whom ever sees what
+    another one said.
+
+    Attributes:
+        user_id: the user; None where there is only one.
+        session_id: the conversation. The same id is the same conversation, however often its history is
+            handed in; without one, a conversation is known by how it began.
+        load: whether the agent is told what is known.
+        save: whether facts are learnt from the run.
+
+    Raises:
+        InvalidNameError: an id is blank, too long or holds control characters.
+    """
+
+    user_id: str | None = attrs.field(default=None, validator=_optional_name)
+    session_id: str | None = attrs.field(default=None, validator=_optional_name)
+    load: bool = attrs.field(default=True, validator=instance_of(bool))
+    save: bool = attrs.field(default=True, validator=instance_of(bool))
+
+    @classmethod
+    def named_by(cls, context: Any) -> RunIdentity:
+        """Return whom a host's own run context names: its ``user_id`` and ``session_id``, as attributes or keys.
+
+        Args:
+            context: whatever the program hands to the run; None names nobody. Ids that are no text become text.
+        """
+        return cls(user_id=_named(context, "user_id"), session_id=_named(context, "session_id"))
+
+    def or_else(self, other: RunIdentity) -> RunIdentity:
+        """Return this identity, with what it leaves open taken from another one; either may forbid."""
+        return RunIdentity(
+            user_id=self.user_id if self.user_id is not None else other.user_id,
+            session_id=self.session_id if self.session_id is not None else other.session_id,
+            load=self.load and other.load,
+            save=self.save and other.save,
+        )
+
+
+def _named(context: Any, name: str) -> str | None:
+    found = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+    return None if found is None else str(found)
+
+
+class FailurePolicy(enum.Enum):
+    """Treatment of errors of the memory during a run."""
+
+    RAISE = "raise"
+    """The error reaches the agent."""
+
+    LOG = "log"
+    """It is logged, without any word of what was said, and the run goes on without memory."""
+
+
+class SavingTime(enum.Enum):
+    """When facts are learnt from a conversation."""
+
+    AFTER_RUN = "after_run"
+    """After each run that ended well."""
+
+    MANUALLY = "manually"
+    """When the program says so."""
+
+
+class UserPolicy(enum.Enum):
+    """Policy for a run without a user."""
+
+    REQUIRED = "required"
+    """It raises `MissingUserError`: one user's facts never mix with another's."""
+
+    SHARED = "shared"
+    """It joins all other runs without a user in one memory. For a single user, or where everybody may know all."""
+
+
+def estimated_tokens(text: str) -> int:
+    """Return about how many tokens a text is: a quarter of its UTF-8 bytes, rounded up.
+
+    That is the rule of thumb of most vendors for English, and errs on the safe side for other scripts.
+    Give `Loading.count_tokens` a tokenizer's own count where the budget is tight.
+    """
+    return -(-len(text.encode()) // 4)
+
+
+def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
+    return listed("concepts", concepts, Concept)
+
+
+def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKind | None:
+    parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
+    if not isinstance(parsed, MemoryScope | ScopeKind | None):
+        raise InvalidDataError(
+            f"a scope to save in is a MemoryScope, a ScopeKind or a path, not a {type(scope).__name__}", path="$.scope"
+        )
+    return parsed
+
+
+@attrs.frozen(kw_only=True)
+class Loading:
+    """Selection of the facts that a prompt shows.
+
+    The block shows, in this order: standing instructions of the user, whatever the conversation is about; typed facts;
+    the user's statements, but for those whose fact it shows; statements of the assistant. Of each kind, those that are
+    best for the conversation at hand are chosen first; what does not fit is left out. The shares are parts of the
+    budget, from 0 to 1. What one kind does not need is left to the others, but for the assistant's share.
+
+    Attributes:
+        concepts: only facts of these concepts (`factmem.STATEMENT` for free statements); of all if None.
+        budget: number of tokens that the whole block may take.
+        limit: maximum number of facts.
+        min_score: leave out what scores less for the conversation at hand, from 0 to 1; see `RecallMatch.score`.
+            Standing instructions are always told. The tool `recall_memory` leaves out the same.
+        instruction_share: share of the budget for standing instructions, newest first.
+        fact_share: share of the budget for typed facts while there are statements as well.
+        assistant_share: share of the budget for statements of the assistant; 0 leaves them out.
+        statement_share: share of the budget for a single statement; a longer one is cut at a word.
+        messages: so many of the user's latest messages say what the conversation is about.
+        count_tokens: counts the tokens of a text.
+        overtaken: whether statements are told that a newer record overtakes, or whose fact was retracted (see
+            `RecallMatch.newer` and `RecallMatch.retracted`); else the newer record is told in their place.
+        on_failure: what happens when nothing can be loaded.
+
+    Raises:
+        InvalidDataError: a number is out of range.
+    """
+
+    concepts: tuple[Concept[Any, Any], ...] | None = attrs.field(
+        default=None, converter=attrs.converters.optional(_concepts)
+    )
+    budget: int = attrs.field(default=1_000, validator=positive)
+    limit: int = attrs.field(default=50, validator=positive)
+    min_score: float = attrs.field(default=0.0, validator=fraction)
+    instruction_share: float = attrs.field(default=0.2, validator=fraction)
+    fact_share: float = attrs.field(default=0.75, validator=fraction)
+    assistant_share: float = attrs.field(default=0.1, validator=fraction)
+    statement_share: float = attrs.field(default=0.1, validator=fraction)
+    messages: int = attrs.field(default=3, validator=positive)
+    count_tokens: Callable[[str], int] = estimated_tokens
+    overtaken: bool = attrs.field(default=False, validator=instance_of(bool))
+    on_failure: FailurePolicy = attrs.field(default=FailurePolicy.RAISE, validator=instance_of(FailurePolicy))
+
+
+_TRIGGER = Trigger(overlap=6)
+
+
+@attrs.frozen(kw_only=True)
+class Saving:
+    """Settings of saving: what is detected in a run, and where it is kept.
+
+    Attributes:
+        when: when the history is handed over. It is on disk at once, and read in the background.
+        looking_for: what to look for: concepts, topics, or anything (``open``). By default all facts about
+            the user, those of the agent's concepts first.
+        scope: where what is found holds, as a scope, a kind or a path; the narrowest scope of the agent that has a
+            name if None.
+        private: whether it is kept for the user alone. Needs a `RunIdentity.user_id`.
+        tool_results: whether what tools answered is handed over as well, into quarantine; else it is left out.
+        trigger: when what was handed over is read: at once, with six earlier messages for context, or by
+            count, idle time or interval.
+        origins: treatment of the messages by their origin; that of the memory if None. By default a model reads the
+            user's words for facts and is shown the assistant's as context; without a model both are kept. For example
+            ``OriginPolicy(assistant=Treatment.STATEMENTS)`` keeps what the assistant said with a model as well.
+        tool_origin: whose words `save_memory` keeps. Origin.ASSISTANT keeps what the model wrote as its own
+            statement, Origin.UNKNOWN quarantines it until somebody lets it in, and Origin.USER believes it
+            like the user's own words: only for models that no tool or page can talk into it.
+        on_failure: what happens when the history cannot be handed over. What a model could not read later
+            is in the store's dead letters.
+    """
+
+    when: SavingTime = attrs.field(default=SavingTime.AFTER_RUN, validator=instance_of(SavingTime))
+    looking_for: DetectionRequest | None = None
+    scope: MemoryScope | ScopeKind | None = attrs.field(default=None, converter=_scope)
+    private: bool = attrs.field(default=False, validator=instance_of(bool))
+    tool_results: bool = attrs.field(default=False, validator=instance_of(bool))
+    trigger: Trigger = _TRIGGER
+    origins: OriginPolicy | None = attrs.field(default=None, validator=instance_of(OriginPolicy, type(None)))
+    tool_origin: Origin = attrs.field(default=Origin.ASSISTANT, validator=instance_of(Origin))
+    on_failure: FailurePolicy = attrs.field(default=FailurePolicy.LOG, validator=instance_of(FailurePolicy))
+
+
+BeforeLoad: TypeAlias = Callable[[RunIdentity, Sequence[Message]], Awaitable[bool]]
+
+AfterLoad: TypeAlias = Callable[[RunIdentity, Sequence[FactRecord[Any]]], Awaitable[Sequence[FactRecord[Any]]]]
+
+BeforeSave: TypeAlias = Callable[[RunIdentity, Sequence[Message]], Awaitable[Sequence[Message]]]
+
+AfterSave: TypeAlias = "Callable[[RunIdentity, SavedHistory], Awaitable[None]]"
+
+
+@attrs.frozen(kw_only=True)
+class Hooks:
+    """Functions that are called before and after loading and saving. An error in a hook fails the run.
+
+    Attributes:
+        before_load: is shown the conversation; nothing is loaded if it returns False.
+        after_load: is shown the facts, best first, and returns those that the agent is told.
+        before_save: is shown the messages that are about to be handed over, and returns those that are; it
+            may leave out some, or change them.
+        after_save: is shown what was handed over, once it is on disk.
+    """
+
+    before_load: BeforeLoad | None = None
+    after_load: AfterLoad | None = None
+    before_save: BeforeSave | None = None
+    after_save: AfterSave | None = None
+
 
 Store: TypeAlias = "str | AgentMemoryProvider | Memory | Callable[[], Memory]"
 
 USER: Final = MemorySubject("user", "the person whom the agent talks with", priority_level=1)
-"""Whom facts are about if nothing else is said."""
+"""Default subject of facts."""
 
 
 class NoStoreWarning(UserWarning):
@@ -35,10 +282,6 @@ class NoStoreWarning(UserWarning):
 
 def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
     return listed("subjects", subjects, MemorySubject)
-
-
-def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
-    return listed("concepts", concepts, Concept)
 
 
 def _users(users: UserPolicy | str) -> UserPolicy:
@@ -63,7 +306,7 @@ def _check_store(instance: object, attribute: attrs.Attribute[Any], store: objec
 
 @attrs.frozen(kw_only=True)
 class AgentMemoryConfig:
-    """What an agent's memory is made of.
+    """The settings of an agent's memory.
 
     The names say in which scopes the agent takes part: a kind without a name is neither read nor written.
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import attrs
 
 from factmem.abc import MEMORY_ROLE, Message
-from factmem.agent.identity import RunIdentity
+from factmem.agent.config import RunIdentity
 from factmem.agent.rendering import MemoryBlock
 from factmem.detection import count_not_text
 from factmem.errors import InvalidDataError
@@ -31,7 +31,7 @@ NativeT = TypeVar("NativeT")
 
 
 class HistoryFormat(Protocol, Generic[NativeT]):
-    """How one framework writes the messages of a conversation."""
+    """Conversion between the messages of one framework and those of factmem."""
 
     def messages(self, native: NativeT) -> Sequence[Message]:
         """Return what a message says, in factmem's words; nothing for calls of functions.

@@ -1,4 +1,4 @@
-"""Where the memory of an agent lives: in a thread of its own, or where the program opened it."""
+"""The memory of an agent: in a thread of its own, or where the program opened it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Final, TypeVar
@@ -17,43 +17,45 @@ import attrs
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
+from factmem.abc import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
-from factmem.memory import Memory
+from factmem.memory import Handover, Memory, Remembered
 
-__all__ = ["Held", "HeldInThread", "HeldOpen"]
+__all__ = ["Held", "HeldInThread", "HeldOpen", "SavedHistory"]
 
 T = TypeVar("T")
+
 _PATIENCE: Final = 5.0
-"""So many seconds at most does the end of a process wait for the end of its memories."""
+"""Maximum time that the exit of a process waits for its memories, in seconds."""
 
 
 class Held(abc.ABC):
-    """A memory that can be used from any event loop, or from none."""
+    """A memory that can be used from any event loop, or without one."""
 
     @abc.abstractmethod
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """Do something with the memory."""
+        """Run a function on the memory and return its result."""
 
     @abc.abstractmethod
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """Do something with the memory and wait for it, where there is no event loop.
+        """Run a function on the memory, without an event loop.
 
         Raises:
-            CapabilityError: the memory lives in an event loop that must not be held up.
+            CapabilityError: The memory lives in an event loop that must not be blocked.
         """
 
     @abc.abstractmethod
     async def aclose(self) -> None:
-        """Finish what is being read in the background, and close."""
+        """Finish reading in the background, and close."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """The same, where there is no event loop."""
+        """Close, without an event loop."""
 
 
 @attrs.frozen
 class HeldOpen(Held):
-    """A memory that the program has opened, and closes: it is used in the event loop that it lives in."""
+    """A memory that the program opens and closes; it is used in its own event loop."""
 
     memory: Memory
 
@@ -78,12 +80,11 @@ class HeldOpen(Held):
 class HeldInThread(Held):
     """A memory with an event loop and a thread of its own, opened by the first call.
 
-    So it neither blocks the agent's loop nor depends on it: one run may use ``asyncio.run``, the next
-    another loop, a third none at all. When the process ends, it ends with it: what was handed over is on
-    disk, and what was not read yet is read by the next process.
+    It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. At the exit of the
+    process it ends; submissions are on disk, and the next process reads those that are unread.
 
     Args:
-        make: makes the memory.
+        make: Function that makes the memory.
     """
 
     def __init__(self, make: Callable[[], Memory]) -> None:
@@ -94,7 +95,7 @@ class HeldInThread(Held):
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `Held.use`."""
-        # Not even starting may hold up the caller's loop: the other one may be busy, or not open yet.
+        # Starting may block as well: the other loop may be busy, or not open yet.
         future = await to_thread.run_sync(self._started, work, limiter=anyio.CapacityLimiter(1))
         return await _finished(future)
 
@@ -152,28 +153,28 @@ class _MemoryThread:
         return self._process == os.getpid() and self._thread.is_alive()
 
     def open(self) -> None:
-        """Start it, and wait until the memory is open.
+        """Start the thread, and wait until the memory is open.
 
         Raises:
-            FactMemError: the memory cannot be opened.
+            FactMemError: The memory cannot be opened.
         """
         self._thread.start()
         self._opened.result()
 
     def start(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
-        """Do something there."""
+        """Start a function on the memory."""
         opened = self._opened.result()
         return opened.portal.start_task_soon(partial(_worked, work, opened.memory))
 
     def close(self) -> None:
-        """Let it finish what is being read, and wait for its end."""
+        """Let the memory finish reading, and wait for the end of the thread."""
         opened = self._opened.result()
         with contextlib.suppress(RuntimeError):  # it has ended already
             opened.portal.call(opened.closing.set)
         self._thread.join()
 
     def drop(self) -> None:
-        """End it at once; what is not read yet is in the store, and waits for whoever opens it next."""
+        """End the thread at once; unread submissions stay in the store for the next process."""
         if not self.usable:
             return
         opened = self._opened.result()
@@ -184,7 +185,7 @@ class _MemoryThread:
     def _run(self) -> None:
         try:
             anyio.run(self._serve, self._make())
-        except BaseException as error:  # whoever waits for the opening has to hear of it
+        except BaseException as error:  # raised where the opening is awaited
             if not self._opened.done():
                 self._opened.set_exception(error)
 
@@ -201,7 +202,7 @@ async def _worked(work: Callable[[Memory], Awaitable[T]], memory: Memory) -> T:
 
 
 async def _finished(future: Future[T]) -> T:
-    """Wait for what another thread does; if the waiting is cancelled, so is the work."""
+    """Wait for a future of another thread; cancelling the wait cancels the work."""
     try:
         return await to_thread.run_sync(future.result, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
     except CancelledError:
@@ -209,3 +210,52 @@ async def _finished(future: Future[T]) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+class SavedHistory:
+    """A submitted history. It is on disk, and read in the background.
+
+    Args:
+        handover: the memory's own handle.
+        held: the memory.
+    """
+
+    def __init__(self, handover: Handover, held: Held) -> None:
+        self._handover = handover
+        self._held = held
+
+    @property
+    def pending(self) -> int:
+        """Number of units that are not read yet."""
+        return self._handover.pending
+
+    @property
+    def outcomes(self) -> tuple[Remembered, ...]:
+        """The outcomes so far."""
+        return self._handover.outcomes
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The names of the errors that kept some of it from being read; it is in the store's dead letters."""
+        return self._handover.failures
+
+    @property
+    def dropped(self) -> Mapping[DropReason, int]:
+        """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
+        return self._handover.dropped
+
+    def held_by(self, held: Held) -> SavedHistory:
+        """Return it as somebody else holds the memory: from another event loop, or from none."""
+        return SavedHistory(self._handover, held)
+
+    async def wait(self) -> tuple[Remembered, ...]:
+        """Wait until all of it is read or has failed, and return what became of it."""
+        return await self._held.use(partial(_waited, self._handover))
+
+    def wait_blocking(self) -> tuple[Remembered, ...]:
+        """The same, where there is no event loop; see `factmem.agent.AgentMemory`."""
+        return self._held.use_blocking(partial(_waited, self._handover))
+
+
+async def _waited(handover: Handover, memory: Memory) -> tuple[Remembered, ...]:
+    return await handover.wait()

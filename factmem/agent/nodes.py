@@ -20,8 +20,8 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.agent.agent_memory import AgentMemory
-from factmem.agent.identity import RunIdentity
+from factmem.agent.config import RunIdentity
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.memory.checks import listed
@@ -72,7 +72,7 @@ def _nobody(state: Any) -> RunIdentity:
 
 @attrs.frozen(kw_only=True)
 class StateAccess(Generic[StateT]):
-    """Where a graph's state has what a node needs: functions of the state, so that a type checker knows it.
+    """Access of nodes to the state of a graph, as functions that a type checker can check.
 
     Attributes:
         messages: returns the history in a state; by default its ``messages``.

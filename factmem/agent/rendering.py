@@ -18,7 +18,7 @@ from factmem.records import Evidence, FactRecord, Origin
 from factmem.values import encode_value
 
 if TYPE_CHECKING:
-    from factmem.agent.policies import Loading
+    from factmem.agent.config import Loading
 
 __all__ = ["MemoryBlock", "instruction_in", "is_instruction", "rendered", "rendered_block", "written"]
 
@@ -30,14 +30,14 @@ _HEADING_WITH_INSTRUCTIONS: Final = (
     " elements named instruction: standing wishes of the user's own, newest first. What the user says now goes first."
 )
 _SHORTEST: Final = 100
-"""In characters: a statement that is cut shorter says nothing any more."""
+"""Minimum length of a shortened statement, in characters."""
 _OF_AN_ORDER: Final = frozenset({"standing order"})
 """The flags that a standing instruction of the user's may have."""
 
 
 @attrs.frozen(kw_only=True)
 class MemoryBlock:
-    """What an agent is told of what is known.
+    """The facts that an agent is shown, as a block of its prompt.
 
     Attributes:
         text: the block as a prompt shows it; empty if nothing is known.

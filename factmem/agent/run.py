@@ -1,44 +1,48 @@
-"""One run of an agent: what it is told, and what is learnt from it."""
+"""One run of an agent: loading, saving, and the tools of its model."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, assert_never
 
 import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
-from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
 from factmem.agent.history import conversation_id
-from factmem.agent.holding import Held, HeldOpen
-from factmem.agent.identity import RunIdentity
-from factmem.agent.policies import FailurePolicy, UserPolicy
-from factmem.agent.rendering import MemoryBlock, instruction_in, is_instruction, rendered_block
-from factmem.agent.saving import SavedHistory
+from factmem.agent.holding import Held, HeldOpen, SavedHistory
+from factmem.agent.rendering import MemoryBlock, instruction_in, is_instruction, rendered, rendered_block
+from factmem.details import Treatment
 from factmem.detection import overtakes
-from factmem.errors import CapabilityError, FactMemError, MissingUserError
+from factmem.errors import (
+    CapabilityError,
+    FactMemError,
+    InvalidDataError,
+    MissingUserError,
+    ReadOnlyError,
+    RecordNotFoundError,
+)
 from factmem.facts import STATEMENT, Concept
-from factmem.memory import Filters, Handover, Memory
-from factmem.recall import RecallSettings, still_true
-from factmem.records import Evidence, FactRecord, Origin
+from factmem.memory import Filters, Handover, Memory, Remembered
+from factmem.recall import RecallMatches, RecallSettings, still_true
+from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
-if TYPE_CHECKING:
-    from factmem.agent.tools import MemoryTools
-
-__all__ = ["MemoryRun"]
+__all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
 
 _log = logging.getLogger("factmem")
 
 _LONGEST_QUERY: Final = 4_000
-"""In characters; what the user said last is at the end."""
+"""Maximum length of a query, in characters; its end is kept."""
+
 _MOST_INSTRUCTIONS: Final = 50
 """Number of standing instructions that are looked at, the newest ones."""
+
 _ROOM_FOR_OTHERS: Final = 4
-"""So many times the limit of statements is looked up, since the assistant's may stand before the user's."""
+"""Factor of the limit of statements, since those of the assistant may rank before those of the user."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,9 +50,9 @@ class MemoryRun:
     """One run of an agent, for one user. Made by `AgentMemory.for_run`.
 
     Attributes:
-        config: what the agent's memory is made of.
-        identity: whom it runs for.
-        held: the memory.
+        config: The settings of the agent's memory.
+        identity: The identity of the run.
+        held: The memory.
     """
 
     config: AgentMemoryConfig
@@ -57,18 +61,18 @@ class MemoryRun:
 
     @property
     def user(self) -> MemorySubject:
-        """Whom facts are about that are learnt from this run."""
+        """The subject of the facts of this run."""
         name = self.identity.user_id
         return self.config.user if name is None else self.config.user.individual(name)
 
     def check_user(self, *, private: bool = False) -> None:
-        """Make sure that the user of this run is known, where that matters.
+        """Check that the user of this run is known, if the memory separates users.
 
         Args:
-            private: something is about to be kept for the user alone.
+            private: Whether a private record is about to be saved.
 
         Raises:
-            MissingUserError: the run names no user, and the memory keeps users apart.
+            MissingUserError: The run names no user, and the memory separates users.
         """
         if self.identity.user_id is not None:
             return
@@ -86,7 +90,7 @@ class MemoryRun:
     @property
     def tools(self) -> MemoryTools:
         """The tools that a model may be given in this run."""
-        from factmem.agent.tools import MemoryTools
+        from factmem.agent.run import MemoryTools
 
         return MemoryTools(self)
 
@@ -98,22 +102,22 @@ class MemoryRun:
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
     ) -> MemoryBlock:
-        """Return what the agent is told: the facts that are best for the conversation at hand, as a prompt shows them.
+        """Return the facts that are best for the current conversation, rendered for a prompt.
 
-        Their order and shares are those of `Loading`. Standing instructions of the user are told in every
-        conversation, but for those that a newer one overtakes. Of typed facts that several subjects or scopes have
-        of one concept, the one that holds is told: the stronger subject's, then the narrower scope's, then the newer
-        one. What the history says word for word is not told again, and nothing from quarantine ever is.
+        Order and shares are those of `Loading`. Standing instructions of the user are always included, unless a newer
+        one overtakes them. If several places have a typed fact of one concept, the one of the stronger subject, then
+        of the narrower scope, then the newer one is included. Statements that the history holds are left out, and
+        quarantined records are never included.
 
         Args:
-            history: the conversation so far.
-            concepts: only facts of these, other than `Loading.concepts` says.
-            subjects: about these, other than the user and `AgentMemoryConfig.subjects`.
-            scopes: in these, other than all that the agent takes part in.
+            history: The conversation so far.
+            concepts: Only facts of these concepts (default: `Loading.concepts`).
+            subjects: Only facts about these (default: the user and `AgentMemoryConfig.subjects`).
+            scopes: Only facts in these (default: all scopes of the agent).
 
         Raises:
-            MissingUserError: it is not known who the user is.
-            FactMemError: nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
+            MissingUserError: The user is unknown.
+            FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, loading = self.config.hooks, self.config.loading
         if not self.identity.load or self.config.keeps_nothing:
@@ -146,23 +150,23 @@ class MemoryRun:
         looking_for: DetectionRequest | None = None,
         scope: MemoryScope | ScopeKind | str | None = None,
     ) -> SavedHistory | None:
-        """Hand the history over to be learnt from. It is on disk when this returns, and read in the background.
+        """Submit the history for detection. It is on disk when this returns, and read in the background.
 
-        What was handed over before is passed over, so the whole history may be handed in after each run.
+        Messages that were submitted before are skipped, so the whole history may be passed after each run.
 
         Args:
-            history: the conversation so far, each message with an id.
-            looking_for: what to look for, other than `Saving.looking_for` says.
-            scope: where to keep it, other than `Saving.scope` says.
+            history: The conversation so far, each message with an id.
+            looking_for: What to look for (default: `Saving.looking_for`).
+            scope: Scope of the facts (default: `Saving.scope`).
 
         Returns:
-            What was handed over; None if there was nothing, or this run is not to be learnt from.
+            The submission; None if there was nothing to submit, or this run is not saved.
 
         Raises:
-            MissingUserError: it is not known who the user is.
-            InvalidDataError: the agent takes no part in the scope.
-            CapabilityError: the provider cannot keep what is asked for.
-            FactMemError: it could not be handed over, and the policy is `FailurePolicy.RAISE`.
+            MissingUserError: The user is unknown.
+            InvalidDataError: The scope is not one of the agent's.
+            CapabilityError: The provider cannot keep what is asked for.
+            FactMemError: The submission failed, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, saving = self.config.hooks, self.config.saving
         if not self.identity.save:
@@ -187,7 +191,7 @@ class MemoryRun:
                     scope=place,
                 )
             )
-        except CapabilityError:  # no failure that may pass: it would keep nothing, run after run
+        except CapabilityError:  # not a temporary failure: nothing would ever be saved
             raise
         except FactMemError as error:
             self._failed("the history could not be handed over", error, saving.on_failure)
@@ -198,28 +202,28 @@ class MemoryRun:
         return saved
 
     def load_blocking(self, history: Sequence[Message] = ()) -> MemoryBlock:
-        """The same as `load`, where there is no event loop; hooks are called in the memory's own.
+        """Load like `load`, without an event loop; hooks are called in the memory's own loop.
 
         Raises:
-            CapabilityError: the memory is one that the program opened, which lives in an event loop.
+            CapabilityError: The program opened the memory, in an event loop.
         """
         return self.held.use_blocking(lambda memory: self._beside(memory).load(history))
 
     def save_blocking(self, history: Sequence[Message]) -> SavedHistory | None:
-        """The same as `save`, where there is no event loop; hooks are called in the memory's own.
+        """Save like `save`, without an event loop; hooks are called in the memory's own loop.
 
         Raises:
-            CapabilityError: the memory is one that the program opened, which lives in an event loop.
+            CapabilityError: The program opened the memory, in an event loop.
         """
         saved = self.held.use_blocking(lambda memory: self._beside(memory).save(history))
         return None if saved is None else saved.held_by(self.held)
 
     def _beside(self, memory: Memory) -> MemoryRun:
-        """This run, in the event loop that its memory lives in."""
+        """Return this run, in the event loop of its memory."""
         return attrs.evolve(self, held=HeldOpen(memory))
 
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
-        """Return a memory as this run sees it: the user's own and what is public, in the agent's scopes."""
+        """Return the view of this run: the user's own and public records, in the agent's scopes."""
         seen = memory if self.identity.user_id is None else memory.as_viewer(self.identity.user_id)
         named = [scope for scope in self.config.scopes if scope != MemoryScope.CROSS_PRODUCT]
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
@@ -306,11 +310,13 @@ class MemoryRun:
                 raise error
             case FailurePolicy.LOG:
                 _log.warning("%s: %s", what, type(error).__name__)
+            case _:
+                assert_never(policy)
 
 
 @attrs.frozen(kw_only=True)
 class _Found:
-    """Records that an agent may be told, each kind best first, and the evidence of what they said before, by id."""
+    """Records for an agent, each kind best first, and the evidence of their earlier values, by id."""
 
     records: tuple[FactRecord[Any], ...] = ()
     earlier: Mapping[str, Sequence[Evidence]] = attrs.field(factory=dict)
@@ -362,13 +368,128 @@ def _in_force(standing: Iterable[FactRecord[Any]]) -> tuple[list[FactRecord[Any]
 
 
 def _query(history: Sequence[Message], count: int) -> str:
-    """What the user's latest messages say, the last one last; what is very long is cut at its beginning."""
+    """Return the user's latest messages as a query, shortened at its beginning."""
     said = [message.content for message in history if message.role == "user" and message.content.strip()]
     return "\n".join(said[-count:])[-_LONGEST_QUERY:].strip()
 
 
 def _stands_in(said: Collection[tuple[str | None, str | None]], record: FactRecord[Any]) -> bool:
-    """Whether a record is a statement that the conversation at hand holds anyway."""
+    """Return whether a record is a statement of the current conversation."""
     return record.concept.keyword == STATEMENT.keyword and any(
         (item.conversation_id, item.message_id) in said for item in record.evidence
     )
+
+
+TOOL_NAMES: Final = ("recall_memory", "save_memory", "forget_memory")
+"""The names of the tools."""
+
+_MOST: Final = 50
+_WORDS_ONLY: Final = "Found by words alone, because meaning could not be compared: other words may find more."
+
+
+@attrs.frozen
+class MemoryTools:
+    """The tools of one run. Their docstrings are what a model reads; what they return is text for it.
+
+    They see what the run sees: its user's own facts and public ones, in the agent's scopes. Mistakes of the model are
+    answered with a text that says how to correct them.
+    """
+
+    run: MemoryRun
+
+    async def recall_memory(self, query: str, limit: int = 5) -> str:
+        """Look up what is known from earlier conversations.
+
+        Args:
+            query: What to look for, in words.
+            limit: How many memories to return at the most, from 1 to 50.
+        """
+        self.run.check_user()
+        try:
+            matches = await self.run.held.use(partial(self._recalled, query=query, limit=max(1, min(limit, _MOST))))
+        except InvalidDataError as error:
+            return f"Nothing was looked up: {error}"
+        loading = self.run.config.loading
+        records = [match.record for match in matches] if loading.overtaken else still_true(matches)
+        block = rendered(records, loading.budget, loading.count_tokens, ids=True)
+        answer = block.text or "Nothing is known about that."
+        return answer if matches.failure is None else f"{_WORDS_ONLY}\n{answer}"
+
+    async def save_memory(self, text: str) -> str:
+        """Remember something for later conversations.
+
+        Args:
+            text: What to remember, as one statement that can be understood by itself.
+        """
+        if self.run.config.keeps_nothing:
+            return "Nothing was saved: this agent has no memory."
+        self.run.check_user(private=self.run.config.saving.private)
+        try:
+            outcome = await self.run.held.use(partial(self._saved, text=text))
+        except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
+            return f"Nothing was saved: {error}"
+        if outcome.unrepresented and not outcome.records:
+            return "Nothing was saved: the store cannot keep who said it."
+        if any(record.state is AssertionState.QUARANTINED for record in outcome.records):
+            return "Saved, and kept apart until somebody confirms it."
+        return "Saved."
+
+    async def forget_memory(self, memory_ids: list[str], reason: str = "") -> str:
+        """Take memories back that are wrong, or that the user wants to be forgotten.
+
+        Args:
+            memory_ids: The ids of the memories, as recall_memory shows them.
+            reason: Why they are taken back.
+        """
+        self.run.check_user()
+        try:
+            taken_back = await self.run.held.use(partial(self._taken_back, ids=memory_ids, reason=reason))
+        except RecordNotFoundError:
+            return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
+        except (CapabilityError, ReadOnlyError) as error:
+            return f"Nothing was taken back: {error}"
+        return f"Taken back: {taken_back}."
+
+    async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:
+        run = self.run
+        subjects = (run.user, *run.config.subjects)
+        loading = run.config.loading
+        return await (
+            run.view(memory)
+            .reviewed()
+            .recall(
+                query,
+                limit=limit,
+                min_score=loading.min_score,
+                settings=run.config.recall,
+                strongest=True,
+                subjects=subjects,
+            )
+        )
+
+    async def _saved(self, memory: Memory, *, text: str) -> Remembered:
+        run, saving = self.run, self.run.config.saving
+        if not text.strip():
+            raise InvalidDataError("the text is blank: say what to remember")
+        return await run.view(memory).remember(
+            # A statement that a model saves is kept, even if the policy does not detect facts in its messages.
+            Message(
+                content=text,
+                role=saving.tool_origin.value,
+                name=run.config.agent_name,
+                treatment=None if saving.tool_origin is Origin.USER else Treatment.STATEMENTS,
+            ),
+            subject=run.user,
+            scope=run.config.home,
+            private=saving.private,
+            source="save_memory",
+        )
+
+    async def _taken_back(self, memory: Memory, *, ids: list[str], reason: str) -> int:
+        run = self.run
+        view = run.view(memory)
+        keys = {subject.key for subject in (run.user, *run.config.subjects)}
+        for id in ids:
+            if (await view.get(id)).subject.key not in keys:
+                raise RecordNotFoundError("no memory of this run has this id")
+        return len(await view.retract(*ids, reason=f"forget_memory: {reason}" if reason else "forget_memory"))

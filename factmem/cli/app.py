@@ -1,40 +1,143 @@
-"""The app: its global options and its commands."""
+"""The app: global options, the table of commands, and how an async function becomes a command."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+import functools
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Annotated, Any, Final, TypeGuard
 
+import anyio
+import attrs
 import typer
+from typer.core import TyperGroup
 
-from factmem.cli import (
-    auditing,
-    demo,
-    erasing,
-    exchanging,
-    exploring,
-    ingesting,
-    keys,
-    lifecycle,
-    profiling,
-    reading,
-    remembering,
-    removing,
-    saving,
-    serving,
-    waiting,
-)
-from factmem.cli.arguments import store_address
-from factmem.cli.session import Session
+from factmem.cli.options import checked_address
+from factmem.cli.session import BROKEN_PIPE, FAILED, INTERRUPTED, Session, report
+from factmem.errors import FactMemError
 
 __all__ = ["app"]
 
+_COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
+    "demo": "demo:demo",
+    "ingest": "ingest:ingest",
+    "remember": "writing:remember",
+    "extract": "writing:extract",
+    "resume": "inbox:resume",
+    "dead-letters": {
+        "list": "inbox:list_letters",
+        "retry": "inbox:retry",
+        "dismiss": "inbox:dismiss",
+    },
+    "quarantine": {
+        "list": "inbox:list_quarantined",
+        "accept": "inbox:accept",
+        "reject": "inbox:reject",
+    },
+    "recall": "reading:recall",
+    "load": "reading:load",
+    "history": "reading:history",
+    "profile": "reading:profile",
+    "save": "writing:save",
+    "retract": "writing:retract",
+    "restore": "writing:restore",
+    "rollback": "writing:rollback",
+    "forget": "erasing:forget",
+    "erase": "erasing:erase",
+    "expire": "erasing:expire",
+    "purge": "erasing:purge",
+    "tree": "store:tree",
+    "info": "store:info",
+    "providers": "store:providers",
+    "audit": "audit:audit",
+    "export": "store:export",
+    "import": "store:import_",
+    "reembed": "store:reembed",
+    "new-key": "store:new_key",
+    "rotate-key": "store:rotate_key",
+    "mcp": "serving:mcp",
+}
+"""Every command in the order of the help page: the module below `factmem.cli` and the function in it.
+
+A module is imported when one of its commands runs or shows its help, so that a command pays for itself alone.
+"""
+
+_GROUPS: Final = {
+    "dead-letters": "List, retry or dismiss texts that the language model failed to read.",
+    "quarantine": "List, accept or reject records from untrusted sources.",
+}
+
+_SETTINGS: Final[dict[str, Any]] = {
+    "add_completion": False,
+    "no_args_is_help": True,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
+
+class _LazyCommands(MutableMapping[str, Any]):
+    """The commands by name, each built when it is first looked up."""
+
+    def __init__(self, targets: Mapping[str, str | Mapping[str, str]]) -> None:
+        self._targets = dict(targets)
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _built(name, self._targets[name])
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._targets[name], self._built[name] = "", command
+
+    def __delitem__(self, name: str) -> None:
+        del self._targets[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._targets)
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+
+class _LazyGroup(TyperGroup):
+    """A group that imports the module of a command when the command is looked up."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _LazyCommands(_COMMANDS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands without importing them."""
+        return list(self.commands)
+
+
+def _built(name: str, target: str | Mapping[str, str]) -> Any:
+    """Return the command or the group of commands of an entry of `_COMMANDS`."""
+    if isinstance(target, str):
+        alone = typer.Typer(**_SETTINGS | {"no_args_is_help": False})
+        _add(alone, name, target)
+        return typer.main.get_command(alone)
+    group = typer.Typer(name=name, help=_GROUPS[name], **_SETTINGS)
+    for command, function in target.items():
+        _add(group, command, function)
+    return typer.main.get_command(group)
+
+
+def _add(group: typer.Typer, name: str, target: str) -> None:
+    module, _, function = target.partition(":")
+    run = getattr(importlib.import_module(f"factmem.cli.{module}"), function)
+    group.command(name, help=inspect.getdoc(run))(_command(run))
+
+
 app: Final = typer.Typer(
     name="factmem",
-    help="A typed fact store for AI agents: keep what was said, and get it back with its source.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A typed fact store for AI agents: save what was said, and find it again with its source.",
+    cls=_LazyGroup,
+    **_SETTINGS,
 )
 
 
@@ -46,55 +149,131 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def _global_options(
-    ctx: typer.Context,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            envvar="FACTMEM_STORE",
-            callback=store_address,
-            metavar="ADDRESS",
-            help="Where the facts are: a path, or NAME:LOCATION. Else a file in your data folder.",
-        ),
-    ] = None,
-    organization: Annotated[
-        str | None,
-        typer.Option(envvar="FACTMEM_ORGANIZATION", metavar="NAME", help="Whose facts they are: the tenant."),
-    ] = None,
-    viewer: Annotated[
-        str | None,
-        typer.Option(envvar="FACTMEM_VIEWER", metavar="NAME", help="Who reads; sees and owns private facts."),
-    ] = None,
-    embedder: Annotated[
-        str | None,
-        typer.Option(
-            envvar="FACTMEM_EMBEDDER",
-            metavar="NAME",
-            help="What makes the vectors: wordllama (the default), minilm or openai:MODEL@DIMENSION.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            envvar="FACTMEM_MODEL",
-            metavar="ADDRESS",
-            help="Who reads what is taken in: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL. Else nobody.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout and nothing else.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version.")
-    ] = False,
-) -> None:
-    ctx.obj = Session(
-        store=store, organization=organization, viewer=viewer, embedder=embedder, model=model, as_json=as_json
-    )
+_JSON: Final = "Print JSON to stdout and nothing else."
+_GLOBAL: Final[Mapping[str, tuple[str, str]]] = {
+    "store": ("ADDRESS", "Store to use: a path or PROVIDER:LOCATION (default: a file in your data folder)."),
+    "organization": ("NAME", "Tenant that the facts belong to."),
+    "viewer": ("NAME", "User who reads and writes, and who owns private facts."),
+    "embedder": ("NAME", "Embedder: wordllama (the default), minilm or openai:MODEL@DIMENSION."),
+    "model": (
+        "ADDRESS",
+        "Language model used for ingestion: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL (default: none).",
+    ),
+}
+"""The options that work before and after the name of every command: their metavar and help."""
 
 
-_PARTS: Final = (
-    *(demo, ingesting, remembering, waiting, reading, profiling),
-    *(saving, removing, erasing, lifecycle, exploring, auditing, exchanging, keys, serving),
+def _global_parameters(panel: str | None = None) -> list[inspect.Parameter]:
+    """Return the global options; without a panel, those before the command's name, which read the environment."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(
+            name,
+            kind,
+            default=None,
+            annotation=Annotated[
+                str | None,
+                typer.Option(
+                    f"--{name}",
+                    metavar=metavar,
+                    help=help,
+                    envvar=None if panel else f"FACTMEM_{name.upper()}",
+                    callback=checked_address if name == "store" else None,
+                    rich_help_panel=panel,
+                ),
+            ],
+        )
+        for name, (metavar, help) in _GLOBAL.items()
+    ]
+    as_json = typer.Option("--json", help=_JSON, rich_help_panel=panel)
+    return [*options, inspect.Parameter("as_json", kind, default=False, annotation=Annotated[bool, as_json])]
+
+
+def _sign(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
+    """Give a function the signature that typer reads: the context and these parameters."""
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    function.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *parameters)}
+
+
+def _global_options(ctx: typer.Context, version: bool, **given: Any) -> None:
+    ctx.obj = Session(**given)
+
+
+_VERSION: Final = inspect.Parameter(
+    "version",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ],
 )
-for _part in _PARTS:
-    _part.add_to(app)
+_sign(_global_options, [*_global_parameters(), _VERSION])
+app.callback()(_global_options)
+
+
+def _command(run: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Return the function that typer calls for an async command.
+
+    The command takes a `Session` first; its other parameters are its own options. A parameter whose type is an
+    attrs class stands for one option per field. The global options are added, so that they work before and after
+    the command's name.
+    """
+    own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+    blocks = {parameter.name: parameter.annotation for parameter in own if _is_block(parameter.annotation)}
+
+    def call(ctx: typer.Context, **given: Any) -> None:
+        before = ctx.find_root().obj or Session()
+        session = Session(**{key: given.pop(key) or getattr(before, key) for key in (*_GLOBAL, "as_json")})
+        for name, block in blocks.items():
+            given[name] = block(**{field.name: given.pop(field.name) for field in attrs.fields(block)})
+        _reporting(functools.partial(_run, run, session, given), as_json=session.as_json)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    options = [option.replace(kind=kind) for parameter in own for option in _options(parameter)]
+    _sign(call, [*options, *_global_parameters("Global options")])
+    return call
+
+
+def _is_block(annotation: object) -> TypeGuard[type[attrs.AttrsInstance]]:
+    return isinstance(annotation, type) and attrs.has(annotation)
+
+
+def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Yield a parameter, or one for each field of the block of options that it stands for."""
+    if not _is_block(parameter.annotation):
+        yield parameter
+        return
+    for field in attrs.fields(attrs.resolve_types(parameter.annotation)):
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
+        )
+
+
+def _run(run: Callable[..., Awaitable[None]], session: Session, given: dict[str, Any]) -> None:
+    anyio.run(functools.partial(run, session, **given))
+    sys.stdout.flush()
+
+
+def _reporting(work: Callable[[], None], *, as_json: bool) -> None:
+    """Run a command and turn its errors into a message and an exit code."""
+    try:
+        work()
+    except FactMemError as error:
+        report(error, as_json=as_json)
+        raise typer.Exit(FAILED) from None
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _discard_output()
+        raise typer.Exit(BROKEN_PIPE) from None
+
+
+def _discard_output() -> None:
+    """Redirect stdout to nowhere, so that the interpreter does not fail to flush it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    finally:
+        os.close(nowhere)

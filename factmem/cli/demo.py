@@ -1,4 +1,4 @@
-"""The command that shows the main job: conversations in, and out of a new process the right facts with their source."""
+"""The command `demo`: two conversations are ingested, and a new process answers questions about them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import typer
 from anyio import to_thread
 
 from factmem.abc import Conversation
-from factmem.cli.command import FAILED, command
-from factmem.cli.ingesting import Ingestion, Taking
-from factmem.cli.session import Session
+from factmem.cli.ingest import Ingestion, Taking
+from factmem.cli.output import print_block, shown, value_text
+from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.facts import STATEMENT, Concept, SingleConcept
 from factmem.records import Evidence, FactDetails
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from factmem.memory import Memory
 
-__all__ = ["add_to"]
+__all__ = ["demo"]
 
 _MAYA: Final = MemorySubject("user", "The person who talks to the agent", priority_level=1).individual("Maya")
 _CAFE: Final = MemoryScope.product("repair-café")
@@ -45,7 +45,7 @@ _SEATS: Final = Concept.single("seats", "How many people fit in", int)
 _GRANT: Final = Concept.single("grant_euros", "How much money the town gives, in euros", int)
 _OPENS: Final = Concept.single("opening_day", "Opening day", dt.date)
 _INTRUDER: Final = "Grand Palace"
-"""What only a tool said: it tried to give orders."""
+"""Claimed by a tool result that tries to give instructions."""
 
 _QUESTIONS: Final = (
     ("Where does the repair café take place?", "old tram depot"),
@@ -55,26 +55,21 @@ _QUESTIONS: Final = (
     ("When do the leaflets have to be printed?", "by 3 October"),
     (f"Did we move the repair café to the {_INTRUDER} hotel?", "old tram depot"),
 )
-"""What is asked, and what the right fact says."""
+"""Questions, and a text in the value of the right fact."""
 
 _SECRET: Final = b"Rust-4nd-Resin!77"
 _RESULTS: Final = 3
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the app."""
-    command(app, "demo")(demo)
-
-
 @attrs.frozen(kw_only=True)
 class _Answer:
-    """What a new process said to a question.
+    """The answer of a new process to a question.
 
     Attributes:
-        question: what was asked.
-        expected: what the right fact says.
-        matches: the results of recall, as JSON.
-        rank: which of them is the right one, from 1; None if none is.
+        question: The question.
+        expected: Text in the value of the right fact.
+        matches: Results of recall, as JSON.
+        rank: Rank of the right fact, from 1; None if it is missing.
     """
 
     question: str
@@ -85,9 +80,9 @@ class _Answer:
 
 async def demo(
     session: Session,
-    keep: Annotated[Path | None, typer.Option(metavar="PATH", help="Keep the store in this new file.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="PATH", help="New file to keep the store in.")] = None,
 ) -> None:
-    """Take in two conversations, and let a new process answer questions about them."""
+    """Ingest two conversations, and let a new process answer questions about them."""
     with _store(keep) as file:
         inside = attrs.evolve(session, store=f"sqlite-vec:{quote(str(file))}")
         taken = await _fill(inside)
@@ -106,18 +101,18 @@ async def demo(
 
 @contextlib.contextmanager
 def _store(keep: Path | None) -> Iterator[Path]:
-    """Name a file for a fresh store; without ``keep`` it is removed at the end."""
+    """Yield the path of a new store, which is removed at the end unless ``keep`` names it."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="factmem-demo-") as folder:
             yield Path(folder) / "facts.db"
     elif keep.exists():
-        raise InvalidDataError(f"{keep} is there already: name a new file to keep the demo's store in")
+        raise InvalidDataError(f"{keep} exists already: name a new file to keep the demo's store in")
     else:
         yield keep
 
 
 async def _fill(session: Session) -> Ingestion:
-    """Take in the conversations that come with factmem, and a few typed facts."""
+    """Ingest the conversations that come with factmem, and save a few typed facts."""
     from factmem.detection import read_conversations
     from factmem.providers import open_provider
 
@@ -134,7 +129,7 @@ async def _fill(session: Session) -> Ingestion:
 
 
 def _typed() -> Sequence[tuple[SingleConcept[Any], Any, str]]:
-    """What is saved with a type besides: concept, value, and the message that says so."""
+    """Return the typed facts: concept, value, and the id of the message that states it."""
     return (
         (_SEATS, 40, "first-plan-5"),
         (_GRANT, 600, "first-plan-11"),
@@ -168,7 +163,7 @@ async def _save_typed(memory: Memory, conversations: Sequence[Conversation]) -> 
 
 
 async def _ask(session: Session) -> list[_Answer]:
-    """Ask every question in a process of its own."""
+    """Ask each question in a process of its own."""
     answers: dict[str, CompletedProcess[bytes]] = {}
     limiter = anyio.CapacityLimiter(os.cpu_count() or 1)
 
@@ -184,20 +179,20 @@ async def _ask(session: Session) -> list[_Answer]:
 
 async def _recall_elsewhere(session: Session, question: str) -> CompletedProcess[bytes]:
     """Run ``factmem recall`` in a new process."""
-    told = [
+    given = [
         ("--organization", session.organization),
         ("--viewer", session.viewer),
         ("--embedder", session.embedder),
     ]
-    options = [word for name, value in told if value for word in (name, value)]
+    options = [word for name, value in given if value for word in (name, value)]
     words = [sys.executable, "-m", "factmem", "--store", session.address, *options, "--json"]
     return await anyio.run_process([*words, "recall", question, "--limit", str(_RESULTS)], check=False)
 
 
 def _matches(answer: CompletedProcess[bytes]) -> Sequence[Any]:
     if answer.returncode:
-        told = answer.stderr.decode(errors="replace").strip()
-        raise StoreUnavailableError(f"the process that was asked failed: {told}")
+        error = answer.stderr.decode(errors="replace").strip()
+        raise StoreUnavailableError(f"the process that answers failed: {error}")
     matches: Sequence[Any] = json.loads(answer.stdout)
     return matches
 
@@ -208,11 +203,11 @@ def _judged(question: str, expected: str, matches: Sequence[Any]) -> _Answer:
 
 
 def _leaks(file: Path, answers: Sequence[_Answer]) -> list[str]:
-    """Say what of the secret and of the intruder can be seen; nothing should."""
+    """Return the traces of the secret and of the intruder; there should be none."""
     stored = [path for path in sorted(file.parent.glob(f"{file.name}*")) if _SECRET in path.read_bytes()]
-    told = [answer for answer in answers if _INTRUDER in json.dumps(answer.matches)]
+    believed = [answer for answer in answers if _INTRUDER in json.dumps(answer.matches)]
     return [f"the password is in {path.name}" for path in stored] + [
-        f"a tool's words were taken for a fact: {answer.question}" for answer in told
+        f"a tool's words were taken for a fact: {answer.question}" for answer in believed
     ]
 
 
@@ -228,7 +223,7 @@ def _answer_json(answer: _Answer) -> dict[str, Json]:
 def _print_demo(
     out: Console, taken: Ingestion, answers: Sequence[_Answer], leaks: Sequence[str], keep: Path | None
 ) -> None:
-    out.print("Two conversations of a fictitious user, three weeks apart, were taken in:", style="bold")
+    out.print("Two conversations of a fictitious user, three weeks apart, were ingested:", style="bold")
     typed = "; ".join(f"{name} {' then '.join(values)}" for name, values in _values_by_keyword().items())
     out.print(f"  {taken}")
     out.print(f"  typed facts saved beside them: {typed}\n")
@@ -241,14 +236,12 @@ def _print_demo(
     style = "bold green" if right == len(answers) and not leaks else "bold red"
     out.print(f"{right} of {len(answers)} right facts came first. ", style=style, end="")
     if not leaks:
-        out.print("The password is in no file of the store, and nobody believed the web page.", end="")
+        out.print("The password is in no file of the store, and the web page was not believed.", end="")
     out.print(f"\nThe store is kept: factmem --store {keep} recall …" if keep else "")
 
 
 def _print_answer(out: Console, answer: _Answer) -> None:
     from rich.text import Text
-
-    from factmem.cli.output import print_block
 
     lines = [Text(answer.question, style="italic")]
     if answer.rank != 1:
@@ -260,15 +253,13 @@ def _print_answer(out: Console, answer: _Answer) -> None:
 
 
 def _first_lines(record: Any) -> list[Text]:
-    """Show the first result, as the other process told it: what it says and where that comes from."""
+    """Return the first result of the other process as lines: its value and its source."""
     from rich.text import Text
-
-    from factmem.cli.output import shown, value_text
 
     verbatim = record["keyword"] == STATEMENT.keyword
     says = value_text(record["value"]) if verbatim else f"{record['keyword']} = {value_text(record['value'])}"
     source, *_ = record["evidence"]
     quoted = "" if verbatim else f"“{source['quote']}” "
     who = f"{source['speaker']} ({source['role']})" if source["speaker"] else source["role"]
-    told = f"{quoted}— {who}, {record['timestamp'][:10]}, conversation {source['conversation_id']}"
-    return [Text(shown(says), style="bold"), Text(shown(told), style="dim")]
+    origin = f"{quoted}— {who}, {record['timestamp'][:10]}, conversation {source['conversation_id']}"
+    return [Text(shown(says), style="bold"), Text(shown(origin), style="dim")]

@@ -1,4 +1,4 @@
-"""The command that makes sure: ``erase`` forgets, finishes what is pending, and searches the files for what is left."""
+"""The commands that erase records for good: `forget`, `erase`, `expire` and `purge`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day, said_text
-from factmem.cli.command import FAILED, command
-from factmem.cli.session import Session
+from factmem.cli.options import BeforeOption, Selection, YesOption, condition, stdin_or_text
+from factmem.cli.output import console, print_block, record_block, record_json
+from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.records import FactRecord
 from factmem.values import Json
@@ -20,102 +20,108 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.abc import EraseReceipt
-    from factmem.memory import ErasureReport, Memory
+    from factmem.memory import Erasure, ErasureReport, ExpiryReceipt, Filters, Memory
 
-__all__ = ["add_to", "ask_before_erasing", "check_known", "erased_json", "note_pending", "print_erased"]
+__all__ = ["erase", "expire", "forget", "purge"]
 
 _SHOWN_AT_MOST: Final = 20
+_ANY: Final = Selection()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the app."""
-    command(app, "erase")(erase)
+_SomeIdsArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records.")]
+
+
+async def forget(
+    session: Session,
+    ids: _SomeIdsArgument = None,
+    selection: Selection = _ANY,
+    before: BeforeOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Erase records for good, with all their history; all given filters must hold."""
+    from factmem.memory import Erasure
+
+    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
+        doomed = await _doomed(memory, ids or (), selection, before)
+        if doomed and not yes:
+            _ask(session, doomed)
+        named = [record.id for record in doomed]
+        receipt = await memory.forget(*named) if named else Erasure(records=())
+    session.show(_erased_json(doomed, receipt), lambda out: _print_erased(out, doomed, receipt))
+    _note_pending(session, pending=receipt.pending)
 
 
 async def erase(
     session: Session,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="These records.")] = None,
-    scope: ScopeOption = None,
-    exact: ExactOption = False,
-    subject: SubjectOption = None,
-    concept: Annotated[list[str] | None, typer.Option(metavar="KEYWORD", help="Of this concept.")] = None,
-    category: Annotated[list[str] | None, typer.Option(metavar="NAME", help="With this category.")] = None,
-    source: Annotated[list[str] | None, typer.Option(metavar="NAME", help="From this source.")] = None,
-    before: Annotated[
-        dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Said before then.")
-    ] = None,
+    ids: _SomeIdsArgument = None,
+    selection: Selection = _ANY,
+    before: BeforeOption = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Search every file of the store for what was erased; fail if it is there.")
+        bool, typer.Option("--verify", help="Search the files of the store for traces; fail if there are any.")
     ] = False,
     text: Annotated[
         list[str] | None,
-        typer.Option(parser=said_text, metavar="TEXT", help="Search for these words as well; - is stdin."),
+        typer.Option(parser=stdin_or_text, metavar="TEXT", help="Text to search for as well; - reads stdin."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
 ) -> None:
-    """Erase records as `forget` does and prove it with --verify; with none given, finish what erasures left."""
+    """Erase records like `forget`, and prove it with --verify; without a filter, finish pending erasures."""
     from factmem.memory import verify_erased
     from factmem.providers import open_provider
 
     if text and not verify:
-        raise InvalidDataError("words to search for need --verify")
-    chosen = (ids, scope, exact, subject, concept, category, source, before)
+        raise InvalidDataError("--text needs --verify: add it")
+    selective = bool(ids or selection.given or before)
     async with (
         open_provider(session.address) as provider,
-        session.memory(provider=provider, subject=subject, scope=scope, read_only=False) as memory,
+        session.memory(provider=provider, subject=selection.subject, scope=selection.scope, read_only=False) as memory,
     ):
-        doomed: list[FactRecord[Any]] = []
-        if any(chosen):
-            doomed = await memory.would_forget(
-                *(ids or ()),
-                scope=scope,
-                exact=exact,
-                subject=subject,
-                concepts=concept or (),
-                categories=category or (),
-                sources=source or (),
-                before=before,
-            )
-            await check_known(memory, ids or (), doomed)
+        doomed = await _doomed(memory, ids or (), selection, before) if selective else []
         if doomed and not yes:
-            ask_before_erasing(session, doomed)
+            _ask(session, doomed)
         named = [record.id for record in doomed]
         traces = await memory.traces(*named, texts=text or ()) if verify else None
-        receipt = await (memory.forget(*named) if named else memory.finish_erasing())
+        receipt = await (memory.forget(*named) if named else memory.expire())
         report = await verify_erased(provider, traces) if traces is not None else None
-    _show(session, doomed, receipt, report, picky=any(chosen))
+    _show(session, doomed, receipt, report, selective=selective)
     if report is not None and not report.clean:
         raise typer.Exit(FAILED)
 
 
-async def check_known(memory: Memory, ids: Collection[str], doomed: Iterable[FactRecord[Any]]) -> None:
-    """Refuse ids that name nothing, before anything is erased.
-
-    Args:
-        memory: where they are looked for.
-        ids: what was named.
-        doomed: what was found of it, with whatever else was said.
+async def _doomed(
+    memory: Memory, ids: Sequence[str], selection: Selection, before: dt.datetime | None
+) -> list[FactRecord[Any]]:
+    """Return the records to erase.
 
     Raises:
-        RecordNotFoundError: an id names no record that the viewer may see.
+        RecordNotFoundError: An id names no visible record.
+    """
+    filters: Filters = {**selection.filters(), "until": before}
+    doomed = await memory.forget(*ids, dry_run=True, **filters)
+    await _check_known(memory, ids, doomed)
+    return list(doomed)
+
+
+async def _check_known(memory: Memory, ids: Collection[str], doomed: Iterable[FactRecord[Any]]) -> None:
+    """Refuse unknown ids before anything is erased.
+
+    Raises:
+        RecordNotFoundError: An id names no record that the viewer may see.
     """
     if missing := set(ids) - {record.id for record in doomed}:
-        missing -= {record.id for record in await memory.would_forget(*missing)}
+        missing -= {record.id for record in await memory.forget(*missing, dry_run=True)}
     if missing:
         raise RecordNotFoundError(
-            f"{len(missing)} of the ids name no record that is visible, or it was erased before; nothing was erased now"
+            f"{len(missing)} of the ids name no visible record, or an erased one; nothing was erased now"
         )
 
 
-def ask_before_erasing(session: Session, doomed: Sequence[FactRecord[Any]]) -> None:
-    """Show what will be erased and ask; without an answer nothing is.
+def _ask(session: Session, doomed: Sequence[FactRecord[Any]]) -> None:
+    """Show the records and ask whether to erase them.
 
     Raises:
-        typer.Exit: the answer is no.
+        typer.Exit: The answer is not yes.
     """
-    from factmem.cli.output import console, print_block, record_block
-
     out = console(stderr=True)
     for record in doomed[:_SHOWN_AT_MOST]:
         print_block(out, " ×", record_block(record))
@@ -123,15 +129,15 @@ def ask_before_erasing(session: Session, doomed: Sequence[FactRecord[Any]]) -> N
         out.print(f"… and {len(doomed) - _SHOWN_AT_MOST} more")
     answer = _answer(f"Erase {len(doomed)} record(s) for good? [y/N]: ")
     if not answer:
-        session.note("\nNobody answered: add --yes to erase without being asked.")
+        session.note("\nNo answer: add --yes to erase without being asked.")
     if answer.strip().lower() not in ("y", "yes"):
         session.note("Nothing was erased.")
         raise typer.Exit(FAILED)
 
 
 def _answer(question: str) -> str:
-    """Ask on stderr and return the line that was typed; empty if nobody is there."""
-    # The event loop's own handler would only take note of Ctrl-C and go on waiting for the line.
+    """Ask on stderr and return the line that was typed; empty at the end of stdin."""
+    # With the event loop's handler, Ctrl-C would not interrupt the wait for the line.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         print(question, end="", file=sys.stderr, flush=True)
@@ -140,20 +146,20 @@ def _answer(question: str) -> str:
         signal.signal(signal.SIGINT, handler)
 
 
-def erased_json(doomed: Sequence[FactRecord[Any]], receipt: EraseReceipt) -> dict[str, Json]:
-    """Return what an erasure did as JSON."""
+def _erased_json(doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> dict[str, Json]:
+    """Return the outcome of an erasure as JSON."""
     ids: list[Json] = [record.id for record in doomed]
     return {"records": len(doomed), "erased": receipt.erased, "pending": receipt.pending, "ids": ids}
 
 
-def print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: EraseReceipt) -> None:
-    """Print what an erasure did."""
+def _print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> None:
+    """Print the outcome of an erasure."""
     done = f"Erased {len(doomed)} record(s), {receipt.erased} revision(s)."
     out.print(done if doomed else "Nothing fits; nothing erased.")
 
 
-def note_pending(session: Session, *, pending: bool) -> None:
-    """Tell people on stderr that old bytes are left and how to be rid of them, if there are any."""
+def _note_pending(session: Session, *, pending: bool) -> None:
+    """Print a note to stderr if old bytes are left in the store."""
     if pending:
         print(
             "factmem: another process still holds old bytes of this store, or the disk is full. When that is over, "
@@ -165,25 +171,25 @@ def note_pending(session: Session, *, pending: bool) -> None:
 def _show(
     session: Session,
     doomed: Sequence[FactRecord[Any]],
-    receipt: EraseReceipt,
+    receipt: Erasure | ExpiryReceipt,
     report: ErasureReport | None,
     *,
-    picky: bool,
+    selective: bool,
 ) -> None:
-    data = erased_json(doomed, receipt)
+    data = _erased_json(doomed, receipt)
     if report is not None:
         data["verified"] = _report_json(report)
 
     def render(out: Console) -> None:
-        if picky or doomed:
-            print_erased(out, doomed, receipt)
+        if selective or doomed:
+            _print_erased(out, doomed, receipt)
         elif not receipt.pending:
-            out.print("Nothing is left of what was erased before." if report is None else "Nothing is pending.")
+            out.print("Nothing is left of earlier erasures." if report is None else "Nothing is pending.")
         if report is not None:
             _print_report(out, report, session)
 
     session.show(data, render)
-    note_pending(session, pending=receipt.pending)
+    _note_pending(session, pending=receipt.pending)
 
 
 def _report_json(report: ErasureReport) -> dict[str, Json]:
@@ -221,10 +227,97 @@ def _print_report(out: Console, report: ErasureReport, session: Session) -> None
     if not any(file.found for file in report.files):
         out.print("Nothing of it was found.")
     if report.too_short:
-        out.print(f"{report.too_short} word(s) or name(s) are too short to be told apart, and were not searched for.")
+        out.print(f"{report.too_short} word(s) or name(s) are too short to search for.")
     if report.said_by:
         shown, more = report.said_by[:_SHOWN_AT_MOST], len(report.said_by) - _SHOWN_AT_MOST
-        out.print(f"{len(report.said_by)} other record(s) say some of it as well; to erase them, too:")
+        out.print(f"{len(report.said_by)} other record(s) hold some of it as well; erase them with:")
         out.print(f"  {session.command_line('erase', '--verify', *shown)}", soft_wrap=True)
         if more > 0:
-            out.print(f"The other {more} will be told then.")
+            out.print(f"The other {more} are listed then.")
+
+
+async def expire(
+    session: Session,
+    revisions: Annotated[
+        float | None, typer.Option(min=0, metavar="DAYS", help="Erase superseded revisions older than this as well.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, and erase nothing.")] = False,
+) -> None:
+    """Erase expired records, which are invisible already, from the store."""
+    limit = None if revisions is None else _days(revisions)
+    async with session.memory(read_only=dry_run) as memory:
+        receipt = await memory.expire(revisions=limit, dry_run=dry_run)
+
+    def render(out: Console) -> None:
+        done = "Would erase" if dry_run else "Erased"
+        out.print(f"{done} {receipt.expired} expired and {receipt.superseded} superseded revision(s).")
+
+    session.show(
+        {
+            "expired": receipt.expired,
+            "superseded": receipt.superseded,
+            "pending": receipt.pending,
+            "dry_run": dry_run,
+        },
+        render,
+    )
+    _note_pending(session, pending=receipt.pending)
+
+
+def _days(number: float) -> dt.timedelta:
+    try:
+        return dt.timedelta(days=number)
+    except (OverflowError, ValueError):
+        raise typer.BadParameter("--revisions is too large: name fewer days") from None
+
+
+async def purge(
+    session: Session,
+    selection: Selection = _ANY,
+    topic: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only records with this topic.")] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONDITION", help="KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE. May be repeated."),
+    ] = None,
+    before: BeforeOption = None,
+    max_importance: Annotated[
+        float | None, typer.Option(min=0, max=1, metavar="NUMBER", help="Only records of at most this importance.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase the records instead of showing them.")] = False,
+) -> None:
+    """Show the records that pass all filters; with --yes, erase them for good."""
+    filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
+    if metadata:
+        filters["where"] = [[condition(text) for text in metadata]]
+    if topic:
+        filters["topics"] = topic
+    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=not yes) as memory:
+        result = await memory.forget(dry_run=not yes, **filters)
+    _show_purged(session, result)
+
+
+def _show_purged(session: Session, result: Erasure) -> None:
+    def render(out: Console) -> None:
+        if not result:
+            out.print("Nothing fits.")
+            return
+        for record in result.records[:_SHOWN_AT_MOST]:
+            print_block(out, " ×", record_block(record))
+        if len(result) > _SHOWN_AT_MOST:
+            out.print(f"… and {len(result) - _SHOWN_AT_MOST} more")
+        if result.dry_run:
+            out.print(f"{len(result)} record(s) fit; erase them with --yes.")
+        else:
+            out.print(f"Erased {len(result)} record(s), {result.erased} revision(s).")
+
+    session.show(
+        {
+            "count": len(result),
+            "dry_run": result.dry_run,
+            "erased": result.erased,
+            "pending": result.pending,
+            "records": [record_json(record) for record in result.records],
+        },
+        render,
+    )
+    _note_pending(session, pending=result.pending)

@@ -1,11 +1,11 @@
-"""How records look: as JSON, and to people."""
+"""Records, matches and changes as JSON and as text for people."""
 
 from __future__ import annotations
 
 import json
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -15,22 +15,27 @@ from rich.text import Text
 
 from factmem.facts import STATEMENT
 from factmem.hidden import HIDDEN
-from factmem.records import AssertionState, Evidence, FactRecord, Origin
+from factmem.records import AssertionState, Change, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
 if TYPE_CHECKING:
+    from factmem.cli.session import Session
     from factmem.recall import DeepRecall, RecallMatch
 
 __all__ = [
+    "change_json",
     "console",
     "deep_block",
     "deep_json",
     "match_block",
     "match_json",
     "print_block",
+    "print_changes",
     "record_block",
     "record_json",
+    "show_changes",
+    "show_text",
     "shown",
     "value_json",
     "value_shown",
@@ -39,24 +44,24 @@ __all__ = [
 
 
 _LONGEST_ON_A_TERMINAL: Final = 2_000
-"""In characters."""
+"""Maximum length of a value on a terminal, in characters."""
 
 
 class _Console(Console):
-    """A console that leaves it to the command what to do when nobody reads any more."""
+    """A console that raises `BrokenPipeError` when the reader went away."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for what is written now; lines are cut by a terminal only, colours left out by NO_COLOR."""
+    """Return a console; only terminals wrap lines, and NO_COLOR turns colours off."""
     stream = sys.stderr if stderr else sys.stdout
     return _Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty())
 
 
 def shown(text: str) -> str:
-    """Return a text that no terminal obeys: one line, its control and hidden characters made visible."""
+    """Return a text as one line, with control and hidden characters made visible."""
     return "".join(
         "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") else char
         for char in HIDDEN.sub("\ufffd", " ".join(text.split()))
@@ -69,16 +74,16 @@ def value_json(record: FactRecord[Any]) -> Json:
 
 
 def value_text(value: Json) -> str:
-    """Return a value for people: a text as it is, anything else as JSON."""
+    """Return a value as text: strings as they are, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def value_shown(value: Json) -> str:
-    """Return a value as one line for people; a long one is cut on a terminal, where it would bury all others."""
+    """Return a value as one line, shortened on a terminal."""
     text = value_text(value)
     if len(text) <= _LONGEST_ON_A_TERMINAL or not _on_a_terminal():
         return shown(text)
-    return f"{shown(text[:_LONGEST_ON_A_TERMINAL])} … ({len(text):,} characters; --json has them all)"
+    return f"{shown(text[:_LONGEST_ON_A_TERMINAL])} … ({len(text):,} characters; --json shows all)"
 
 
 def _on_a_terminal() -> bool:
@@ -112,7 +117,7 @@ def record_json(record: FactRecord[Any]) -> dict[str, Json]:
 
 
 def match_json(match: RecallMatch) -> dict[str, Json]:
-    """Return a result of recall as JSON."""
+    """Return a match as JSON."""
     return {
         "score": match.score,
         "parts": attrs.asdict(match.parts),
@@ -125,7 +130,7 @@ def match_json(match: RecallMatch) -> dict[str, Json]:
 
 
 def deep_json(found: DeepRecall) -> dict[str, Json]:
-    """Return what deep recall tells besides its matches, as JSON."""
+    """Return the findings of deep recall besides its matches, as JSON."""
     return {
         "confidence": found.confidence,
         "questions": list(found.questions),
@@ -145,19 +150,19 @@ def deep_json(found: DeepRecall) -> dict[str, Json]:
 
 
 def deep_block(found: DeepRecall) -> list[Text]:
-    """Return what deep recall tells besides its matches, as lines."""
-    told = [f"confidence {found.confidence:.2f}"]
-    told += [f"asked as well: {text}" for text in found.questions[1:]]
-    told += [f"looked in {path}" for path in found.scopes]
-    told += [f"still missing: {gap.missing}" for gap in found.gaps]
-    return [Text(shown(line), style="dim") for line in told]
+    """Return the findings of deep recall besides its matches, as lines."""
+    lines = [f"confidence {found.confidence:.2f}"]
+    lines += [f"asked as well: {text}" for text in found.questions[1:]]
+    lines += [f"looked in {path}" for path in found.scopes]
+    lines += [f"still missing: {gap.missing}" for gap in found.gaps]
+    return [Text(shown(line), style="dim") for line in lines]
 
 
 def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]:
-    """Return a record as lines: what it says, where it stands, and what it came from."""
+    """Return a record as lines: its value, its place and its evidence."""
     lines = [_headline(record), Text(" · ".join(_where(record)), style="dim")]
     value = value_json(record)
-    lines += [_source(item, said=value) for item in record.evidence[:3]]
+    lines += [_source(item, value=value) for item in record.evidence[:3]]
     if len(record.evidence) > 3:
         lines.append(Text(f"… and said {len(record.evidence) - 3} times more", style="dim"))
     if with_id:
@@ -166,7 +171,7 @@ def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]
 
 
 def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
-    """Return a result of recall as lines."""
+    """Return a match as lines."""
     lines = record_block(match.record, with_id=False)
     if match.newer is not None:
         value = value_shown(value_json(match.newer))
@@ -176,7 +181,7 @@ def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
     for record in match.earlier:
         value = value_shown(value_json(record))
         lines.append(Text(f"{record.timestamp:%Y-%m-%d}, {record.state.value}: {value}", style="dim"))
-    lines.append(Text(" · ".join([*match.reasons, shown(shown(f"id {match.record.id}"))]), style="dim"))
+    lines.append(Text(" · ".join([*match.reasons, shown(f"id {match.record.id}")]), style="dim"))
     if explain:
         parts = attrs.asdict(match.parts)
         lines.append(Text("  ".join(f"{name} {part:.3f}" for name, part in parts.items()), style="cyan"))
@@ -184,7 +189,7 @@ def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
 
 
 def print_block(out: Console, label: str, lines: Sequence[Text]) -> None:
-    """Print lines behind a label, indented below it."""
+    """Print lines after a label, aligned with the first one."""
     first, *others = lines
     out.print(Text.assemble((f"{label}  ", "bold green"), first))
     for line in others:
@@ -220,11 +225,55 @@ def _where(record: FactRecord[Any]) -> list[str]:
     ]
 
 
-def _source(evidence: Evidence, *, said: Json) -> Text:
-    """Who said it, where; the quote only where it says more than the value does."""
+def _source(evidence: Evidence, *, value: Json) -> Text:
+    """Return the speaker and the place of evidence, with the quote if it differs from the value."""
     named = [item for item in (evidence.speaker, evidence.role) if item]
     who = f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named) or "someone"
     where = [f"conversation {evidence.conversation_id}"] if evidence.conversation_id else []
     where += [f"message {evidence.message_id}"] if evidence.message_id else []
     line = Text(shown(", ".join([f"— {who}", *where])), style="dim")
-    return line if evidence.quote == said else Text.assemble((f"“{value_shown(evidence.quote)}” ", "italic"), line)
+    return line if evidence.quote == value else Text.assemble((f"“{value_shown(evidence.quote)}” ", "italic"), line)
+
+
+def change_json(change: Change) -> dict[str, Json]:
+    """Return a change as JSON."""
+    return {
+        "kind": change.kind.value,
+        "record": record_json(change.record),
+        "previous": record_json(change.previous) if change.previous else None,
+    }
+
+
+def print_changes(out: Console, changes: Iterable[Change], label: str | None = None) -> None:
+    """Print changes for people.
+
+    Args:
+        out: Console to print to.
+        changes: The changes.
+        label: Label of each change (default: its kind).
+    """
+    for change in changes:
+        print_block(out, label or change.kind.value, record_block(change.record))
+
+
+def show_changes(session: Session, changes: tuple[Change, ...], label: str) -> None:
+    """Show changes, as JSON or for people.
+
+    Args:
+        session: The run that shows them.
+        changes: The changes.
+        label: Label of each change for people.
+    """
+    session.show(
+        [change_json(change) for change in changes],
+        lambda out: print_changes(out, changes, label),
+    )
+
+
+def show_text(session: Session, data: dict[str, Json], text: str) -> None:
+    """Show a result that is one line for people."""
+
+    def render(out: Console) -> None:
+        out.print(text)
+
+    session.show(data, render)

@@ -1,42 +1,42 @@
-"""The commands that ask: ``recall``, ``load``, ``history``."""
+"""The commands that read facts: `recall`, `load`, `history` and `profile`."""
 
 from __future__ import annotations
 
 import datetime as dt
 import difflib
 import enum
-import functools
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from factmem.cli.arguments import ExactOption, ScopeOption, SubjectOption, from_day, through_day
-from factmem.cli.command import command
-from factmem.cli.scoring import Scoring
+from factmem.cli.options import ScopeOption, Scoring, Selection, SubjectOption, class_named, from_day, through_day
 from factmem.cli.session import Session
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import Concept, Fact, FactType
 from factmem.records import FactRecord
 from factmem.subjects import MemorySubject
-from factmem.values import encode_value
+from factmem.values import Json, encode_value
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Memory
+    from factmem.memory import Filters, Memory, ProfileField, ProfileSchema
     from factmem.recall import RecallMatch
 
-__all__ = ["add_to"]
+__all__ = ["history", "load", "profile", "recall"]
 
 _PLACES: Final = 5
+
+
 _SCORING: Final = Scoring()
+_ANY: Final = Selection()
 
 
 class Depth(enum.StrEnum):
-    """What ``--depth`` takes."""
+    """The choices of ``--depth``."""
 
     SHALLOW = "shallow"
     DEEP = "deep"
@@ -44,86 +44,66 @@ class Depth(enum.StrEnum):
 
 AsOfOption = Annotated[
     dt.datetime | None,
-    typer.Option(parser=through_day, metavar="DATE", help="As things had been said by then (a date: by its end)."),
+    typer.Option(parser=through_day, metavar="DATE", help="Facts as of this time (a date: its end)."),
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the app."""
-    command(app, "recall")(recall)
-    command(app, "load")(load)
-    command(app, "history")(history)
 
 
 async def recall(
     session: Session,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for, in words.")],
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many results at the most.")] = 10,
-    scope: ScopeOption = None,
-    exact: ExactOption = False,
-    subject: SubjectOption = None,
-    concept: Annotated[list[str] | None, typer.Option(metavar="KEYWORD", help="Only of this concept.")] = None,
-    category: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only with this category.")] = None,
-    source: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only from this source.")] = None,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Query, in words.")],
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of results.")] = 10,
+    selection: Selection = _ANY,
     since: Annotated[
-        dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Only what was said since then.")
+        dt.datetime | None,
+        typer.Option(parser=from_day, metavar="DATE", help="Only records said at this date or later."),
     ] = None,
     until: Annotated[
         dt.datetime | None,
-        typer.Option(parser=through_day, metavar="DATE", help="Only what was said until then (a date: until its end)."),
+        typer.Option(parser=through_day, metavar="DATE", help="Only records said up to this date, inclusive."),
     ] = None,
     as_of: AsOfOption = None,
     depth: Annotated[
         Depth,
-        typer.Option(help="deep: if the results are not sure enough, ask --model to take the query apart."),
+        typer.Option(help="deep: if the results are uncertain, let --model split the query."),
     ] = Depth.SHALLOW,
     scoring: Scoring = _SCORING,
-    earlier: Annotated[bool, typer.Option("--earlier", help="Show what each fact was before.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
+    earlier: Annotated[bool, typer.Option("--earlier", help="Show the earlier values of each fact.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of each score.")] = False,
 ) -> None:
     """Find the facts that answer a query, best first, each with its source.
 
-    A score is from 0 to 1: what nothing answers scores low, and --min-score leaves it out.
+    Scores are from 0 to 1. If nothing answers the query, all scores are low; --min-score leaves them out.
 
-    With --depth deep, the output also shows the confidence, the other queries, and what is still missing.
+    With --depth deep, the output also shows the confidence, the other queries and the gaps.
     """
     settings = scoring.settings()
+    filters: Filters = {**selection.filters(), "since": since, "until": until}
     if deep := depth is Depth.DEEP:
         session.check_model("deep recall")
-    async with session.memory(subject=subject, scope=scope, asking=deep) as memory:
+    async with session.memory(subject=selection.subject, scope=selection.scope, asking=deep) as memory:
         reader: Memory = memory.as_of(as_of) if as_of else memory
-        ask = functools.partial(
-            reader.recall_deeply if deep else reader.recall,
+        matches = await reader.recall(
             query,
+            depth=depth.value,
             limit=limit,
             min_score=scoring.min_score,
             settings=settings,
             history=earlier,
-            scope=scope,
-            exact=exact,
-            subject=subject,
-            concepts=concept or None,
-            categories=category or None,
-            sources=source or None,
-            since=since,
-            until=until,
+            **filters,
         )
-        found = await ask()
-        matches = found if isinstance(found, list) else list(found.matches)
-        failure = found.failure if isinstance(found, list) else found.words_only
-        if failure is not None and session.as_json:  # else it is printed as the warning that it is
-            print(json.dumps({"warning": failure}), file=sys.stderr)
+        if matches.failure is not None and session.as_json:  # without JSON, it is logged and printed as a warning
+            print(json.dumps({"warning": matches.failure}), file=sys.stderr)
         if not matches:
             await session.note_if_empty(memory)
     from factmem.cli.output import deep_block, deep_json, match_json
 
     def render(out: Console) -> None:
         _print_matches(out, matches, explain=explain)
-        for line in () if isinstance(found, list) else deep_block(found):
+        for line in () if matches.deep is None else deep_block(matches.deep):
             out.print(line)
 
-    told = [match_json(match) for match in matches]
-    session.show(told if isinstance(found, list) else {"matches": told, **deep_json(found)}, render)
+    listed: list[Json] = [match_json(match) for match in matches]
+    session.show(listed if matches.deep is None else {"matches": listed, **deep_json(matches.deep)}, render)
 
 
 def _print_matches(out: Console, matches: list[RecallMatch], *, explain: bool) -> None:
@@ -137,15 +117,15 @@ def _print_matches(out: Console, matches: list[RecallMatch], *, explain: bool) -
 
 async def load(
     session: Session,
-    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="The concept's keyword.")],
+    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="Keyword of the concept.")],
     scope: ScopeOption = None,
     subject: SubjectOption = None,
     as_of: AsOfOption = None,
 ) -> None:
-    """Print the value of a concept, or its values one a line, whatever its type.
+    """Print the value of a concept, or its values one per line.
 
-    With --scope: of exactly this one. Without: of all places, the one of the strongest subject, then of the
-    narrowest scope, then the newest.
+    With --scope, the value in exactly this scope. Without it, the value of the strongest subject, then of the
+    narrowest scope, then the newest one.
     """
     async with session.memory(subject=subject, scope=scope) as memory:
         reader: Memory = memory.as_of(as_of) if as_of else memory
@@ -166,7 +146,7 @@ async def load(
 
 
 def _ways_to_read(records: Iterable[FactRecord[Any]]) -> Iterable[Concept[Any, Any]]:
-    """The concepts that a keyword may be read as: its own, or JSON where places differ in type."""
+    """Yield the concepts to read a keyword as: its own one, or JSON if its type differs between places."""
     concepts = list(dict.fromkeys(record.concept for record in records))
     if len(concepts) == 1:
         yield concepts[0]
@@ -204,7 +184,7 @@ def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> Non
 
 
 async def _unknown(keyword: str, reader: Memory, session: Session) -> RecordNotFoundError:
-    """Say where a keyword is known instead, or which ones are similar."""
+    """Return an error that names the places of a keyword, or similar keywords."""
     unknown = f"nothing is known of the concept {keyword!r} there"
     if elsewhere := await reader.list_records(concepts=[keyword]):
         places = list(dict.fromkeys(_place(record) for record in elsewhere))
@@ -225,11 +205,11 @@ def _place(record: FactRecord[Any]) -> str:
 
 async def history(
     session: Session,
-    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="The concept's keyword, or the id of a record.")],
+    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="Keyword of the concept, or id of a record.")],
     scope: ScopeOption = None,
     subject: SubjectOption = None,
 ) -> None:
-    """Show every revision of a concept or record, oldest first, with what became of it."""
+    """Show every revision of a concept or record, oldest first, with its state."""
     async with session.memory(subject=subject, scope=scope) as memory:
         records = await memory.history(keyword, subject=subject, scope=scope)
         if not records:
@@ -245,3 +225,56 @@ def _print_history(out: Console, records: list[FactRecord[Any]]) -> None:
 
     for record in records:
         print_block(out, f"r{record.revision}", record_block(record))
+
+
+async def profile(
+    session: Session,
+    reference: Annotated[
+        str, typer.Argument(metavar="MODULE:CLASS", help="An attrs class or pydantic model whose fields are concepts.")
+    ],
+    subject: SubjectOption = None,
+    scope: ScopeOption = None,
+) -> None:
+    """Show the known fields of a class, and the missing ones."""
+    from factmem.memory import ProfileSchema
+
+    schema: ProfileSchema[Any] = ProfileSchema.of(class_named(reference))
+    async with session.memory(subject=subject, scope=scope) as memory:
+        found = await memory.profile(schema, subject=subject, scope=scope, partial=True)
+        if not found.known:
+            await session.note_if_empty(memory)
+    known = {
+        field.attribute: _field_json(field, found.known) for field in schema.fields if field.attribute in found.known
+    }
+    data: dict[str, Json] = {
+        "profile": reference,
+        "complete": found.profile is not None,
+        "known": known,
+        "unknown": [field.attribute for field in schema.fields if field.attribute not in known],
+        "missing": list(found.missing),
+    }
+    session.show(data, lambda out: _print_profile(out, schema, known, found.missing))
+
+
+def _field_json(field: ProfileField, known: Mapping[str, Any]) -> Json:
+    value = known[field.attribute]
+    if field.gather is None:
+        return encode_value(value, field.concept.value_type)
+    return [encode_value(item, field.concept.value_type) for item in value]
+
+
+def _print_profile(
+    out: Console, schema: ProfileSchema[Any], known: Mapping[str, Json], missing: tuple[str, ...]
+) -> None:
+    from rich.text import Text
+
+    from factmem.cli.output import shown, value_text
+
+    width = max((len(field.attribute) for field in schema.fields), default=0) + 2
+    for field in schema.fields:
+        name = (f"{field.attribute:<{width}}", "dim")
+        if field.attribute in known:
+            out.print(Text.assemble(name, shown(value_text(known[field.attribute]))))
+        else:
+            text = "missing: the profile requires it" if field.attribute in missing else "unknown"
+            out.print(Text.assemble(name, (text, "yellow" if field.attribute in missing else "dim")))

@@ -1,4 +1,4 @@
-"""The command that serves a memory to others: ``mcp``."""
+"""The command `mcp`: an MCP server over the store."""
 
 from __future__ import annotations
 
@@ -10,26 +10,19 @@ from typing import Annotated, Final
 
 import typer
 
-from factmem.cli.arguments import subject
-from factmem.cli.command import command
-from factmem.cli.scoring import Scoring
+from factmem.cli.options import Scoring, subject
 from factmem.cli.session import Session
 from factmem.subjects import MemorySubject
 
-__all__ = ["add_to"]
+__all__ = ["mcp"]
 
 _SCORING: Final = Scoring()
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the app."""
-    command(app, "mcp")(mcp)
 
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65_535:
-        raise typer.BadParameter(f"--http {text!r} is no HOST:PORT, such as 127.0.0.1:8000 or :8000")
+        raise typer.BadParameter(f"--http {text!r} is not HOST:PORT, such as 127.0.0.1:8000 or :8000")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -40,10 +33,10 @@ def _names(text: str) -> tuple[str, ...]:
 async def mcp(
     session: Session,
     http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Serve over streamable HTTP; else over stdio.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve over streamable HTTP (default: stdio).")
     ] = None,
     scope: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Show only this scope and below. May be repeated.")
+        list[str] | None, typer.Option(metavar="PATH", help="Expose this scope and below only. May be repeated.")
     ] = None,
     subjects: Annotated[
         list[MemorySubject] | None,
@@ -51,22 +44,24 @@ async def mcp(
             "--subject",
             parser=subject,
             metavar="NAME[:INDIVIDUAL]",
-            help="Show only facts about this subject; the first one is written about. May be repeated.",
+            help="Expose facts about this subject only; writes go to the first one. May be repeated.",
         ),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that writes.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that writes.")] = False,
     tools: Annotated[str | None, typer.Option(metavar="A,B", help="Offer only these tools.")] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Believe what clients write and take back; else it waits in quarantine.")
+        bool, typer.Option("--trust", help="Trust what clients write and retract (default: quarantine it).")
     ] = False,
-    allow_erase: Annotated[bool, typer.Option("--allow-erase", help="Offer `forget`, which erases for good.")] = False,
+    allow_erase: Annotated[
+        bool, typer.Option("--allow-erase", help="Offer the tool `forget`, which erases for good.")
+    ] = False,
     scoring: Scoring = _SCORING,
     token: Annotated[
         str | None,
-        typer.Option(envvar="FACTMEM_MCP_TOKEN", metavar="TEXT", help="Over HTTP: what clients must show as a bearer."),
+        typer.Option(envvar="FACTMEM_MCP_TOKEN", metavar="TEXT", help="Bearer token that HTTP clients must send."),
     ] = None,
 ) -> None:
-    """Serve the memory to MCP clients: Claude Desktop, VS Code, Cursor and others. Needs the extra `mcp`."""
+    """Serve the memory to MCP clients such as Claude Desktop, VS Code and Cursor; needs the extra `mcp`."""
     from factmem.mcp import make_server, serve_http
 
     address = None if http is None else _address(http)
@@ -94,12 +89,12 @@ async def mcp(
                 await server.run_stdio_async()
         else:
             host, port = address
-            await serve_http(server, host=host, port=port, token=token, on_ready=_tell)
+            await serve_http(server, host=host, port=port, token=token, on_ready=_announce)
 
 
 @contextlib.contextmanager
 def _ending_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the process: the thread that reads stdin cannot be woken, and what was saved is on disk."""
+    """Let Ctrl-C end the process at once, because the thread that reads stdin cannot be woken."""
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -107,5 +102,5 @@ def _ending_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def _tell(url: str) -> None:
+def _announce(url: str) -> None:
     print(f"factmem serves MCP at {url}", file=sys.stderr, flush=True)

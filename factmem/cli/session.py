@@ -1,4 +1,4 @@
-"""One run of a command: which store it works on, and how it reports."""
+"""One run of a command: its store, its output and its errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import typer
 
-from factmem.errors import CapabilityError, StoreUnavailableError
+from factmem.errors import CapabilityError, FactMemError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -28,30 +27,34 @@ if TYPE_CHECKING:
     from factmem.abc import AgentMemoryProvider, LanguageModel
     from factmem.memory import Memory, MemoryEvent
 
-__all__ = ["Session", "default_store", "dumped", "known_subject"]
+__all__ = [
+    "BROKEN_PIPE",
+    "FAILED",
+    "INTERRUPTED",
+    "STDIN",
+    "Session",
+    "dumped",
+    "known_subject",
+    "report",
+    "sentence",
+]
 
 
-def default_store() -> str:
-    """Return the address of the user's own store; its folder is created if need be.
+FAILED: Final = 1
+"""Exit code after an error, which is explained on stderr."""
 
-    Raises:
-        StoreUnavailableError: the folder cannot be created.
-    """
-    if sys.platform in ("win32", "darwin"):
-        folder = Path(typer.get_app_dir("factmem"))
-    else:
-        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "factmem"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreUnavailableError(
-            f"{folder} cannot be created ({error.strerror}): name a store with --store"
-        ) from None
-    return f"sqlite-vec:{quote(str(folder / 'facts.db'))}"
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C."""
+
+BROKEN_PIPE: Final = 141
+"""Exit code if the reader of stdout went away."""
+
+STDIN: Final = Path("-")
+"""File name that stands for stdin."""
 
 
 def dumped(data: Json) -> str:
-    """Write JSON, in ASCII where the terminal or pipe cannot carry every script."""
+    """Return data as JSON, in ASCII unless stdout is UTF-8."""
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     return json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
 
@@ -61,12 +64,12 @@ class Session:
     """One run of a command.
 
     Attributes:
-        store: the store's address, if one was given.
-        organization: the tenant.
-        viewer: who reads and owns private facts.
-        embedder: the name of what makes the vectors; the default if None.
-        model: the address of the language model that reads what is taken in; nobody does if None.
-        as_json: whether stdout takes JSON and nothing else.
+        store: Address of the store (default: the user's own).
+        organization: Tenant.
+        viewer: User who reads and writes, and who owns private facts.
+        embedder: Name of the embedder.
+        model: Address of the language model used for ingestion.
+        as_json: Whether stdout gets JSON and nothing else.
     """
 
     store: str | None = None
@@ -78,15 +81,17 @@ class Session:
 
     @property
     def address(self) -> str:
-        """Where the facts are: the store that was given, else the user's own."""
+        """Address of the store: the given one, else the user's own."""
+        from factmem.providers import default_store
+
         return self.store or default_store()
 
     def command_line(self, *words: str) -> str:
-        """Return a command that people can paste: it means this very store, as this viewer, with this model.
+        """Return a command line to paste, with the global options of this run.
 
-        What the environment says already is left out.
+        Options that the environment sets already are left out.
         """
-        said = {
+        given = {
             "store": self.store,
             "organization": self.organization,
             "viewer": self.viewer,
@@ -95,7 +100,7 @@ class Session:
         }
         options = [
             part
-            for name, value in said.items()
+            for name, value in given.items()
             if value and value != os.environ.get(f"FACTMEM_{name.upper()}")
             for part in (f"--{name}", value)
         ]
@@ -116,13 +121,13 @@ class Session:
         """Open the store.
 
         Args:
-            provider: the store, if it is open already.
-            subject: where a provider with the four verbs only is to look as well.
-            scope: the scope of that.
-            read_only: refuse every write.
-            asking: let the language model read, if there is one; also what an earlier process left unread.
-            keep_words: keep the user's words beside what the model finds in them.
-            on_event: hears of what is read in the background.
+            provider: The store, if it is open already.
+            subject: Subject to search as well if the provider has the four verbs only.
+            scope: Scope to search as well if the provider has the four verbs only.
+            read_only: Refuse every write.
+            asking: Use the language model, if one is named; also for jobs that an earlier process left.
+            keep_words: Keep the user's words beside the facts found in them.
+            on_event: Called with each event of the background worker.
         """
         from factmem.memory import Memory
         from factmem.recall import embedder_named
@@ -165,13 +170,13 @@ class Session:
             log.removeHandler(handler)
 
     def check_model(self, what: str) -> None:
-        """Refuse what only a language model can do, before anything is read.
+        """Refuse an operation that needs a language model, before anything is read.
 
         Args:
-            what: what that is, such as "reading what waits".
+            what: Name of the operation, such as "resuming".
 
         Raises:
-            CapabilityError: no model was named.
+            CapabilityError: No model is named.
         """
         if self.model is None:
             raise CapabilityError(
@@ -180,16 +185,16 @@ class Session:
             )
 
     def check_private(self, private: bool) -> None:
-        """Refuse what is private and has no owner, before anything is read.
+        """Refuse a private record without an owner, before anything is read.
 
         Raises:
-            typer.BadParameter: there is no viewer to own it.
+            typer.BadParameter: There is no viewer to own it.
         """
         if private and self.viewer is None:
-            raise typer.BadParameter("--private needs an owner: say who with --viewer NAME")
+            raise typer.BadParameter("--private needs an owner: name one with --viewer NAME")
 
     def show(self, data: Json, render: Callable[[Console], None]) -> None:
-        """Write a result to stdout: as JSON if that was asked for, else for people."""
+        """Print a result to stdout, as JSON or rendered for people."""
         if self.as_json:
             print(dumped(data))
             return
@@ -198,26 +203,26 @@ class Session:
         render(console())
 
     def note(self, text: str) -> None:
-        """Tell people something on stderr; nothing if JSON was asked for."""
+        """Print a note for people to stderr, unless the output is JSON."""
         if not self.as_json:
             print(text, file=sys.stderr)
 
     async def note_if_empty(self, memory: Memory) -> None:
-        """Tell people which store this is if there is nothing in it, or nothing that counts."""
+        """Print a note with the name of the store if it holds no facts."""
         if self.as_json or (await memory.info()).records:
             return
         if self.address.partition(":")[0] == "none":
-            self.note("none: keeps nothing at all: name another store with --store.")
-        elif apart := len(await memory.quarantine.list()):
+            self.note("none: keeps nothing: name another store with --store.")
+        elif quarantined := len(await memory.quarantine.list()):
             hint = self.command_line("quarantine", "list")
-            self.note(f"{self.address} holds no facts yet, and {apart} in quarantine: see  {hint}")
+            self.note(f"{self.address} holds no facts yet, and {quarantined} in quarantine: see  {hint}")
         elif await _has_past(memory):
             hint = self.command_line("audit")
-            self.note(f"{self.address} holds no facts any more{self._seen_by()}; what there was is told by  {hint}")
+            self.note(f"{self.address} holds no facts any more{self._seen_by()}; its past is listed by  {hint}")
         else:
             hint = self.command_line("ingest", "FILE")
             self.note(
-                f"{self.address} holds nothing{self._seen_by()}: take in a conversation with  {hint}  "
+                f"{self.address} holds nothing{self._seen_by()}: ingest a conversation with  {hint}  "
                 "or name another store with --store."
             )
 
@@ -227,14 +232,14 @@ class Session:
 
 
 async def _has_past(memory: Memory) -> bool:
-    """Whether anything happened that the viewer may see."""
+    """Return whether the audit trail shows anything to the viewer."""
     with contextlib.suppress(CapabilityError):
         return bool((await memory.audit(size=1)).entries)
     return False
 
 
 def _actor() -> str:
-    """Name who types, for the audit trail."""
+    """Return the name of the actor for the audit trail."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError):
@@ -243,24 +248,71 @@ def _actor() -> str:
 
 
 class _Once(logging.Handler):
-    """Tells each warning once."""
+    """Prints each warning once."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
-        self._tell = tell
-        self._told: set[str] = set()
+        self._show = show
+        self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it, if it is new."""
+        """Print the warning, unless it was printed before."""
         text = record.getMessage()
-        if text not in self._told:
-            self._told.add(text)
-            self._tell(f"factmem: {text}")
+        if text not in self._shown:
+            self._shown.add(text)
+            self._show(f"factmem: {text}")
 
 
 async def known_subject(memory: Memory, subject: MemorySubject | None) -> MemorySubject:
-    """Return a subject as the store knows it, with its description and priority; EVERYTHING for None."""
+    """Return a subject with the description and priority that the store has; EVERYTHING for None."""
     if subject is None or subject.key == MemorySubject.EVERYTHING.key:
         return MemorySubject.EVERYTHING
     known = await memory.list_records(subject=subject, limit=1)
     return known[0].subject if known else subject
+
+
+def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> None:
+    """Print an error to stderr.
+
+    Args:
+        error: The error.
+        as_json: Whether to print it as a JSON object.
+        file: The file that it is about.
+    """
+    text = _in_words(error)
+    name = "stdin" if file == STDIN else str(file or "")
+    message = text if text.startswith(name) else f"{name}: {text}"
+    if as_json:
+        print(json.dumps({"error": {"type": type(error).__name__, "message": message}}), file=sys.stderr)
+    else:
+        print(f"factmem: {message}", file=sys.stderr)
+
+
+_COMMAND_LINE_TERMS: Final = (
+    (", or open the memory with future=FuturePolicy.HOLD (at $.timestamp)", ", or leave it out to say now"),
+    ("see list()", "`list` shows them"),
+    ("hand in its next_page (at $.page)", "pass the page that the previous output names"),
+    ("is base_url right?", "is its address right?"),
+    ("look at the model's name and base_url", "look at the model's name and address"),
+    ("set the key's environment variable or pass api_key=", "set the key's environment variable"),
+    (": try later or raise timeout=", ": try later"),
+    ("ask a larger model, set another mode=, or allow more tries=", "ask a larger model"),
+    ("set another mode=, lower max_chars or look at the model's name", "look at the model's name"),
+    ("ask about less at once (max_chars=) or allow longer answers (max_tokens=)", "hand in less at once"),
+    ("key=SecretKey(...) or Passphrase(...), or one of key_env=", "one of key_env="),
+)
+"""Python terms in error messages, and the words for them on the command line."""
+
+
+def _in_words(error: FactMemError) -> str:
+    """Return an error's message in the terms of the command line."""
+    text = str(error)
+    for term, replacement in _COMMAND_LINE_TERMS:
+        text = text.replace(term, replacement)
+    return text
+
+
+def sentence(error: FactMemError) -> str:
+    """Return an error's message as a sentence that another one may follow."""
+    text = _in_words(error)
+    return text if text.endswith((".", "?", "!")) else f"{text}."

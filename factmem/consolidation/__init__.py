@@ -1,8 +1,12 @@
-"""Consolidation: what new facts do to those that are known. It plans, and leaves applying to others."""
+"""Consolidation: the effect of new facts on known ones.
+
+`plan` compares candidates with known records, asks a consolidator where that is needed, and returns a `Plan` of what to
+append. Applying it is the caller's task.
+"""
 
 from __future__ import annotations
 
-from factmem.consolidation.candidates import Newcomer
+from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.changes import changes
 from factmem.consolidation.duplicates import duplicates_in, without_duplicates
 from factmem.consolidation.model_consolidator import InstructorConsolidator
@@ -12,9 +16,9 @@ from factmem.consolidation.policy import Approve, ConsolidationPolicy, Proposal
 __all__ = [
     "ASKED_TO_BE_FORGOTTEN",
     "Approve",
+    "CandidateAssertion",
     "ConsolidationPolicy",
     "InstructorConsolidator",
-    "Newcomer",
     "Plan",
     "Proposal",
     "changes",

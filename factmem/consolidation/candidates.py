@@ -1,9 +1,9 @@
-"""Candidates: new assertions with their embeddings, and the partition of the store they belong to."""
+"""Candidates of consolidation: new assertions with their embeddings, and the partitions they are compared in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 import attrs
 
@@ -16,35 +16,34 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROUNDING",
+    "CandidateAssertion",
     "Directions",
-    "Newcomer",
+    "Partition",
     "Vector",
-    "Walls",
     "evidence_of",
     "is_statement",
+    "partition_of",
     "rank_of",
     "text_of",
-    "walls_of",
 ]
 
-Walls: TypeAlias = tuple[object, ...]
-"""What only facts of one tenant, scope, subject and owner share."""
+Partition: TypeAlias = tuple[object, ...]
+"""Key shared only by facts of one tenant, scope, subject and owner."""
 
 Vector: TypeAlias = "NDArray[np.float32] | None"
 """An embedding of any length, or None."""
 
 
 @attrs.frozen
-class Newcomer:
-    """Something new that may say what is known already, or change it.
+class CandidateAssertion:
+    """A new assertion that may repeat or change what is known.
 
     Attributes:
-        assertion: what was said.
-        vector: its embedding, or None if it has none; then nothing is similar to it.
-        removal: it asks to forget what it says. Of a typed fact, a removal with a date; of a statement, a
-            wish: which of the known records are meant has to be found out.
-        lasts: it is to be kept until somebody says otherwise. False where it will expire, even if its
-            details do not say so yet.
+        assertion: the assertion.
+        vector: its embedding; None if it has none, and then nothing is similar to it.
+        removal: it is a request to forget. For a typed fact, a dated removal; for a statement, a wish whose records
+            must be found first.
+        lasts: it is to be kept indefinitely. False if it will expire, even if its details do not say so yet.
     """
 
     assertion: Assertion
@@ -54,41 +53,41 @@ class Newcomer:
 
     @property
     def forgets(self) -> bool:
-        """Whether it asks to forget something instead of saying something."""
+        """Whether it is a request to forget."""
         return self.removal or self.assertion.removed
 
     @property
     def counts(self) -> bool:
-        """Whether it is believed, so that it may have a say in what becomes of what is known."""
+        """Whether it is believed, and so may change what is known."""
         return self.assertion.counts(self.assertion.state)
 
 
-def walls_of(said: Assertion) -> Walls:
-    """Return what must be equal for two assertions to be compared at all: place and owner."""
+def partition_of(said: Assertion) -> Partition:
+    """Return the partition of an assertion: its place and owner. Only assertions of one partition are compared."""
     return (*said.place.key, said.details.owner)
 
 
 def is_statement(said: Assertion) -> bool:
-    """Whether it is a free statement, which needs reading, and not a typed fact, which the fold settles."""
+    """Return whether it is a free statement, which must be read, and not a typed fact, which the fold settles."""
     return said.keyword == STATEMENT.keyword and isinstance(said.data, str)
 
 
 def text_of(said: Assertion) -> str:
-    """Return what a model is shown of an assertion: a statement as it is, a typed fact with its keyword."""
+    """Return an assertion as a model sees it: a statement as it is, a typed fact with its keyword."""
     if is_statement(said):
         return str(said.data)
     return f"{said.keyword.replace('_', ' ')}: {_plain(said.data)}"
 
 
 def evidence_of(said: Assertion) -> tuple[Evidence, ...]:
-    """Return the words an assertion comes from; of a text that was handed in by itself, that text."""
+    """Return the evidence of an assertion; without any, its own text."""
     if said.details.evidence:
         return said.details.evidence
     return (Evidence(quote=text_of(said), role=said.details.origin.value),)
 
 
 def rank_of(details: FactDetails) -> int:
-    """Return how much whose words they are weighs: nobody's words touch those of a higher rank."""
+    """Return the rank of an origin. Words never change those of a higher rank."""
     match details.origin:
         case Origin.USER:
             return 2
@@ -96,6 +95,8 @@ def rank_of(details: FactDetails) -> int:
             return 1
         case Origin.TOOL | Origin.DOCUMENT | Origin.UNKNOWN:
             return 0
+        case _:
+            assert_never(details.origin)
 
 
 def _plain(data: Any) -> str:
@@ -113,16 +114,16 @@ def _plain(data: Any) -> str:
 
 
 ROUNDING: Final = 1e-6
-"""By how much the cosine of a vector with itself may miss 1 in float32."""
+"""Maximum error of the cosine of a vector with itself, in float32."""
 
 
 @attrs.frozen(eq=False)
 class Directions:
-    """Vectors as rows of length 1. A vector that is missing, NaN or of another dimension is like nothing.
+    """Vectors as rows of length 1. A vector that is missing, NaN or of another dimension is similar to nothing.
 
     Attributes:
         rows: float32 of shape (vectors, dimension).
-        usable: which rows are like anything at all.
+        usable: mask of the rows that can be compared.
     """
 
     rows: NDArray[np.float32] = attrs.field(repr=False)
@@ -130,7 +131,7 @@ class Directions:
 
     @classmethod
     def of(cls, vectors: Sequence[Vector], dimension: int) -> Directions:
-        """Normalise vectors of a dimension."""
+        """Return normalised vectors of a dimension."""
         import numpy as np
 
         rows = np.zeros((len(vectors), dimension), dtype=np.float32)
@@ -144,7 +145,7 @@ class Directions:
         return cls(unit, usable)
 
     def cosines(self, vector: Vector) -> NDArray[np.float32]:
-        """Return the cosine of each row with a vector; -1 where there is none to tell."""
+        """Return the cosine of each row with a vector; -1 if one of them is not usable."""
         import numpy as np
 
         unlike = np.full(len(self.rows), -1, dtype=np.float32)

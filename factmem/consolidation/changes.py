@@ -1,4 +1,4 @@
-"""What happened between two folds."""
+"""Changes between two folds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["changes"]
 def changes(
     before: Iterable[Current], after: Iterable[Current], concepts: Mapping[str, Concept[Any, Any]] | None = None
 ) -> list[Change]:
-    """Return what happened to each record between two folds of the same places, in the order first said.
+    """Return the change of each record between two folds of the same places, in the order first said.
 
-    A record is UPDATED if it shows another assertion, or more or less evidence, than before.
+    A record is UPDATED if it shows another assertion, or other evidence, than before.
 
     Args:
-        before: what was current, as somebody sees it.
-        after: what is current now, as the same person sees it.
-        concepts: declared concepts by keyword, to read values with; the others are read by their shapes.
+        before: the current records before, as a viewer sees them.
+        after: the current records now, as the same viewer sees them.
+        concepts: declared concepts by keyword, to read values with; others are read by their shapes.
     """
     was = {current.recorded.record_id: current for current in before}
     now = {current.recorded.record_id: current for current in after}

@@ -1,4 +1,4 @@
-"""How new facts are compared with known ones, and when a plan needs approval."""
+"""Policy of consolidation: thresholds, limits and approval."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Approve", "ConsolidationPolicy", "Proposal"]
 
 @attrs.frozen(kw_only=True)
 class Proposal:
-    """Deletions that are too many to be made without being asked about. It holds no word of what is deleted.
+    """Deletions that are too many to be made without approval. It holds no word of the deleted facts.
 
     Attributes:
-        record_ids: the records that would be retracted.
-        deletions: how many facts would go; newcomers of the same batch that are taken back are among them.
-        among: the number of records that this is measured against: those that the model was shown, or for
-            a wish to forget everything that is known behind the walls it was uttered in.
-        removal: whether somebody asked to forget, or the model thinks them superseded.
+        record_ids: the records to retract.
+        deletions: number of facts to delete, candidates of the same batch among them.
+        among: number of records that this is measured against: those shown to the model, or for a wish to forget
+            all that is known in its partition.
+        removal: whether somebody asked to forget, or the model considers them superseded.
     """
 
     record_ids: tuple[str, ...]
@@ -32,26 +32,25 @@ class Proposal:
 
 
 Approve: TypeAlias = Callable[[Proposal], Awaitable[bool]]
-"""Says whether a proposal may be carried out."""
+"""Decides whether a proposal may be carried out."""
 
 
 @attrs.frozen(kw_only=True)
 class ConsolidationPolicy:
-    """How new statements are compared with known ones.
+    """Thresholds and limits of consolidation.
 
-    Similarity is the cosine of two embeddings, from -1 to 1, whatever their length and whatever the
-    store measures distances by. How close two texts of one meaning are differs from embedder to embedder:
-    look at yours before you lower a threshold.
+    Similarity is the cosine of two embeddings, from -1 to 1, whatever their lengths and whatever metric the store uses.
+    The cosine of two texts of one meaning depends on the embedder: examine yours before you lower a threshold.
 
     Attributes:
-        threshold: from this cosine on, a known statement is similar to a new one, and a model is asked.
-        limit: at most this many known records are shown in a question.
-        duplicate: from this cosine on, two statements of one batch are the same, and no model is asked.
-        max_deleted_share: a plan that deletes more than this share, and more than one, needs approval. The
-            share is that of the records shown; for wishes to forget, of everything known behind their walls.
-        concurrency: how many questions are asked at a time.
-        approve: is asked about such a plan. None refuses: nothing is deleted, and every newcomer is kept.
-        metadata: what becomes of a record's metadata when a newcomer updates it.
+        threshold: minimum cosine of a known statement to be compared with a new one by a model.
+        limit: maximum number of known records in a question.
+        duplicate: minimum cosine of two statements of one batch to be the same, without a model.
+        max_deleted_share: a plan that deletes more than this share, and more than one record, needs approval. It is
+            the share of the records shown; for wishes to forget, of all that is known in their partition.
+        concurrency: maximum number of questions at a time.
+        approve: decides about such a plan. None refuses: nothing is deleted, and every candidate is kept.
+        metadata: effect of an update on a record's metadata.
 
     Raises:
         InvalidDataError: a number is out of range.
@@ -66,5 +65,5 @@ class ConsolidationPolicy:
     metadata: MetadataMerge = attrs.field(default=MetadataMerge.MERGE, validator=instance_of(MetadataMerge))
 
     def allows(self, deletions: int, among: int) -> bool:
-        """Whether so many deletions among so many records need no approval."""
+        """Return whether a number of deletions among a number of records needs no approval."""
         return deletions <= max(1, self.max_deleted_share * among)

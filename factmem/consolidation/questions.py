@@ -10,17 +10,17 @@ import attrs
 from factmem.abc import Action, Consolidator, Known, Novelty, Verdict, Verdicts
 from factmem.consolidation.candidates import (
     ROUNDING,
+    CandidateAssertion,
     Directions,
-    Newcomer,
+    Partition,
     Vector,
-    Walls,
     is_statement,
+    partition_of,
     rank_of,
     text_of,
-    walls_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy
-from factmem.consolidation.survey import Standing, Survey
+from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelError
 from factmem.llm import bounded_gather
 from factmem.records import Assertion, MetadataMerge, merged_metadata
@@ -31,39 +31,39 @@ __all__ = ["LONGEST_REASON", "Fellow", "Question", "Shown", "ask_all", "lawful",
 
 @attrs.frozen(eq=False)
 class Fellow:
-    """Another newcomer of the batch, which a wish to forget may mean as well.
+    """An earlier candidate of the same batch.
 
     Attributes:
-        number: its place in the batch.
-        newcomer: what it says.
+        number: its index in the batch.
+        candidate: the candidate.
     """
 
     number: int
-    newcomer: Newcomer
+    candidate: CandidateAssertion
 
     @property
     def said(self) -> Assertion:
-        """What was said."""
-        return self.newcomer.assertion
+        """The candidate's assertion."""
+        return self.candidate.assertion
 
     @property
     def vector(self) -> Vector:
         """Its embedding, or None."""
-        return self.newcomer.vector
+        return self.candidate.vector
 
 
-Shown: TypeAlias = Standing | Fellow
-"""What a question can be about."""
+Shown: TypeAlias = CurrentRecord | Fellow
+"""A record or candidate that a question can be about."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Question:
-    """A question about one newcomer.
+    """A question about one candidate.
 
     Attributes:
-        shown: what a consolidator is shown, by its numbers in the question.
-        exact: those that say exactly what is asked to be forgotten; nobody has to be asked about them.
-        novelty: the question as the consolidator gets it.
+        shown: the records shown to the consolidator, by their numbers in the question.
+        exact: the exact matches of a wish to forget, which need no question.
+        novelty: the question as the consolidator receives it.
     """
 
     shown: tuple[Shown, ...]
@@ -71,32 +71,34 @@ class Question:
     novelty: Novelty
 
 
-def questions_about(newcomers: Sequence[Newcomer], survey: Survey, policy: ConsolidationPolicy) -> dict[int, Question]:
-    """Return the questions that newcomers raise, by their places in the batch.
+def questions_about(
+    candidates: Sequence[CandidateAssertion], survey: Survey, policy: ConsolidationPolicy
+) -> dict[int, Question]:
+    """Return the questions that candidates raise, by their index in the batch.
 
-    A statement raises one if similar ones are known and none that is equal. A wish to forget a statement
-    raises one if anything is known that was said before it. Typed facts and words that are not believed
-    raise none. What is shown is never of a higher rank than the newcomer: see `rank_of`.
+    A statement raises one if similar ones are known and none is equal. A wish to forget a statement raises one if
+    anything is known that was said before it. Typed facts and words that are not believed raise none. Records of a
+    higher rank than the candidate are never shown. See `rank_of`.
     """
     asking = {
-        number: newcomer
-        for number, newcomer in enumerate(newcomers)
-        if newcomer.counts and is_statement(newcomer.assertion)
+        number: candidate
+        for number, candidate in enumerate(candidates)
+        if candidate.counts and is_statement(candidate.assertion)
     }
-    directions: dict[tuple[Walls, int], Directions] = {}
+    directions: dict[tuple[Partition, int], Directions] = {}
     questions: dict[int, Question] = {}
-    for number, newcomer in asking.items():
-        walls = walls_of(newcomer.assertion)
-        records = survey.standing.get(walls, ())
-        dimension = 0 if newcomer.vector is None else len(newcomer.vector)
-        known = directions.get((walls, dimension))
+    for number, candidate in asking.items():
+        partition = partition_of(candidate.assertion)
+        records = survey.records.get(partition, ())
+        dimension = 0 if candidate.vector is None else len(candidate.vector)
+        known = directions.get((partition, dimension))
         if known is None:
             known = Directions.of([record.vector for record in records], dimension)
-            directions[walls, dimension] = known
-        if newcomer.forgets:
-            question = _wish(newcomer, records, known, _fellows_before(number, newcomers), policy)
+            directions[partition, dimension] = known
+        if candidate.forgets:
+            question = _wish(candidate, records, known, _fellows_before(number, candidates), policy)
         else:
-            question = None if survey.equal_to(newcomer) else _comparison(newcomer, records, known, policy)
+            question = None if survey.equal_to(candidate) else _comparison(candidate, records, known, policy)
         if question is not None:
             questions[number] = question
     return questions
@@ -107,79 +109,79 @@ def _same(one: Assertion, other: Assertion) -> bool:
 
 
 def _comparison(
-    newcomer: Newcomer, records: Sequence[Standing], known: Directions, policy: ConsolidationPolicy
+    candidate: CandidateAssertion, records: Sequence[CurrentRecord], known: Directions, policy: ConsolidationPolicy
 ) -> Question | None:
-    cosines = known.cosines(newcomer.vector)
+    cosines = known.cosines(candidate.vector)
     close = [
         (-float(cosines[number]), number)
         for number in (cosines >= policy.threshold - ROUNDING).nonzero()[0].tolist()
-        if _comparable(records[number], newcomer, policy)
+        if _comparable(records[number], candidate, policy)
     ]
     if not close:
         return None
-    return _question(newcomer, [records[number] for _, number in sorted(close)[: policy.limit]])
+    return _question(candidate, [records[number] for _, number in sorted(close)[: policy.limit]])
 
 
-def _comparable(record: Standing, newcomer: Newcomer, policy: ConsolidationPolicy) -> bool:
-    if record.unread or not is_statement(record.said) or not _may_touch(newcomer, record):
+def _comparable(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> bool:
+    if record.unread or not is_statement(record.said) or not _may_touch(candidate, record):
         return False
     if policy.metadata is not MetadataMerge.REQUIRE_EXACT_MATCH:
         return True
-    before, brought = record.said.details.metadata, newcomer.assertion.details.metadata
+    before, brought = record.said.details.metadata, candidate.assertion.details.metadata
     return merged_metadata(before, brought, policy.metadata) is not None
 
 
 def _wish(
-    newcomer: Newcomer,
-    records: Sequence[Standing],
+    candidate: CandidateAssertion,
+    records: Sequence[CurrentRecord],
     known: Directions,
     fellows: Sequence[Fellow],
     policy: ConsolidationPolicy,
 ) -> Question | None:
-    said = newcomer.assertion
-    told = Directions.of([fellow.vector for fellow in fellows], known.rows.shape[1]).cosines(newcomer.vector)
-    cosines = [*known.cosines(newcomer.vector).tolist(), *told.tolist()]
+    said = candidate.assertion
+    fellow_cosines = Directions.of([fellow.vector for fellow in fellows], known.rows.shape[1]).cosines(candidate.vector)
+    cosines = [*known.cosines(candidate.vector).tolist(), *fellow_cosines.tolist()]
     items: list[Shown] = [*records, *fellows]
     ranks = [
         (not _same(item.said, said), -cosine, -item.said.timestamp.timestamp(), number)
         for number, (item, cosine) in enumerate(zip(items, cosines, strict=True))
-        if item.said.timestamp <= said.timestamp and _may_touch(newcomer, item)
+        if item.said.timestamp <= said.timestamp and _may_touch(candidate, item)
     ]
     if not ranks:
         return None
     eligible = [items[number] for *_, number in sorted(ranks)]
     exact = tuple(item for item in eligible if _same(item.said, said))
-    return attrs.evolve(_question(newcomer, eligible[: policy.limit]), exact=exact)
+    return attrs.evolve(_question(candidate, eligible[: policy.limit]), exact=exact)
 
 
-def _fellows_before(number: int, newcomers: Sequence[Newcomer]) -> list[Fellow]:
-    walls = walls_of(newcomers[number].assertion)
+def _fellows_before(number: int, candidates: Sequence[CandidateAssertion]) -> list[Fellow]:
+    partition = partition_of(candidates[number].assertion)
     return [
-        Fellow(place, newcomer)
-        for place, newcomer in enumerate(newcomers[:number])
-        if not newcomer.forgets and newcomer.counts and walls_of(newcomer.assertion) == walls
+        Fellow(place, candidate)
+        for place, candidate in enumerate(candidates[:number])
+        if not candidate.forgets and candidate.counts and partition_of(candidate.assertion) == partition
     ]
 
 
-def _may_touch(newcomer: Newcomer, item: Shown) -> bool:
-    return rank_of(item.said.details) <= rank_of(newcomer.assertion.details)
+def _may_touch(candidate: CandidateAssertion, item: Shown) -> bool:
+    return rank_of(item.said.details) <= rank_of(candidate.assertion.details)
 
 
-def _question(newcomer: Newcomer, shown: Sequence[Shown]) -> Question:
+def _question(candidate: CandidateAssertion, shown: Sequence[Shown]) -> Question:
     novelty = Novelty(
-        text=text_of(newcomer.assertion),
-        said_at=newcomer.assertion.timestamp,
-        removal=newcomer.forgets,
+        text=text_of(candidate.assertion),
+        said_at=candidate.assertion.timestamp,
+        removal=candidate.forgets,
         known=tuple(Known(text=text_of(item.said), said_at=item.said.timestamp) for item in shown),
     )
     return Question(shown=tuple(shown), novelty=novelty)
 
 
 LONGEST_REASON: Final = 300
-"""How much of a model's reason is kept, in characters."""
+"""Maximum length of a stored reason, in characters."""
 
 _SLACK: Final = 200
-"""By how much an updated text may be longer than the two that it unites, in characters."""
+"""Maximum length of an updated text beyond that of the two that it unites, in characters."""
 
 
 async def ask_all(
@@ -195,12 +197,12 @@ async def ask_all(
 
 
 async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | ModelError:
-    """Whatever goes wrong here costs the comparison, and must not cost the fact."""
+    """Ask a consolidator. Any failure costs the comparison, and must not cost the fact."""
     try:
         answer: object = await consolidator.decide(novelty)
     except ModelError as error:
         return error
-    except Exception as error:  # somebody else's code
+    except Exception as error:  # third-party code
         return ModelAnswerError(f"the consolidator failed with {type(error).__name__}")
     if not isinstance(answer, Verdicts) or not isinstance(answer.known, Mapping):
         return ModelAnswerError(f"the consolidator answered {type(answer).__name__} instead of verdicts")
@@ -208,12 +210,11 @@ async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | Mod
 
 
 def lawful(answer: Verdicts, novelty: Novelty) -> Verdicts:
-    """Return what of an answer can be followed.
+    """Return the part of an answer that can be followed.
 
-    A number that names nothing shown is passed over. An update without a text, with one that says nothing
-    or that no store can carry, or with one that is much longer than what was known and what is new
-    together, is a keep; since what is new would have stood there, it is inserted then. A reason is cut to
-    `LONGEST_REASON`.
+    A number that was not shown is ignored. An update is a keep if its text is missing, says nothing, cannot be stored,
+    or is much longer than the known and the new text together; the new statement, which would be part of it, is
+    inserted then. A reason is cut to `LONGEST_REASON`.
     """
     shown = range(len(novelty.known))
     known = {
@@ -239,7 +240,7 @@ def _lawful(verdict: Verdict, longest: int) -> Verdict:
             return attrs.evolve(short, action=Action.KEEP)
         case Action.DELETE:
             return short
-        case _:
+        case _:  # another's code may answer anything
             return attrs.evolve(short, action=Action.KEEP)
 
 

@@ -1,4 +1,4 @@
-"""What is known behind the walls of the newcomers, as a planner needs it."""
+"""The known records in the partitions of some candidates, indexed for planning."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
-from factmem.consolidation.candidates import Newcomer, Vector, Walls, walls_of
+from factmem.consolidation.candidates import CandidateAssertion, Partition, Vector, partition_of
 from factmem.fold import Current, record_key, said_order, states_of
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
 
-__all__ = ["Standing", "Survey"]
+__all__ = ["CurrentRecord", "Survey"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Standing:
-    """A record that is current, without the words in it that wait for a model.
+class CurrentRecord:
+    """A current record, without its pending words.
 
     Attributes:
         current: the record.
         vector: its embedding, or None.
-        unread: it is words that a model failed to read: no newcomer is compared with them.
+        unread: it consists of words that a model failed to read: no candidate is compared with them.
     """
 
     current: Current
@@ -42,29 +42,29 @@ class Standing:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Survey:
-    """What is known behind some walls.
+    """The known records of some partitions.
 
     Attributes:
-        standing: the records that are current, by walls.
+        records: the current records, by partition.
         states: the state of every assertion.
-        heard: the fingerprints of the newcomers that were recorded before, in whatever state they are now.
-        words: words that were handed over and have the same fingerprint as a newcomer found in them.
-        left_out: ids of the assertions that were looked away from.
+        heard: fingerprints of the candidates that were recorded before, in whatever state they are now.
+        words: submitted words with the same fingerprint as a candidate found in them.
+        left_out: ids of the ignored assertions.
     """
 
-    standing: Mapping[Walls, Sequence[Standing]]
+    records: Mapping[Partition, Sequence[CurrentRecord]]
     states: Mapping[str, AssertionState]
     heard: frozenset[bytes]
     words: Mapping[bytes, Recorded]
     left_out: Collection[str]
     _counting: Mapping[tuple[object, ...], Sequence[Recorded]] = attrs.field(alias="counting", repr=False)
     _indexes: dict[tuple[object, ...], _Index] = attrs.field(factory=dict, init=False, repr=False)
-    _saying: Mapping[tuple[object, ...], Standing] = attrs.field(alias="saying", repr=False)
+    _saying: Mapping[tuple[object, ...], CurrentRecord] = attrs.field(alias="saying", repr=False)
 
     @classmethod
     def of(
         cls,
-        newcomers: Sequence[Newcomer],
+        candidates: Sequence[CandidateAssertion],
         known: Iterable[tuple[Current, Vector]],
         log: Sequence[LogEntry],
         leave_out: Collection[str],
@@ -72,30 +72,30 @@ class Survey:
         """Survey a store as its viewer sees it.
 
         Args:
-            newcomers: whose walls to look behind; nothing else is taken in.
-            known: what is current, with embeddings.
-            log: the same store's log.
-            leave_out: ids of assertions to look away from: the words that the newcomers were found in.
+            candidates: the candidates, whose partitions are surveyed.
+            known: the current records, with embeddings.
+            log: the log of the same store.
+            leave_out: ids of assertions to ignore: the words that the candidates were found in.
         """
-        walls = {walls_of(newcomer.assertion) for newcomer in newcomers}
+        partitions = {partition_of(candidate.assertion) for candidate in candidates}
         states = states_of(log)
-        here = [entry for entry in log if isinstance(entry, Recorded) and walls_of(entry.assertion) in walls]
+        here = [entry for entry in log if isinstance(entry, Recorded) and partition_of(entry.assertion) in partitions]
         waiting = {id for id, state in states.items() if state is AssertionState.PENDING}.union(leave_out)
-        standing: dict[Walls, list[Standing]] = defaultdict(list)
+        records: dict[Partition, list[CurrentRecord]] = defaultdict(list)
         for current, vector in known:
-            behind = walls_of(current.recorded.assertion)
-            if behind in walls and (record := _standing(current, vector, waiting, states)) is not None:
-                standing[behind].append(record)
+            partition = partition_of(current.recorded.assertion)
+            if partition in partitions and (record := _current_record(current, vector, waiting, states)) is not None:
+                records[partition].append(record)
         counting: dict[tuple[object, ...], list[Recorded]] = defaultdict(list)
         for recorded in here:
             if recorded.id not in waiting and _counts(recorded, states):
                 counting[recorded.assertion.track].append(recorded)
-        heard, words = _heard(newcomers, here, states, log, leave_out)
-        saying: dict[tuple[object, ...], Standing] = {}
-        for record in itertools.chain.from_iterable(standing.values()):
+        heard, words = _heard(candidates, here, states, log, leave_out)
+        saying: dict[tuple[object, ...], CurrentRecord] = {}
+        for record in itertools.chain.from_iterable(records.values()):
             saying.setdefault(_what(record.said), record)
         return cls(
-            standing=standing,
+            records=records,
             states=states,
             heard=heard,
             words=words,
@@ -104,14 +104,14 @@ class Survey:
             saying=saying,
         )
 
-    def equal_to(self, newcomer: Newcomer) -> Standing | None:
-        """Return the record that says exactly the same behind the same walls, if there is one."""
-        return self._saying.get(_what(newcomer.assertion))
+    def equal_to(self, candidate: CandidateAssertion) -> CurrentRecord | None:
+        """Return the record of the same partition that says exactly the same, if there is one."""
+        return self._saying.get(_what(candidate.assertion))
 
-    def assertions_behind(self, record: Standing) -> list[Recorded]:
-        """Return all that counts for a record, so that nothing of it comes back when all of these are retracted.
+    def assertions_of(self, record: CurrentRecord) -> list[Recorded]:
+        """Return all assertions that count for a record, so that nothing of it returns when they are retracted.
 
-        That is also what it said before, and a second record that says the same.
+        These include its earlier values, and a second record that says the same.
         """
         track = record.said.track
         if track not in self._indexes:
@@ -122,7 +122,7 @@ class Survey:
 
 @attrs.frozen(eq=False)
 class _Index:
-    """What counts in one track, by record and by what the records say now."""
+    """The assertions of one track that count, by record and by present value."""
 
     records: Mapping[object, Sequence[Recorded]]
     saying: Mapping[bytes, Sequence[object]]
@@ -137,44 +137,44 @@ class _Index:
             saying[said[-1].assertion.slot].append(id)
         return cls(records, saying)
 
-    def of_record(self, record: Standing) -> list[Recorded]:
+    def of_record(self, record: CurrentRecord) -> list[Recorded]:
         ids = {record.id, *self.saying.get(record.said.slot, ())}
         found = (recorded for id in ids for recorded in self.records.get(id, ()))
         return sorted(found, key=lambda recorded: recorded.seq)
 
 
 def _what(said: Assertion) -> tuple[object, ...]:
-    """What two assertions share that say exactly the same behind the same walls."""
-    return (*walls_of(said), said.keyword, said.slot)
+    """Return the key shared by assertions of one partition that say exactly the same."""
+    return (*partition_of(said), said.keyword, said.slot)
 
 
 def _counts(recorded: Recorded, states: Mapping[str, AssertionState]) -> bool:
     return recorded.id in states and recorded.assertion.counts(states[recorded.id])
 
 
-def _standing(
+def _current_record(
     current: Current, vector: Vector, waiting: Collection[str], states: Mapping[str, AssertionState]
-) -> Standing | None:
+) -> CurrentRecord | None:
     said = tuple(recorded for recorded in current.said if recorded.id not in waiting)
     if not said:
         return None
     unread = all(states.get(recorded.id) is AssertionState.FAILED for recorded in said)
-    return Standing(current=Current(said[-1], said), vector=vector, unread=unread)
+    return CurrentRecord(current=Current(said[-1], said), vector=vector, unread=unread)
 
 
 def _heard(
-    newcomers: Sequence[Newcomer],
+    candidates: Sequence[CandidateAssertion],
     here: Iterable[Recorded],
     states: Mapping[str, AssertionState],
     log: Iterable[LogEntry],
     leave_out: Collection[str],
 ) -> tuple[frozenset[bytes], Mapping[bytes, Recorded]]:
-    """Find the newcomers that were recorded before: as they are, merged into a record, or as a wish that was met.
+    """Find the candidates that were recorded before: as they are, merged into a record, or as a wish that was met.
 
-    Words that were handed over and read since are not what was found in them, even if it looks the same.
+    Submitted words that were read since are distinct from what was found in them, even if both look the same.
     """
-    times = {(newcomer.assertion.track, newcomer.assertion.timestamp) for newcomer in newcomers}
-    wanted = {newcomer.assertion.fingerprint for newcomer in newcomers}
+    times = {(candidate.assertion.track, candidate.assertion.timestamp) for candidate in candidates}
+    wanted = {candidate.assertion.fingerprint for candidate in candidates}
     heard: set[bytes] = set()
     words: dict[bytes, Recorded] = {}
     for recorded in here:
@@ -188,6 +188,6 @@ def _heard(
         elif fingerprint in wanted:
             words[fingerprint] = recorded
     met = {entry.reason for entry in log if isinstance(entry, StateChange) and entry.reason}
-    wishes = {newcomer.assertion.fingerprint for newcomer in newcomers if newcomer.forgets}
+    wishes = {candidate.assertion.fingerprint for candidate in candidates if candidate.forgets}
     heard.update(wish for wish in wishes if any(wish.hex() in reason for reason in met))
     return frozenset(heard & wanted), words

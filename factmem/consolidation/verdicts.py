@@ -14,7 +14,7 @@ __all__ = ["ConsolidationAnswer", "KnownAnswer", "verdicts_from"]
 
 
 class KnownAnswer(BaseModel):
-    """What to do with one known record."""
+    """The action for one known record."""
 
     number: int = Field(description="the number of the known record")
     action: Literal["keep", "update", "delete"]
@@ -29,7 +29,7 @@ else:
 
 
 class ConsolidationAnswer(ModelAnswer):
-    """What to do about something new."""
+    """The actions that a new statement calls for."""
 
     known: _KnownAnswers = Field(default_factory=list, description="one item for each known record")
     insert: bool = Field(default=True, description="whether the new statement becomes a record of its own")
@@ -38,13 +38,13 @@ class ConsolidationAnswer(ModelAnswer):
 def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdicts:
     """Return an answer as verdicts.
 
-    A number that was not shown is passed over, as are an item that is not valid and a number about which the answer
-    contradicts itself. An update without a text is a keep. In each of these cases but the first, what is new is
-    inserted, for nothing else may come to say it.
+    A number that was not shown is ignored, as are an invalid item and a number with contradictory actions. An update
+    without a text is a keep. In all cases but the first the new statement is inserted, since nothing else may come to
+    state it.
 
     Args:
-        answer: the model's.
-        numbers: which record of the novelty has which number in the question.
+        answer: the model's answer.
+        numbers: the index in the novelty of each number in the question.
     """
     verdicts: dict[int, Verdict] = {}
     contradicted: set[int] = set()
@@ -56,8 +56,8 @@ def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdic
         verdict = Verdict(action=Action(item.action), text=item.text, reason=item.reason)
         if verdict.action is Action.UPDATE and not (item.text and item.text.strip()):
             verdict, insert = Verdict(action=Action.KEEP, reason=item.reason), True
-        told = verdicts.setdefault(number, verdict)
-        if (told.action, told.text) != (verdict.action, verdict.text):
+        first = verdicts.setdefault(number, verdict)
+        if (first.action, first.text) != (verdict.action, verdict.text):
             contradicted.add(number)
     known = {number: verdict for number, verdict in verdicts.items() if number not in contradicted}
     return Verdicts(insert=insert or bool(contradicted), known=known)

@@ -8,7 +8,7 @@ a root of its own; while it lasts, the store has two.
     {"factmem": "keys", "version": 1, "suite": "cobblestone-256", "store": "<id>",
      "slots": [{"id": "default", "recipe": {"kdf": "none"}, "check": "<base64>", "roots": "<base64>"}]}
 
-A slot's ``check`` is derived from the wrapping key by HKDF-SHA-512 and tells a wrong key from a damaged slot.
+A slot's ``check`` is derived from the wrapping key by HKDF-SHA-512 and distinguishes a wrong key from a damaged slot.
 """
 
 from __future__ import annotations

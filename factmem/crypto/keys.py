@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import attrs
+from typing_extensions import override
 
 from factmem.crypto.recipes import AS_IT_IS, Argon2id, Recipe
 from factmem.crypto.sealing import KEY_BYTES
@@ -50,7 +51,7 @@ class KeySource(Protocol):
 
 
 @attrs.frozen(repr=False)
-class SecretKey:
+class SecretKey(KeySource):
     """A random key.
 
     Attributes:
@@ -91,12 +92,12 @@ class SecretKey:
         """Return it as base64, for safe-keeping elsewhere."""
         return base64.b64encode(self.secret).decode()
 
+    @override
     def recipe(self) -> Recipe:
-        """See `KeySource.recipe`."""
         return AS_IT_IS
 
+    @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        """See `KeySource.wrapping_key`."""
         return self.secret if recipe.cost is None else None
 
     def __repr__(self) -> str:
@@ -104,7 +105,7 @@ class SecretKey:
 
 
 @attrs.frozen(repr=False)
-class Passphrase:
+class Passphrase(KeySource):
     """Words that a person knows, stretched by argon2id.
 
     Attributes:
@@ -122,12 +123,12 @@ class Passphrase:
         if not isinstance(self.words, str) or not self.words.strip():
             raise InvalidDataError("a passphrase is a text, and not blank")
 
+    @override
     def recipe(self) -> Recipe:
-        """See `KeySource.recipe`."""
         return Recipe.stretched(self.cost)
 
+    @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        """See `KeySource.wrapping_key`."""
         if recipe.cost is None:
             return None
         words = unicodedata.normalize("NFC", self.words).encode("utf-8", "surrogatepass")
@@ -138,7 +139,7 @@ class Passphrase:
 
 
 @attrs.frozen
-class EnvironmentKey:
+class EnvironmentKey(KeySource):
     """A random key in an environment variable, as hex or base64.
 
     Attributes:
@@ -147,12 +148,12 @@ class EnvironmentKey:
 
     variable: str
 
+    @override
     def recipe(self) -> Recipe:
-        """See `KeySource.recipe`."""
         return AS_IT_IS
 
+    @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        """See `KeySource.wrapping_key`."""
         try:
             return SecretKey.from_text(_variable(self.variable)).wrapping_key(recipe)
         except InvalidDataError:
@@ -160,7 +161,7 @@ class EnvironmentKey:
 
 
 @attrs.frozen
-class EnvironmentPassphrase:
+class EnvironmentPassphrase(KeySource):
     """A passphrase in an environment variable.
 
     Attributes:
@@ -171,19 +172,19 @@ class EnvironmentPassphrase:
     variable: str
     cost: Argon2id = attrs.field(factory=Argon2id, kw_only=True)
 
+    @override
     def recipe(self) -> Recipe:
-        """See `KeySource.recipe`."""
         return Recipe.stretched(self.cost)
 
+    @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        """See `KeySource.wrapping_key`."""
         if recipe.cost is None:
             return None
         return Passphrase(_variable(self.variable)).wrapping_key(recipe)
 
 
 @attrs.frozen
-class CalledKey:
+class CalledKey(KeySource):
     """A random key that a function fetches, say from a key management service.
 
     Attributes:
@@ -192,12 +193,12 @@ class CalledKey:
 
     function: Callable[[], bytes] = attrs.field(repr=False)  # what it is bound to may be a secret
 
+    @override
     def recipe(self) -> Recipe:
-        """See `KeySource.recipe`."""
         return AS_IT_IS
 
+    @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        """See `KeySource.wrapping_key`."""
         try:
             found = self.function()
         except Exception as error:
@@ -213,7 +214,7 @@ class CalledKey:
 
 
 @attrs.frozen
-class OsKeyringKey:
+class OsKeyringKey(KeySource):
     """A random key in the keyring of the operating system (macOS Keychain, Windows, Secret Service).
 
     Attributes:
@@ -226,12 +227,12 @@ class OsKeyringKey:
     user: str = "factmem"
     create: bool = attrs.field(default=False, kw_only=True)
 
+    @override
     def recipe(self) -> Recipe:
-        """See `KeySource.recipe`."""
         return AS_IT_IS
 
+    @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        """See `KeySource.wrapping_key`."""
         try:
             import keyring
         except ModuleNotFoundError:

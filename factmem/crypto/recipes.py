@@ -1,4 +1,4 @@
-"""How a wrapping key is made of what a person or a service gives."""
+"""Derivation of wrapping keys from keys and passphrases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Argon2id:
 
     The defaults are RFC 9106's second recommendation: about half a second and 64 MiB. Less than 19 MiB and two
     passes (the least that OWASP recommends) is refused, and so is more than 1 GiB, 64 passes or 16 lanes:
-    whoever can write a store's header must not be able to make it cheap to guess, or to exhaust the reader.
+    an attacker who can write a store's header must not be able to make guessing cheap, or to exhaust the reader.
 
     Attributes:
         memory_kib: memory, in KiB.
@@ -69,7 +69,7 @@ class Argon2id:
 
 @attrs.frozen(kw_only=True)
 class Recipe:
-    """How the wrapping key of one slot is made.
+    """The derivation of the wrapping key of one slot.
 
     Attributes:
         cost: of stretching a passphrase, or None where the key is taken as it is.

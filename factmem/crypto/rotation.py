@@ -1,4 +1,4 @@
-"""What a provider can do whose store is encrypted."""
+"""The capability of providers with encrypted stores."""
 
 from __future__ import annotations
 

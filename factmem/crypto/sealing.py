@@ -24,7 +24,7 @@ SEAL_BYTES: Final = 72
 """By how much sealed bytes are longer, up to 16 KiB; 16 more for every further chunk."""
 
 Context = tuple[str | int | None, ...]
-"""What a sealed message is and where it belongs; it opens with the very same one only. It is not kept in it."""
+"""The context of a sealed message: its kind and place. It opens with the same context only, and does not hold it."""
 
 
 class SealBrokenError(ValueError):

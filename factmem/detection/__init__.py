@@ -1,9 +1,22 @@
-"""What turns conversations into candidate facts: reading, redacting, and the detectors with and without a model."""
+"""Detection: from conversations to candidate facts, with or without a language model.
+
+- `InstructorDetector`, `VerbatimDetector`: the detectors.
+- `InstructorAnalyst`, `InstructorQuestionAnalyst`: analysis of texts and of questions.
+- `OriginPolicy`: treatment of messages by their origin.
+- `read_conversations`: conversations from files.
+- `redact`, `flags_in`, `instructions_in`: secrets, suspicious wordings, standing instructions.
+"""
 
 from __future__ import annotations
 
 from factmem.details import Treatment
-from factmem.detection.conversations import ConversationFile, conversations_in, count_not_text, read_conversations
+from factmem.detection.conversations import (
+    ConversationFile,
+    conversations_in,
+    conversations_of,
+    count_not_text,
+    read_conversations,
+)
 from factmem.detection.flags import flags_in
 from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.detection.model_detector import InstructorDetector
@@ -26,6 +39,7 @@ __all__ = [
     "Utterance",
     "VerbatimDetector",
     "conversations_in",
+    "conversations_of",
     "count_not_text",
     "covers",
     "flags_in",

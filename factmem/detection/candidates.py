@@ -1,11 +1,11 @@
-"""Candidates from what a model says it found: each with evidence, of its exact type, once."""
+"""Candidates from a model's extractions: each with evidence, of its exact type, once."""
 
 from __future__ import annotations
 
 import collections
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
@@ -25,11 +25,11 @@ __all__ = ["Described", "Extraction", "Forgotten", "Said", "Sentence", "Targeted
 
 @attrs.frozen
 class Targeted:
-    """Values of a concept that was asked for.
+    """Values of a requested concept.
 
     Attributes:
         concept: the concept.
-        values: what was found, as JSON.
+        values: the values, as JSON.
     """
 
     concept: Concept[Any, Any]
@@ -41,9 +41,9 @@ class Described:
     """One value of a concept that the model names itself.
 
     Attributes:
-        keyword: what the model calls the concept.
-        description: how it describes it.
-        multiple: whether it says that there may be many values.
+        keyword: the model's name of the concept.
+        description: the model's description of it.
+        multiple: whether the model says that there may be several values.
         value: the value, as JSON.
     """
 
@@ -55,12 +55,12 @@ class Described:
 
 @attrs.frozen
 class Sentence:
-    """A memory in a sentence.
+    """A memory in one sentence.
 
     Attributes:
         text: the sentence.
         topics: the labels that the model gives it.
-        instruction: whether the user asked in so many words to remember it.
+        instruction: whether the user asked explicitly to remember it.
     """
 
     text: str = attrs.field(repr=False)
@@ -70,11 +70,11 @@ class Sentence:
 
 @attrs.frozen(kw_only=True)
 class Forgotten:
-    """What the user asks to forget.
+    """A request of the user to forget something.
 
     Attributes:
-        text: what, in words.
-        keyword: the concept that it is about, if it is one.
+        text: its description.
+        keyword: the concept that it is about, if any.
         value: the value to forget; None for all.
     """
 
@@ -84,18 +84,18 @@ class Forgotten:
 
 
 Said: TypeAlias = Targeted | Described | Sentence | Forgotten
-"""What a finding says."""
+"""Content of an extraction."""
 
 
 @attrs.frozen(kw_only=True)
 class Extraction:
-    """What a model says it found, and where.
+    """Something that a model extracted, before any check.
 
     Attributes:
-        quote: the words it says it found it in.
-        message: the number of the message that it says they stand in.
-        about: whom it says it is about.
-        said: what it found.
+        quote: the words that it cites.
+        message: the number of the message that it cites.
+        about: the name of the subject that it gives.
+        said: the content.
     """
 
     quote: str = attrs.field(repr=False)
@@ -113,13 +113,13 @@ _NOTHING: Final = frozenset(
         *("no information", "no data", "no value", "no answer", "nothing to remember", "no memories", "empty string"),
     }
 )
-"""What models say instead of saying nothing."""
+"""Fillers that models write instead of leaving a value out."""
 
 
 def says_nothing(text: str, quote: str = "") -> bool:
-    """Whether a text is blank, a secret's placeholder, or what models say instead of nothing.
+    """Return whether a text is blank, a placeholder of a secret, or a model's filler for "nothing".
 
-    Where the quote says the same word ("the cause is unknown"), the user said it, and it is a value.
+    A filler that the quote holds as well ("the cause is unknown") is the user's own word, and a value.
     """
     if not without_placeholders(text).strip():
         return True
@@ -128,7 +128,7 @@ def says_nothing(text: str, quote: str = "") -> bool:
 
 
 class _DroppedError(Exception):
-    """That a finding is none, and why."""
+    """Raised to drop an extraction, with the reason."""
 
     def __init__(self, reason: DropReason) -> None:
         super().__init__(reason.value)
@@ -141,12 +141,12 @@ _Drops: TypeAlias = collections.Counter[DropReason]
 def checked(
     task: DetectionTask, answered: Iterable[tuple[Window, Iterable[Extraction]]], *, quarantined: bool = False
 ) -> Detection:
-    """Return the candidates among findings, and how many findings are none.
+    """Return the candidates among extractions, and counts of the dropped ones.
 
     Args:
-        task: what was asked.
-        answered: what was found in which window, in the order of the conversation.
-        quarantined: whether what was found is not to be believed.
+        task: the task of the model.
+        answered: pairs of a window and its extractions, in the order of the conversation.
+        quarantined: whether the candidates are not to be believed.
     """
     vocabulary, dropped = task.vocabulary(), _Drops()
     examples = texts_of_examples(task)
@@ -166,7 +166,7 @@ def checked(
 
 @attrs.frozen
 class _Meaning:
-    """What a finding comes to: the values of a concept, whether they are no more, and what is cleared."""
+    """Meaning of an extraction: values of a concept, whether they are removed, and the concept that is cleared."""
 
     concept: Concept[Any, Any]
     values: list[Any]
@@ -176,7 +176,7 @@ class _Meaning:
 
 @attrs.frozen
 class _Check:
-    """Checks the findings of one window."""
+    """Checks of the extractions of one window."""
 
     task: DetectionTask
     vocabulary: Vocabulary
@@ -185,7 +185,7 @@ class _Check:
     dropped: _Drops
 
     def candidate(self, finding: Extraction) -> Candidate | None:
-        """Return what a finding comes to; None if it is left to the window before, or has no value left."""
+        """Return the candidate of an extraction; None if it belongs to the window before, or has no value left."""
         excerpt, evidence = _located(self.window, finding)
         if excerpt.carried:
             return None
@@ -208,7 +208,7 @@ class _Check:
         )
 
     def _is_parroted(self, finding: Extraction, said: str) -> bool:
-        """Whether a finding says what a worked example says, and the message that it cites says something else."""
+        """Return whether an extraction repeats a worked example that the cited message does not support."""
         return any(
             text.casefold() in self.examples and not _supports(said, text)
             for text in _texts(finding.said)
@@ -230,7 +230,7 @@ class _Check:
                 return self._forgotten(forgotten, quote)
 
     def _forgotten(self, forgotten: Forgotten, quote: str) -> _Meaning:
-        """Name the value, or the concept, or in words what is asked to be forgotten."""
+        """Return the value, the concept or, in words, the memory to be forgotten."""
         concept = self.vocabulary.find(forgotten.keyword) if forgotten.keyword else None
         concept = None if concept == STATEMENT else concept
         if concept is not None and forgotten.value is not None:
@@ -259,7 +259,7 @@ class _Check:
         raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
 
     def _topics(self, sentence: Sentence) -> tuple[str, ...]:
-        """Return the labels that were asked for; with one topic only, what has no label is about it."""
+        """Return the requested labels. If there is only one topic, a memory without a label belongs to it."""
         if sentence.instruction:
             return (EXPLICIT_INSTRUCTIONS.label,)
         asked = {topic.label.casefold(): topic.label for topic in self.task.topics}
@@ -281,10 +281,12 @@ def _texts(said: Said) -> Sequence[Json]:
             return (text,)
         case Forgotten(text=text):
             return (text,)
+        case _:
+            assert_never(said)
 
 
 def _supports(said: str, text: str) -> bool:
-    """Whether half of a text's words of some length are said."""
+    """Return whether half of the longer words of a text were said."""
     words = {word for word in re.findall(r"\w{4,}", text.casefold()) if word != "user"}
     heard = set(re.findall(r"\w{4,}", said.casefold()))
     return 2 * len(words & heard) >= len(words)
@@ -294,8 +296,12 @@ def _is_instruction(finding: Extraction) -> bool:
     match finding.said:
         case Sentence(instruction=instruction):
             return instruction
-        case said:
-            return isinstance(said, Forgotten)
+        case Forgotten():
+            return True
+        case Targeted() | Described():
+            return False
+        case _:
+            assert_never(finding.said)
 
 
 def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> list[Any]:
@@ -314,12 +320,12 @@ def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> lis
 
 
 def _is_debris(text: str, quote: str) -> bool:
-    """Whether a text is brackets and the like, which small models write in place of a value and nobody said."""
+    """Return whether a text is only brackets and the like, which small models write in place of a value."""
     return not any(char.isalnum() for char in text) and text.strip() not in quote
 
 
 def _located(window: Window, finding: Extraction) -> tuple[Excerpt, Evidence]:
-    """Return the words that a finding quotes: in the message that it names, or in the only one that has them."""
+    """Return the words that an extraction quotes: in the message that it cites, or in the only one that holds them."""
     number, excerpts = finding.message or 0, window.excerpts
     cited = excerpts[number - 1] if 0 < number <= len(excerpts) else None
     quoted = [(cited, evidence)] if cited and (evidence := cited.cite(finding.quote)) else []
@@ -332,7 +338,7 @@ def _located(window: Window, finding: Extraction) -> tuple[Excerpt, Evidence]:
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return candidates in the order of the conversation, what one message says of a concept only once."""
+    """Return candidates in the order of the conversation, each value once for a message and a concept."""
     kept: list[Candidate] = []
     holders: dict[tuple[object, ...], int] = {}
     for candidate in sorted(candidates, key=_place):

@@ -1,4 +1,8 @@
-"""Conversations from JSON files and streams: chats, LoCoMo samples, LongMemEval questions."""
+"""Conversations from JSON files and streams: chats, LoCoMo samples, LongMemEval questions.
+
+Files may be plain or gzipped, in any encoding of Unicode. They are read one conversation at a time, so that a large
+file is never in memory as a whole.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ import attrs
 from factmem.abc import Conversation, Message
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
+from factmem.patterns import lazy_pattern
 
 __all__ = [
     "MAX_VALUE_CHARS",
@@ -32,15 +37,15 @@ __all__ = [
     "said_at",
 ]
 
-_NO_CONTENT: Final = re.compile(r"tool|function|thinking|reasoning|refusal|text")
-"""The types of parts that are no media: calls of tools and their results, what a model thought, and text."""
+_NO_CONTENT: Final = lazy_pattern(r"tool|function|thinking|reasoning|refusal|text")
+"""Types of parts without media: tool calls and their results, reasoning, and text."""
 
 
 def count_not_text(parts: Iterable[object]) -> int:
-    """Return the number of images, audio, files and the like among a message's parts.
+    """Return the number of images, audio clips, files and the like among a message's parts.
 
     Args:
-        parts: The content of a message as the APIs of models write it: texts, and mappings with a ``type``.
+        parts: the content of a message as the APIs of models write it: texts, and mappings with a ``type``.
     """
     return sum(isinstance(part, Mapping) and _is_media(part) for part in parts)
 
@@ -52,23 +57,23 @@ def _is_media(part: Mapping[object, object]) -> bool:
     return not isinstance(kind, str) or _NO_CONTENT.search(kind) is None
 
 
-_LOCOMO: Final = re.compile(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
-_LONGMEMEVAL: Final = re.compile(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
-_EPOCH: Final = re.compile(r"\d{9,13}(?:\.\d{1,9})?")
+_LOCOMO: Final = lazy_pattern(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
+_LONGMEMEVAL: Final = lazy_pattern(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
+_EPOCH: Final = lazy_pattern(r"\d{9,13}(?:\.\d{1,9})?")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MILLISECONDS_FROM: Final = 1e11
-"""A larger number of seconds lies after the year 5000, and must be meant in milliseconds."""
+"""A larger number of seconds lies after the year 5000, and is taken for milliseconds."""
 
 
 def said_at(value: Any, path: str) -> dt.datetime | None:
-    """Return a time in UTC; one without a zone is taken as UTC, and None stays None.
+    """Return a time in UTC, or None for None. A time without a zone is taken as UTC.
 
     Args:
-        value: text, or a number of seconds (or milliseconds) since 1970.
-        path: where it stands, for the error.
+        value: text in ISO 8601 or a data set's format, or a number of seconds (or milliseconds) since 1970.
+        path: its path in the file, for the error.
 
     Raises:
-        ConversationFormatError: it is no time.
+        ConversationFormatError: it is not a time.
     """
     if value is None:
         return None
@@ -117,16 +122,16 @@ def _epoch(seconds: float) -> dt.datetime:
 
 
 MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
-"""The most characters that one conversation or sample may have in a file."""
+"""Maximum length of one conversation or sample in a file, in characters."""
 
 _CHUNK: Final = 64 * 1024
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_SPACE: Final = lazy_pattern(r"[ \t\r\n]*")
 _SLACK: Final = 16
-"""An error nearer to the end of what was read than this may vanish when more is read (``nul``, ``\\u12``)."""
+r"""A parse error this close to the end of the buffer may vanish when more is read (``nul``, ``\u12``)."""
 
 
 class _Buffer:
-    """What was read of the stream and not yet parsed."""
+    """Text that was read from the stream and not parsed yet."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -135,13 +140,13 @@ class _Buffer:
         self.ended = False
 
     def read_more(self) -> None:
-        """Read as much again as is there already, so that a large value is scanned only a few times."""
+        """Double the buffer, so that a large value is scanned only a few times."""
         pending = self.text[self.at :]
         read = self._stream.read(max(_CHUNK, len(pending)))
         self.text, self.at, self.ended = pending + read, 0, not read
 
     def peek(self) -> str:
-        """Return the next character that is no white space; empty at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             space = _SPACE.match(self.text, self.at)
             assert space is not None
@@ -154,11 +159,11 @@ class _Buffer:
 def json_values(stream: TextIO) -> Iterator[tuple[str, Any]]:
     """Yield the elements of a top-level list, or the values that follow each other (JSON Lines), with their paths.
 
-    A value that stands alone has the path ``$``. NaN and infinity, which are no JSON, read as null.
+    A single value has the path ``$``. NaN and infinity, which are not JSON, read as null.
 
     Raises:
-        ConversationFormatError: it is no JSON, is nested too deeply, or one value is too large.
-        UnicodeDecodeError: the stream's, from its text.
+        ConversationFormatError: it is not JSON, is nested too deeply, or one value is too large.
+        UnicodeDecodeError: raised by the stream.
     """
     buffer = _Buffer(stream)
     if buffer.peek() == "[":
@@ -245,17 +250,17 @@ _TIMES: Final = ("timestamp", "created_at", "time", "date")
 _STARTS: Final = ("started_at", *_TIMES)
 _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 _CALLS: Final = ("tool_calls", "function_call")
-_SESSION: Final = re.compile(r"session_(\d{1,6})")
+_SESSION: Final = lazy_pattern(r"session_(\d{1,6})")
 
 
 def conversations_of(values: Iterable[tuple[str, Any]]) -> Iterator[Conversation]:
-    """Turn the JSON values of a file into conversations; values that are messages make up one.
+    """Yield the conversations of the JSON values of a file. Values that are messages make up one conversation.
 
     Args:
-        values: each with its path from the root of the file.
+        values: pairs of a path, from the root of the file, and a value.
 
     Raises:
-        ConversationFormatError: a value has none of the shapes that are known; the path says where.
+        ConversationFormatError: a value has no known form; the path locates it.
     """
     seen: set[str] = set()
     rest = iter(values)
@@ -292,7 +297,7 @@ def _chat(value: list[Any], path: str) -> Conversation:
 
 
 def _started(conversation: Conversation) -> Conversation:
-    """Let a conversation begin with the first message that tells its time, if it does not tell its own."""
+    """Return a conversation that starts with its first dated message, unless it has a start already."""
     if conversation.started_at is not None:
         return conversation
     first = next((message.timestamp for message in conversation.messages if message.timestamp), None)
@@ -341,7 +346,7 @@ def _role(value: Mapping[str, Any], path: str) -> str:
 
 
 def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
-    """Return the text of a message, and the number of its parts that hold none."""
+    """Return the text of a message, and the number of its parts without text."""
     not_text = 0
     key = "content" if "content" in value else "text"
     match value.get(key):
@@ -367,7 +372,7 @@ def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
 
 
 def _texts(parts: list[Any], path: str) -> Iterator[str]:
-    """Yield the texts among a message's parts; images, tool calls and tool results are no words of the speaker."""
+    """Yield the texts among a message's parts. Images, tool calls and tool results are not words of the speaker."""
     for index, part in enumerate(parts):
         match part:
             case str():
@@ -383,7 +388,7 @@ def _texts(parts: list[Any], path: str) -> Iterator[str]:
 
 
 def _label(value: Mapping[str, Any], keys: tuple[str, ...], path: str) -> str | None:
-    """Return the id or name under the first key that has one; whole numbers are ids too."""
+    """Return the id or name under the first key that has one. Whole numbers are ids too."""
     for key in keys:
         match value.get(key):
             case None | "":
@@ -402,7 +407,7 @@ def _time(value: Mapping[str, Any], keys: tuple[str, ...], path: str) -> dt.date
 
 
 def _locomo(sessions: Mapping[str, Any], sample: str | None, path: str) -> Iterator[Conversation]:
-    """Yield the sessions of a sample in their order; both speakers are people, told apart by their names."""
+    """Yield the sessions of a sample in order. Both speakers are people, distinguished by their names."""
     where = f"{path}.conversation"
     numbers = {key: int(found[1]) for key in sessions if (found := _SESSION.fullmatch(key))}
     if not numbers:
@@ -416,7 +421,7 @@ def _locomo(sessions: Mapping[str, Any], sample: str | None, path: str) -> Itera
 
 
 def _longmemeval(question: Mapping[str, Any], path: str, seen: set[str]) -> Iterator[Conversation]:
-    """Yield the sessions of a question's haystack, but one whose id was seen before: that is the same session."""
+    """Yield the sessions of a question's haystack, except those whose id was seen before: they are the same."""
     sessions = _list(question["haystack_sessions"], f"{path}.haystack_sessions")
     ids = _parallel(question, "haystack_session_ids", len(sessions), path)
     dates = _parallel(question, "haystack_dates", len(sessions), path)
@@ -447,14 +452,14 @@ _GZIP: Final = b"\x1f\x8b"
 
 @attrs.define(eq=False)
 class ConversationFile:
-    """The conversations of a file; each iteration opens it anew and holds one conversation at a time.
+    """The conversations of a file. Each iteration opens it anew and holds one conversation at a time.
 
     Attributes:
         path: the file.
-        size: how large it is on disk, in bytes: the whole of a progress bar.
-        bytes_read: how much of that the present iteration has read.
-        changed_at: when it was last changed; stands in for the beginning of conversations that tell no time,
-            so that reading the file again gives the same facts.
+        size: its size on disk, in bytes: the total of a progress bar.
+        bytes_read: number of bytes read in the current iteration.
+        changed_at: time of its last change. It dates conversations without times, so that reading the file again
+            gives the same facts.
     """
 
     path: Path
@@ -463,11 +468,11 @@ class ConversationFile:
     bytes_read: int = attrs.field(default=0, init=False)
 
     def __iter__(self) -> Iterator[Conversation]:
-        """Read the conversations in the order of the file.
+        """Yield the conversations in the order of the file.
 
         Raises:
-            ConversationFormatError: the file is not what it should be; the path says where, and what was
-                yielded before stands.
+            ConversationFormatError: the file is malformed; the path locates the fault. Conversations yielded before
+                stay valid.
         """
         self.bytes_read = 0
         try:
@@ -483,16 +488,23 @@ class ConversationFile:
 
 
 def read_conversations(path: str | os.PathLike[str]) -> ConversationFile:
-    """Return the conversations of a JSON or JSON Lines file, gzipped or not, whatever its name.
+    """Return the conversations of a JSON or JSON Lines file, gzipped or not.
 
-    It reads, each alone, in a list, or one a line: messages with ``role`` and ``content`` (and ``name``,
-    ``id``, ``timestamp`` if there are); conversations with ``messages`` (and ``id``, ``created_at``); the
-    samples of LoCoMo, each session a conversation of its own, what an image shows in brackets behind the
-    words; the questions of LongMemEval, whose sessions come once each, however many questions share them.
-    Times without a zone are taken as UTC. It blocks: call it in a thread from async code.
+    The known forms, alone, in a list or one a line, are:
+
+    - messages with ``role`` and ``content``, and optionally ``name``, ``id`` and ``timestamp``;
+    - conversations with ``messages``, and optionally ``id`` and ``created_at``;
+    - samples of LoCoMo: each session is a conversation, and captions of images stand in brackets behind the words;
+    - questions of LongMemEval: each session is read once, however many questions share it.
+
+    Times without a zone are taken as UTC. Reading blocks: call it in a thread from async code.
 
     Raises:
-        ConversationFormatError: the file cannot be opened. What is wrong inside is raised while reading.
+        ConversationFormatError: the file cannot be opened. Faults in its content are raised while reading.
+
+    Example:
+        >>> for conversation in read_conversations("chats.jsonl.gz"):
+        ...     print(conversation.id, len(conversation.messages))
     """
     file = Path(path)
     try:
@@ -508,11 +520,11 @@ def _unreadable(path: Path, error: Exception) -> ConversationFormatError:
 
 
 def conversations_in(stream: BinaryIO) -> Generator[Conversation, None, None]:
-    """Yield the conversations of a binary stream that can be rewound; see `read_conversations`.
+    """Yield the conversations of a binary stream that can be rewound. See `read_conversations`.
 
     Raises:
         ConversationFormatError: it holds something else.
-        OSError: the stream's own.
+        OSError: raised by the stream.
     """
     try:
         text = _text(stream)

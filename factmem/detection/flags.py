@@ -1,4 +1,7 @@
-"""Flags of texts that read like instructions or hide something. A flag is a warning; its absence promises nothing."""
+"""Flags of texts that read like instructions or hide something.
+
+A flag is a warning. Its absence promises nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import Final
 import attrs
 
 from factmem.hidden import HIDDEN
+from factmem.patterns import lazy_pattern
 
 __all__ = ["DISGUISED", "ENCODED", "HIDES", "RULES", "FlagRule", "flags_in"]
 
@@ -21,9 +25,9 @@ class FlagRule:
     """A wording that gives a text a flag.
 
     Attributes:
-        flag: the flag's name.
-        hints: texts in lower case, one of which is in every text that fits; looked for first, for that is quick.
-        pattern: what fits, in a text in lower case without hidden characters.
+        flag: the flag.
+        hints: texts of which one must occur for the pattern to be tried.
+        pattern: the wording, in lower case.
     """
 
     flag: str
@@ -32,7 +36,7 @@ class FlagRule:
 
 
 def _rule(flag: str, hints: str, *patterns: str) -> FlagRule:
-    return FlagRule(flag, tuple(hints.split("|")), re.compile("|".join(patterns)))
+    return FlagRule(flag, tuple(hints.split("|")), lazy_pattern("|".join(patterns)))
 
 
 _SOME: Final = r"[^.\n]{0,60}?"
@@ -231,34 +235,38 @@ RULES: Final[tuple[FlagRule, ...]] = (
 
 
 HIDES: Final = "hidden characters"
-"""The flag of a text with characters that people do not see and models read, or that a terminal obeys."""
+"""Flag of a text with characters that models read or terminals obey, and people do not see."""
 ENCODED: Final = "encoded text"
-"""The flag of a text that holds another one in base64 or hexadecimal digits."""
+"""Flag of a text that holds another one in base64 or hexadecimal digits."""
 DISGUISED: Final = "disguised letters"
-"""The flag of a text with words of letters that look alike from several scripts."""
+"""Flag of a text with words of look-alike letters from several scripts."""
 
-_SMUGGLED: Final = re.compile(
+_SMUGGLED: Final = lazy_pattern(
     "[\u202d\u202e]|[\u200b-\u200d\u2060-\u2064\ufeff]{4}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3}"
     "|\U000e0001|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0020-\U000e007f]"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]"
 )
-_BLOB: Final = re.compile(r"(?<![\w+/=])(?:[A-Za-z0-9+/]{4}){8,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?(?![\w+/])")
-_DIGITS: Final = re.compile(r"(?<!\w)(?:[0-9a-fA-F]{2}){20,}(?!\w)")
-_MIXED: Final = re.compile("[a-z][\u0430-\u044f\u0451-\u045f\u03b1-\u03c9]+[a-z]|[\u0430-\u044f][a-z]+[\u0430-\u044f]")
-_SPACES: Final = re.compile(r"[ \t]{2,}|\r\n?")
+_BLOB: Final = lazy_pattern(r"(?<![\w+/=])(?:[A-Za-z0-9+/]{4}){8,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?(?![\w+/])")
+_DIGITS: Final = lazy_pattern(r"(?<!\w)(?:[0-9a-fA-F]{2}){20,}(?!\w)")
+_MIXED: Final = lazy_pattern(
+    "[a-z][\u0430-\u044f\u0451-\u045f\u03b1-\u03c9]+[a-z]|[\u0430-\u044f][a-z]+[\u0430-\u044f]"
+)
+_SPACES: Final = lazy_pattern(r"[ \t]{2,}|\r\n?")
 _LONGEST_WORD: Final = 32
 _DEEPEST: Final = 2
 
 
 def flags_in(*texts: str) -> tuple[str, ...]:
-    """Return the flags of some texts, each once; none for what looks like anything people say.
+    """Return the flags of some texts, each once; none for ordinary texts.
 
-    It looks for wordings in English, and for the plainest in some other languages, in which text gives orders to
-    an assistant (instructions to override or to wait for a trigger, data to send away, a user to keep in the dark),
-    and for ways to hide such: invisible and control characters, encoded text, role markers, calls of tools, images
-    whose address carries data. It takes time linear in the text, some ten microseconds for an ordinary message, and
-    neither logs nor raises. Whoever knows the rules can word an order so that it has no flag: what keeps planted
-    words out is `factmem.Origin`, and a flag only adds to that.
+    Two kinds of texts are flagged. The first gives orders to an assistant, in English and in the plainest wordings of
+    some other languages: to override its instructions, to wait for a trigger, to send data away, to keep the user in
+    the dark. The second hides something: invisible and control characters, encoded text, role markers, tool calls,
+    images whose address carries data.
+
+    It takes time linear in the text, some ten microseconds for an ordinary message, and neither logs nor raises. An
+    author who knows the rules can avoid every flag: protection against planted words is the task of `factmem.Origin`,
+    to which flags only add.
     """
     return tuple(dict.fromkeys(flag for text in dict.fromkeys(texts) for flag in _flags(text)))
 
@@ -273,7 +281,7 @@ def _flags(text: str, depth: int = 0) -> Iterator[str]:
         yield HIDES
     plain = _SPACES.sub(_one, lowered)
     for rule in RULES:
-        for hint in rule.hints:  # a plain loop: this is what every text pays for
+        for hint in rule.hints:  # a plain loop, since every text pays for it
             if hint in plain:
                 if rule.pattern.search(plain):
                     yield rule.flag
@@ -290,7 +298,7 @@ def _one(spaces: re.Match[str]) -> str:
 
 
 def _decoded(text: str) -> Iterable[str]:
-    """Return the texts that are encoded in a text; what is encoded and no text, such as an image, is none."""
+    """Return the texts that are encoded in a text. Encoded data that is not text, such as an image, is left out."""
     blobs = (_from_base64(found[0]) for found in _BLOB.finditer(text))
     digits = (bytes.fromhex(found[0]) for found in _DIGITS.finditer(text))
     return [words for data in (*blobs, *digits) if (words := _words(data)) is not None]

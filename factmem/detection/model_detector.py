@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 __all__ = ["SMALLEST_WINDOW", "InstructorDetector"]
 
 SMALLEST_WINDOW: Final = 200
-"""The fewest characters of a conversation that a question may hold."""
+"""Minimum length of a window, in characters."""
 _STATEMENT_CHARS: Final = 10_000
 _FEWEST_ITEMS: Final = 8
 _CHARS_PER_ITEM: Final = 60
-"""No text says more than a fact in so many characters."""
+"""No text states more than one fact in this number of characters."""
 
 
 @attrs.frozen
 class _Reading:
-    """A question about some windows of a conversation, with what a model is asked for each."""
+    """A task for some windows of a conversation, with the prompt of each."""
 
     task: DetectionTask
     windows: Sequence[Window]
@@ -59,31 +59,35 @@ class _Reading:
 
 @attrs.frozen(kw_only=True)
 class InstructorDetector:
-    """A `Detector` that asks a language model, and believes only what it can show in the user's own words.
+    """A `Detector` that asks a language model, and believes only what the user's own words support.
 
-    Concepts that are asked for give facts of their exact types; an open search takes up the keywords in use, with
-    their types, before it makes new ones, which hold text; topics give statements. "Remember that" gives a
-    statement of the topic `EXPLICIT_INSTRUCTIONS`, "forget that" a removal; both are looked for where the search is
-    open or that topic is asked for, and only in what the user said. A value said several times, or corrected, gives
-    a candidate for each time: the newest counts when they are folded.
+    Requested concepts give facts of their exact types. An open search uses the keywords in use, with their types,
+    before it makes new ones, which hold text. Topics give statements. "Remember that" gives a statement of the topic
+    `EXPLICIT_INSTRUCTIONS`, "forget that" a removal; both are recognised in an open search or if that topic is
+    requested, and only in the user's words. A value that is repeated or corrected gives a candidate each time: the fold
+    keeps the newest.
 
-    What cannot be shown is dropped and counted: a quote that is not in the messages, words that are not the
-    user's, a value that is not of its type or stands for none ("unknown"), a subject or topic not asked for. Each
-    item of an answer is read by itself; the model is asked again only if none is valid.
+    Findings without support are dropped and counted: a quote that is not in the messages, words of somebody else, a
+    value of another type or a filler ("unknown"), a subject or topic that was not requested. Each item of an answer is
+    read by itself; the model is asked again only if none is valid.
 
-    Messages whose treatment is context are shown with ``take_facts="no"``; nothing is taken from them. A conversation
-    without words that give facts costs no call. A longer one than a window is asked about in parts,
-    in parallel; if one of them fails, the whole fails. Secrets are redacted before the model sees anything.
+    Messages with the treatment CONTEXT are shown with ``take_facts="no"``. A conversation without words that give facts
+    costs no call. One that is longer than a window is read in parts, in parallel; if one of them fails, the whole
+    fails. Secrets are redacted before the model sees anything.
 
     Attributes:
-        model: the model.
-        clock: gives the time of conversations that tell none.
-        concurrency: how many questions may be under way at once.
-        max_chars: how long a question's document may be, in characters; None asks the model.
-        origins: treatment of messages that have none of their own, by their origin.
+        model: the language model.
+        clock: gives the time of conversations without times.
+        concurrency: maximum number of questions at a time.
+        max_chars: maximum length of a question's document, in characters; None takes the model's own.
+        origins: treatment of messages without a treatment of their own, by their origin.
 
     Raises:
         InvalidDataError: a number is out of range.
+
+    Example:
+        >>> detector = InstructorDetector(language_model("openai/gpt-5-mini"))
+        >>> found = await detector.detect(conversation, DetectionRequest(concepts=[SEATS], open=True))
     """
 
     model: LanguageModel = attrs.field(kw_only=False)
@@ -93,8 +97,8 @@ class InstructorDetector:
     origins: OriginPolicy = attrs.field(factory=OriginPolicy)
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
-        """See `Detector.detect`. The order, and what one message says only once, are the conversation's."""
-        # Redaction, and checking the quotes of a long conversation, take their time.
+        """See `Detector.detect`. Candidates come in the order of the conversation."""
+        # Redaction and the search for quotes take too long for the event loop.
         said = await anyio.to_thread.run_sync(utterances, conversation, self.clock())
         readings = await anyio.to_thread.run_sync(self._readings, said, request)
         asked = [(prompt, reading.answer) for reading in readings for prompt in reading.prompts]
@@ -112,7 +116,7 @@ class InstructorDetector:
         for origin in Origin:
             doubted = (item for item, treatment in treated if treatment is Treatment.QUARANTINED_FACTS)
             if apart := [(item, True) for item in doubted if item.origin is origin]:
-                # Nobody but the user may have something forgotten.
+                # Only the user may ask to forget.
                 task = task_of(request, instructions=origin is Origin.USER)
                 readings.append(self._reading(apart, task, quarantined=True))
         return [reading for reading in readings if reading.windows]

@@ -1,4 +1,4 @@
-"""Treatment of words, by their origin."""
+"""Treatment of messages by their origin."""
 
 from __future__ import annotations
 
@@ -25,22 +25,25 @@ _TREATMENT = instance_of(Treatment)
 class OriginPolicy:
     """Treatment of the words of each origin.
 
-    By default a model reads the user's words for facts, and is shown the assistant's so that it understands the
-    user's. The words of tools, documents and unknown roles are kept as statements, in quarantine, and no model sees
-    them, so that a poisoned one cannot sway the reading of the user's words. Findings keep their origin.
+    By default a model reads the user's words for facts, and sees the assistant's as context. The words of tools,
+    documents and unknown roles are kept as statements, in quarantine, and no model sees them, so that a poisoned one
+    cannot influence how the user's words are read. Candidates keep their origin.
 
-    The treatment of a message goes before that of its origin; see `factmem.Message`.
+    The treatment of a message takes precedence over that of its origin. See `factmem.Message`.
 
     Attributes:
         user: treatment of the user's words.
         assistant: treatment of the assistant's words.
-        tool: treatment of a tool's answers.
+        tool: treatment of a tool's results.
         document: treatment of documents.
         unknown: treatment of words of any other role.
         context: origins whose statements are shown to the model as well.
 
     Raises:
-        InvalidDataError: a treatment is none.
+        InvalidDataError: a treatment is not a `Treatment`.
+
+    Example:
+        >>> OriginPolicy(assistant=Treatment.STATEMENTS)
     """
 
     user: Treatment = attrs.field(default=Treatment.FACTS, validator=_TREATMENT)
@@ -63,6 +66,8 @@ class OriginPolicy:
                 return self.document
             case Origin.UNKNOWN:
                 return self.unknown
+            case _:
+                assert_never(origin)
 
     def treatment(self, message: Message) -> Treatment:
         """Return the treatment of a message: its own, or that of its origin."""

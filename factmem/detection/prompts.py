@@ -1,11 +1,14 @@
-"""Prompts of the detector: instructions, the escaped document and worked examples."""
+"""Prompts of the detector: instructions, the escaped document, and worked examples.
+
+Small models answer well only in forms that they have seen, so that every question has examples.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -19,14 +22,13 @@ from factmem.abc import (
     DetectionExample,
     Message,
     Prompt,
-    Topic,
     WorkedExample,
 )
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.windows import Excerpt, Window
 from factmem.facts import Concept, FactType
-from factmem.hidden import escaped, escaped_words
+from factmem.llm import document, element, fitting, section
 from factmem.records import Origin
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.shapes import Shape
@@ -42,7 +44,7 @@ def _scalar(shape: Shape) -> Scalar:
 
 
 def words_for(shape: Shape) -> str:
-    """Return what values of a shape are, in a few words."""
+    """Return the description of a shape's values, in a few words."""
     match shape:
         case str():
             return _scalar(shape).words
@@ -68,7 +70,7 @@ def _field(name: str, shape: Shape) -> str:
 
 
 def sample_of(shape: Shape) -> Json:
-    """Return the JSON of a value of a shape."""
+    """Return the JSON of an example value of a shape."""
     match shape:
         case str():
             sample: Json = _scalar(shape).sample
@@ -100,7 +102,7 @@ _CONCEPTS_SHOWN: Final = 2
 
 @attrs.frozen
 class _Line:
-    """One message of an example, with what is found in it: the field of the answer and the item."""
+    """One message of an example, with its extractions: pairs of a field of the answer and an item."""
 
     text: str
     found: tuple[tuple[str, dict[str, Any]], ...] = ()
@@ -171,7 +173,7 @@ _NOTHING: Final = (
 
 
 def worked_examples(task: DetectionTask) -> tuple[WorkedExample, ...]:
-    """Return an example with nothing in it, one of all that is looked for, and the request's own.
+    """Return an example without extractions, one with all that the task looks for, and the request's own.
 
     Small models lean on the last one.
     """
@@ -180,13 +182,13 @@ def worked_examples(task: DetectionTask) -> tuple[WorkedExample, ...]:
 
 
 def texts_of_examples(task: DetectionTask) -> frozenset[str]:
-    """Return the sentences and values that the examples' answers give, in lower case."""
+    """Return the sentences and values in the answers of the examples, in lower case."""
     lines = (*_OPEN_LINES, *_INSTRUCTION_LINES)
     items = [item for line in lines for _, item in line.found]
-    told = {str(item[key]) for item in items for key in ("memory", "what", "value") if item.get(key)}
-    told |= {memory for _, memory in _MEMORIES.values()} | {str(sample_of("str"))}
-    told |= {memory for example in task.examples for memory, _ in example.memories}
-    return frozenset(text.casefold() for text in told)
+    texts = {str(item[key]) for item in items for key in ("memory", "what", "value") if item.get(key)}
+    texts |= {memory for _, memory in _MEMORIES.values()} | {str(sample_of("str"))}
+    texts |= {memory for example in task.examples for memory, _ in example.memories}
+    return frozenset(text.casefold() for text in texts)
 
 
 def _lines(task: DetectionTask) -> list[_Line]:
@@ -201,7 +203,7 @@ def _lines(task: DetectionTask) -> list[_Line]:
 def _targeted(name: str, concept: Concept[Any, Any]) -> _Line:
     sample = sample_of(concept.shape)
     words = sample if isinstance(sample, str) else json.dumps(sample, ensure_ascii=False)
-    # The whole message is quoted: of "seats: 7" small models learn the form, and quote what nobody said.
+    # Quote the whole message: from "seats: 7" small models learn to quote words that were never said.
     text = f"And for the {concept.keyword.replace('_', ' ')} I would say {words}, thank you."
     value = {"value": sample} if concept.fact_type is FactType.SINGLE else {"values": [sample]}
     return _Line(text, ((name, {"quote": text, **value}),))
@@ -219,7 +221,7 @@ def _example(task: DetectionTask, lines: Sequence[_Line]) -> WorkedExample:
 
 
 def _own(task: DetectionTask, example: DetectionExample) -> WorkedExample:
-    """Show an example of the request's, each memory with the message that shares most words with it."""
+    """Return an example of the request. Each memory cites the message that shares most words with it."""
     said = _uttered(example.conversation)
     found: list[tuple[str, dict[str, Any]]] = []
     for memory, labels in example.memories:
@@ -243,7 +245,7 @@ def _shown(said: Iterable[Utterance]) -> str:
     excerpts = (
         Excerpt(utterance=item, start=0, end=len(item.text), giving=item.origin is Origin.USER) for item in said
     )
-    return f"<document>\n<conversation>\n{Window(tuple(excerpts)).rendered()}\n</conversation>\n</document>"
+    return document(section("conversation", [Window(tuple(excerpts)).rendered()]))
 
 
 def _nearest(memory: str, said: Sequence[Utterance]) -> int | None:
@@ -263,7 +265,7 @@ def _answer(task: DetectionTask, found: Iterable[tuple[str, dict[str, Any]]]) ->
     answer |= {"remember": [], "forget": []} if task.instructions else {}
     about = {"about": next(iter(task.subjects))} if task.several_subjects else {}
     for field, item in found:
-        # Where it stands comes first, so that a model looks before it says.
+        # The citation comes first, so that a model looks before it answers.
         cited = {"quote": item["quote"], "message": item["message"]}
         answer[field].append({**cited, **about, **item})
     return json.dumps(answer, ensure_ascii=False)
@@ -307,11 +309,11 @@ _INSTRUCTIONS: Final = """\
 
 
 def prompts_for(task: DetectionTask, header: str, windows: Iterable[Window]) -> list[Prompt]:
-    """Return what a model is asked about each window.
+    """Return the prompt of each window.
 
     Args:
-        task: what is looked for.
-        header: see `header_of`.
+        task: the task.
+        header: the header of the document; see `header_of`.
         windows: the messages.
     """
     instructions, examples = _instructions(task), worked_examples(task)
@@ -334,43 +336,27 @@ def _instructions(task: DetectionTask) -> str:
 
 
 def header_of(task: DetectionTask, max_chars: int) -> str:
-    """Return what stands before the conversation in the document: subjects, concepts, keywords in use, topics.
+    """Return the part of the document before the conversation: subjects, concepts, keywords in use, topics.
 
     Args:
-        task: what is looked for.
-        max_chars: how long the list of keywords in use may be; the last ones are left out.
+        task: the task.
+        max_chars: maximum length of the list of keywords in use; the last ones are left out.
     """
-    subjects = [
-        f'<subject name="{escaped(label)}">{escaped_words(subject.prompt_description)}</subject>'
-        for label, subject in task.subjects.items()
-    ]
+    subjects = [element("subject", subject.prompt_description, name=label) for label, subject in task.subjects.items()]
     concepts = [_concept("concept", "field", name, concept) for name, concept in task.fields.items()]
-    known = list(_fitting((_concept("keyword", "name", item.keyword, item) for item in _open_to(task)), max_chars))
-    topics = [_topic(topic) for topic in task.topics]
+    known = fitting((_concept("keyword", "name", item.keyword, item) for item in _open_to(task)), max_chars)
+    topics = [element("topic", topic.description, label=topic.label) for topic in task.topics]
     parts = {"subjects": subjects, "concepts": concepts, "known_keywords": known, "topics": topics}
-    return "".join("\n".join((f"<{tag}>", *lines, f"</{tag}>\n")) for tag, lines in parts.items() if lines)
+    return "".join(f"{section(tag, lines)}\n" for tag, lines in parts.items() if lines)
 
 
 def _open_to(task: DetectionTask) -> tuple[Concept[Any, Any], ...]:
-    """Return the concepts in use that the model may name: for other facts, and for what is to be forgotten."""
+    """Return the concepts in use that the model may name, for other facts and for requests to forget."""
     return task.in_use if task.open or task.instructions else ()
 
 
 def _concept(tag: str, key: str, name: str, concept: Concept[Any, Any]) -> str:
-    told = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
+    written = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
     if name != concept.keyword:
-        told["keyword"] = concept.keyword
-    attributes = " ".join(f'{attribute}="{escaped(value)}"' for attribute, value in told.items())
-    return f"<{tag} {attributes}>{escaped_words(concept.description)}</{tag}>"
-
-
-def _topic(topic: Topic) -> str:
-    return f'<topic label="{escaped(topic.label)}">{escaped_words(topic.description)}</topic>'
-
-
-def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            return
-        yield line
+        written["keyword"] = concept.keyword
+    return element(tag, concept.description, **written)

@@ -1,4 +1,14 @@
-"""Redaction of secrets, before anything is sent, journalled or stored."""
+"""Redaction of secrets, before anything is sent, journalled or stored.
+
+Two tables of rules find them. `TOKEN_RULES` know secrets by their own form: issued tokens, key blocks, URLs, card and
+account numbers. `PHRASE_RULES` know them by their surroundings: ``password: …``, ``my PIN is …``, ``Authorization:
+Bearer …``. There, a value is redacted if it is quoted or looks like a secret; after "password is" also a plain word
+that ends the clause and is not among the words that people say about passwords.
+
+A rule has hints, of which one must occur before its pattern is tried: ordinary prose has none, and costs a few
+substring tests. Every pattern is linear: an unbounded run is either possessive and last, or cannot start inside another
+run.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +20,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.abc import Conversation, Message
+from factmem.patterns import lazy_pattern
 
 __all__ = [
     "PHRASE_RULES",
@@ -26,22 +37,22 @@ __all__ = [
 ]
 
 Span: TypeAlias = tuple[int, int]
-"""Where a secret starts and ends in a text, in characters."""
+"""Start and end of a part of a text, in characters."""
 
 _SHORTEST_TOKEN: Final = 16
 
 
 @attrs.frozen
 class SecretRule:
-    """How one kind of secret is found.
+    """A rule that finds one kind of secret.
 
     Attributes:
-        kind: what stands in the place of such a secret.
+        kind: the kind, shown in the placeholder.
         hints: texts of which one must occur for the rule to be tried.
-        find: gives the secrets' places in a text.
-        folded: the hints are looked for in the lower-cased text.
-        word: how long a word at least holds such a secret, in characters; the rule is not tried in texts
-            whose words are all shorter.
+        find: yields the spans of such secrets in a text.
+        folded: look for the hints in the lower-cased text.
+        word: minimum length of a word that holds such a secret, in characters; the rule is skipped in texts of
+            shorter words.
     """
 
     kind: str
@@ -54,7 +65,7 @@ class SecretRule:
 def matches(
     pattern: re.Pattern[str], is_secret: Callable[[str], bool] | None = None
 ) -> Callable[[str], Iterator[Span]]:
-    """Return a finder of a pattern's named group ``secret``, or of its whole match if it has none."""
+    """Return a finder of a pattern's named group ``secret``, or of its whole match if there is no such group."""
     group = "secret" if "secret" in pattern.groupindex else 0
 
     def find(text: str) -> Iterator[Span]:
@@ -66,24 +77,24 @@ def matches(
 
 
 def _token(kind: str, hints: str, pattern: str, is_secret: Callable[[str], bool] | None = None) -> SecretRule:
-    """Return the rule of a token: a pattern in which ``~`` stands for one of its characters.
+    """Return the rule of a token.
 
     Args:
-        kind: what stands in the place of such a secret.
-        hints: parted by spaces.
-        pattern: a regular expression; it starts where no letter or digit stands before.
-        is_secret: what else must be true of a match.
+        kind: the kind of the secret.
+        hints: separated by spaces.
+        pattern: a regular expression in which ``~`` stands for a token's character; no letter or digit may precede it.
+        is_secret: a further condition on a match.
     """
     token = pattern.replace("~", "[A-Za-z0-9_-]")
-    compiled = re.compile(rf"(?<![A-Za-z0-9])(?:{token})", re.ASCII)
+    compiled = lazy_pattern(rf"(?<![A-Za-z0-9])(?:{token})", re.ASCII)
     return SecretRule(kind, tuple(hints.split()), matches(compiled, is_secret), word=_SHORTEST_TOKEN)
 
 
-_PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PUTTY_BEGIN: Final = re.compile(r"PuTTY-User-Key-File-\d:")
-_PUTTY_END: Final = re.compile(r"Private-MAC:[ \t]*[0-9a-fA-F]*")
-_CUT_BODY: Final = re.compile(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*+")
+_PEM_BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PUTTY_BEGIN: Final = lazy_pattern(r"PuTTY-User-Key-File-\d:")
+_PUTTY_END: Final = lazy_pattern(r"Private-MAC:[ \t]*[0-9a-fA-F]*")
+_CUT_BODY: Final = lazy_pattern(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*+)*+")
 
 
 def _blocks(begin: re.Pattern[str], end: re.Pattern[str]) -> Callable[[str], Iterator[Span]]:
@@ -106,7 +117,7 @@ def _cut_end(text: str, start: int) -> int:
 
 
 def _is_card_number(text: str) -> bool:
-    """Whether digits are a payment card's: an issuer's prefix, its length, and the Luhn sum."""
+    """Return whether digits are a payment card's, by the issuer's prefix, the length and the Luhn sum."""
     number = text.replace(" ", "").replace("-", "")
     return _issued(number) and _luhn(number)
 
@@ -130,7 +141,7 @@ def _luhn(number: str) -> bool:
 
 
 def _is_iban(text: str) -> bool:
-    """Whether a text is an international bank account number: its length and its check sum (ISO 13616)."""
+    """Return whether a text is an international bank account number, by its length and check sum (ISO 13616)."""
     number = text.replace(" ", "")
     if not 15 <= len(number) <= 34:
         return False
@@ -149,16 +160,16 @@ _SHAPE: Final = (
     r"(?:gsk_|r8_|pplx-|xai-|hvs\.|dapi|do[opr]_v1_|shp(?:at|ca|pa|ss)_|sq0(?:atp|csp)-|lin_api_|ntn_|PMAK-"
     r"|AGE-SECRET-KEY-1|AKCp)~{20,}+"
 )
-# Both start with a class of characters, not with a look behind: that is what lets the search skip prose.
-_CARD: Final = re.compile(
+# Both start with a class of characters instead of a lookbehind, so that the search skips prose quickly.
+_CARD: Final = lazy_pattern(
     r"[3-6](?<![A-Za-z0-9+_.-].)(?:\d{3}(?P<by>[ -]?)\d{4}(?P=by)\d{4}(?P=by)\d{4}"
     r"|\d{3}(?P<gap>[ -]?)\d{6}(?P=gap)\d{4,5}|\d{12}|\d{18})(?!\w|[.-]\d)",
     re.ASCII,
 )
-_IBAN: Final = re.compile(
+_IBAN: Final = lazy_pattern(
     r"[A-Z](?<![A-Za-z0-9].)[A-Z]\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])", re.ASCII
 )
-_URL_PASSWORD: Final = re.compile(
+_URL_PASSWORD: Final = lazy_pattern(
     r"(?<![A-Za-z0-9])[A-Za-z0-9+.-]{2,20}://[^\s/?#@:]{0,256}+:(?P<secret>[^\s/]{1,256})@(?=[\w\[])"
 )
 
@@ -195,7 +206,7 @@ TOKEN_RULES: Final[tuple[SecretRule, ...]] = (
     SecretRule("card number", tuple("0123456789"), matches(_CARD, _is_card_number)),
     SecretRule("iban", tuple("0123456789"), matches(_IBAN, _is_iban)),
 )
-"""Tried in this order; where two overlap, the former gives the kind."""
+"""Rules for secrets with a form of their own, tried in this order; of two that overlap, the first gives the kind."""
 
 
 _PASSWORD: Final = (
@@ -219,24 +230,24 @@ _IS: Final = r"(?:(?: is now| is still| is| was| ist| est| es| é):?[ \t]{1,3}|[
 _QUOTED: Final = r"[\"'`“](?P<quoted>[^\"'`”\s),;+][^\"'`”\n]{2,126}[^\"'`”\s])[\"'`”]"
 _BARE: Final = r"(?P<bare>[^\s\"'`“”<>(){}\[\]|,;*]{4,256}+)(?![(\[])"
 
-_PASSWORD_IS: Final = re.compile(rf"{_PASSWORD}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
-_KEY_IS: Final = re.compile(rf"{_HUMP}{_KEY}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
-_IS_PASSWORD: Final = re.compile(
+_PASSWORD_IS: Final = lazy_pattern(rf"{_PASSWORD}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
+_KEY_IS: Final = lazy_pattern(rf"{_HUMP}{_KEY}{_ABOUT}(?:{_SIGN}|{_IS})(?:{_QUOTED}|{_BARE})", re.IGNORECASE)
+_IS_PASSWORD: Final = lazy_pattern(
     rf"(?<!\S)(?P<secret>[^\s\[\]]{{5,64}}) is (?:my|our|the)(?: [\w-]{{1,20}}){{0,2}}? {_PASSWORD}", re.IGNORECASE
 )
-_OPTION: Final = re.compile(
+_OPTION: Final = lazy_pattern(
     r"--(?:password|passwd|token|api-key|secret)[ =](?P<secret>[^\s\"'<>${}\[]{4,256})", re.IGNORECASE
 )
-_CODE_IS: Final = re.compile(
+_CODE_IS: Final = lazy_pattern(
     rf"(?<!\w){_CODE}{_ABOUT}(?:{_SIGN}|{_IS}| )(?P<secret>\d{{3,8}})(?![\w-]|[.,:/]\d| ?(?:%|digit))", re.IGNORECASE
 )
-_BEARER: Final = re.compile(r"(?<!\w)bearer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/-]{16,}+=*+)", re.IGNORECASE)
-_BASIC: Final = re.compile(
+_BEARER: Final = lazy_pattern(r"(?<!\w)bearer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/-]{16,}+=*+)", re.IGNORECASE)
+_BASIC: Final = lazy_pattern(
     r"authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?(?:basic|token)[ \t]{1,3}(?P<secret>[A-Za-z0-9+/_.-]{8,}+=*+)",
     re.IGNORECASE,
 )
 
-_SAID_OF_PASSWORDS: Final = re.compile(
+_SAID_OF_PASSWORDS: Final = lazy_pattern(
     r"accepted|active|alphanumeric|asked|authentication|available|back|best|better|blank|blocked|"
     r"boolean|both|broken|cached|changed|cleared|complex|complicated|compromised|confidential|"
     r"correct|correctly|created|crucial|default|deleted|different|difficult|disabled|done|easy|"
@@ -252,7 +263,7 @@ _SAID_OF_PASSWORDS: Final = re.compile(
     r"vulnerable|weak|weaker|what|where|working|wrong|your|yours",
     re.IGNORECASE,
 )
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER: Final = lazy_pattern(
     r"(?:your|my|the|some|enter|insert|example|placeholder|changeme|none|null|redacted)(?:$|[^a-z0-9])"
     r"|[$%{<\[]|https?:|(.)\1{3,}$|x{3,}|\.{3}",
     re.IGNORECASE,
@@ -271,7 +282,7 @@ def _looks_issued(value: str) -> bool:
 
 
 def _is_plain_password(value: str, rest: str) -> bool:
-    """Whether a word that looks like any other is one: it ends the clause, and nobody says it of passwords."""
+    """Return whether an ordinary word is a password: it ends the clause, and is not said about passwords."""
     word = value.rstrip(".!?:")
     ends_clause = value[-1] in ".!?" or rest.lstrip(" \t")[:1] in ("", "\n", ",", ";", ")")
     return ends_clause and len(word) >= 4 and word.isalpha() and not _SAID_OF_PASSWORDS.fullmatch(word)
@@ -286,9 +297,9 @@ def _is_key(value: str, rest: str | None) -> bool:
 
 
 def _values(pattern: re.Pattern[str], is_secret: Callable[[str, str | None], bool]) -> Callable[[str], Iterator[Span]]:
-    """Return a finder of what follows a telling word.
+    """Return a finder of the value behind a keyword.
 
-    ``is_secret`` judges it by itself and by what comes next, which is None after a quoted value.
+    ``is_secret`` decides about a value and the text behind it, which is None behind a quoted value.
     """
 
     def find(text: str) -> Iterator[Span]:
@@ -337,25 +348,25 @@ PHRASE_RULES: Final[tuple[SecretRule, ...]] = (
     ),
     SecretRule("pin", ("pin ", "pin:", "cvv", "cvc", "otp", "passcode", " code"), matches(_CODE_IS), folded=True),
 )
-"""Tried after `TOKEN_RULES`, in this order."""
+"""Rules for secrets that their surroundings announce. They are tried after `TOKEN_RULES`, in this order."""
 
 
 _RULES: Final[tuple[SecretRule, ...]] = (*TOKEN_RULES, *PHRASE_RULES)
 _FIRST_PHRASE: Final = len(TOKEN_RULES)
-_REPEATABLE: Final = re.compile(r"(?=\S*\d)(?=\S*[^\W\d])\S{6,}$")
-"""A secret that nobody would say by chance: a word with a letter and a digit."""
+_REPEATABLE: Final = lazy_pattern(r"(?=\S*\d)(?=\S*[^\W\d])\S{6,}$")
+"""A word with a letter and a digit, which nobody repeats by chance."""
 _MOST_REPEATED: Final = 50
-_PLACEHOLDERS: Final = re.compile(r"\[redacted: [a-z ]{1,40}\]")
+_PLACEHOLDERS: Final = lazy_pattern(r"\[redacted: [a-z ]{1,40}\]")
 
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """That a secret was found, and nothing of the secret.
+    """A secret that was found, without its text.
 
     Attributes:
-        kind: what it was: ``password``, ``aws key``, ….
-        start: where in the redacted text its placeholder starts, in characters.
-        end: where the placeholder ends.
+        kind: its kind: ``password``, ``aws key``, ….
+        start: offset of its placeholder in the redacted text, in characters.
+        end: offset of the placeholder's end.
     """
 
     kind: str
@@ -368,8 +379,8 @@ class Redacted:
     """A text without its secrets.
 
     Attributes:
-        text: the text, each secret replaced by a `placeholder`.
-        findings: what was replaced, in the order of the text.
+        text: the text, with a `placeholder` for each secret.
+        findings: the secrets, in the order of the text.
     """
 
     text: str = attrs.field(repr=False)
@@ -384,31 +395,35 @@ class _Hit:
 
 
 def placeholder(kind: str) -> str:
-    """What stands in the place of a secret: ``[redacted: aws key]``."""
+    """Return the text that replaces a secret: ``[redacted: aws key]``."""
     return f"[redacted: {kind}]"
 
 
 def without_placeholders(text: str) -> str:
-    """Return a redacted text without its placeholders: what was said apart from secrets."""
+    """Return a redacted text without its placeholders."""
     return _PLACEHOLDERS.sub(" ", text)
 
 
 def redact(text: str) -> Redacted:
-    """Replace the secrets in a text by placeholders that tell their kind.
+    """Replace the secrets in a text by placeholders with their kinds.
 
-    It knows issued tokens by their shapes, whole private key blocks, the passwords in URLs, card and
-    account numbers by their check sums, and what words like "password is" announce; what was announced
-    once goes wherever it is repeated. It takes time linear in the text, some ten microseconds for an
-    ordinary message, and neither logs nor raises.
+    Known secrets are issued tokens by their form, whole private key blocks, passwords in URLs, card and account numbers
+    by their check sums, and values announced by phrases like "password is". An announced value is redacted wherever it
+    is repeated. It takes time linear in the text, some ten microseconds for an ordinary message, and neither logs nor
+    raises.
+
+    Example:
+        >>> redact("my password is hunter2!").text
+        'my password is [redacted: password]'
     """
     hits = _hits(text)
     return _replaced(text, hits + _repeats(text, _announced([(text, hits)]))) if hits else Redacted(text)
 
 
 def redact_conversation(conversation: Conversation) -> Conversation:
-    """Return a conversation without the secrets in its messages; the same one if there are none.
+    """Return a conversation without the secrets in its messages; the same object if there are none.
 
-    What one message announces as a secret goes from the others too. See `redact`.
+    A secret that one message announces is redacted in the others too. See `redact`.
     """
     found = [(message.content, _hits(message.content)) for message in conversation.messages]
     if not any(hits for _, hits in found):
@@ -433,7 +448,7 @@ def _hits(text: str) -> list[_Hit]:
         if longest < rule.word:
             continue
         where = lowered if rule.folded else text
-        for hint in rule.hints:  # a plain loop: this is what every message pays for
+        for hint in rule.hints:  # a plain loop, since every message pays for it
             if hint in where:
                 hits += (_Hit(start, end, rank) for start, end in rule.find(text))
                 break
@@ -441,7 +456,7 @@ def _hits(text: str) -> list[_Hit]:
 
 
 def _announced(found: Iterable[tuple[str, list[_Hit]]]) -> dict[str, int]:
-    """Return the secrets, with their rules, that would not be known if they stood elsewhere."""
+    """Return the secrets that only their surroundings reveal, with their rules: repetitions must be searched for."""
     phrases = (
         (text[hit.start : hit.end], hit.rank) for text, hits in found for hit in hits if hit.rank >= _FIRST_PHRASE
     )
@@ -471,7 +486,7 @@ def _replaced(text: str, hits: list[_Hit]) -> Redacted:
 
 
 def _merged(hits: list[_Hit]) -> list[_Hit]:
-    """Unite hits that overlap, so that no part of a secret is left; the first rule's kind stays."""
+    """Unite overlapping hits, so that no part of a secret is left. The first rule gives the kind."""
     merged: list[_Hit] = []
     for hit in hits:
         if merged and hit.start < merged[-1].end:

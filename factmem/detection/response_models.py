@@ -1,4 +1,11 @@
-"""Response models: what a language model may answer, and how it is read."""
+"""Response models: the answers that a language model may give, and how they are read.
+
+The types of values stand for the JSON that `factmem.values` writes, so that a valid answer passes through factmem's own
+strict codec. They are lenient where nothing is lost: ``"120"`` is an int, ``Good`` the member ``good``. The
+descriptions of fields are part of the prompt.
+
+This module imports pydantic, which loads slowly. Import it in a thread, when a model is asked.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +77,14 @@ __all__ = [
     "strict_schema",
 ]
 
-# What is made here at run time, no type checker can know.
+# Types that are made at run time, unknown to type checkers.
 _Dynamic: TypeAlias = Any
 
 
 def strict_schema(schema: dict[str, Any]) -> None:
-    """Require every field in a model's JSON schema, as endpoints that constrain answers want it.
+    """Require every field in a model's JSON schema, as endpoints with constrained answers expect.
 
-    Reading an answer stays lenient: a field that is missing takes its default.
+    Reading stays lenient: a missing field takes its default.
     """
     schema["required"] = list(schema.get("properties", {}))
     for field in schema.get("properties", {}).values():
@@ -86,13 +93,13 @@ def strict_schema(schema: dict[str, Any]) -> None:
 
 
 class AnswerPart(BaseModel):
-    """What answers are made of: unknown keys are dropped, numbers stand for texts, and every field is asked for."""
+    """Part of an answer. Unknown keys are dropped, numbers stand for texts, and the schema requires every field."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(coerce_numbers_to_str=True, json_schema_extra=strict_schema)
 
 
 class _Record(AnswerPart):
-    """An object: it is written with the names of its class, without what is left to the class's defaults."""
+    """An object of a class. It is written with the names of the class, without fields left to its defaults."""
 
     names: ClassVar[Mapping[str, str]] = {}
     optional: ClassVar[frozenset[str]] = frozenset()
@@ -134,7 +141,7 @@ def _scalar_answer(scalar: Scalar) -> _Dynamic:
 
 
 def answer_type(value_type: _Dynamic) -> _Dynamic:
-    """Return the pydantic type of the JSON that a value of a type is written as.
+    """Return the pydantic type of the JSON of a type's values.
 
     Raises:
         InvalidDataError: factmem cannot store such values.
@@ -181,7 +188,7 @@ def _is_required(item: dataclasses.Field[Any]) -> bool:
 
 
 def _record(cls: type[Any], fields: Sequence[tuple[str, bool]]) -> type[_Record]:
-    """Make the model of a class. Its fields have names that pydantic allows, and the class's own in the JSON."""
+    """Return the model of a class. Its fields have names that pydantic allows, and the class's own names in JSON."""
     hints = typing.get_type_hints(cls, include_extras=True)
     made: dict[str, _Dynamic] = {}
     for number, (name, required) in enumerate(fields):
@@ -197,17 +204,17 @@ def _record(cls: type[Any], fields: Sequence[tuple[str, bool]]) -> type[_Record]
 
 
 def _one_of(members: Sequence[Any], names: Mapping[str, Any]) -> _Dynamic:
-    """Make the type of an enumeration: its values, also in another case, or the names of its members."""
-    told = {_spelled(name): member for name, member in names.items()}
-    told |= {_spelled(member): member for member in members}
+    """Return the type of an enumeration: its values in any case, or the names of its members."""
+    spelled = {_spelled(name): member for name, member in names.items()}
+    spelled |= {_spelled(member): member for member in members}
 
     def member_of(data: object) -> object:
         for member in members:
             if type(member) is type(data) and member == data:
                 return member
-        if isinstance(data, str | int | float) and _spelled(data) in told:
-            return told[_spelled(data)]
-        raise ValueError("it is none of the values that are allowed")
+        if isinstance(data, str | int | float) and _spelled(data) in spelled:
+            return spelled[_spelled(data)]
+        raise ValueError("it is not one of the allowed values")
 
     schema: dict[str, Any] = {"enum": list(members)}
     if explained := [f"{member!r} is {name}" for name, member in names.items() if _spelled(name) != _spelled(member)]:
@@ -222,7 +229,7 @@ def _spelled(member: object) -> str:
 
 
 def read_value(data: Json, value_type: _Dynamic) -> Any:
-    """Read a value that a model answered, leniently where nothing is lost, then by the strict codec.
+    """Return a value that a model answered, read leniently where nothing is lost, then by the strict codec.
 
     Raises:
         InvalidDataError: it is not of the type.
@@ -249,19 +256,19 @@ def _read_from_text(data: Json, adapter: TypeAdapter[Any]) -> Any:
 
 
 def _as_text(data: Json) -> Json:
-    """Write a number as it stands; a list or an object is no text."""
+    """Return a number as its text. A list or an object is not a text."""
     return json.dumps(data) if is_number(data) else data
 
 
 _FEWEST_OF_ONE: Final = 2
 _FACTS_PER_CHANGE: Final = 8
-"""What there is one of at a time changes once in so many facts at most."""
-_LONGEST_TOLD: Final = 500
-"""Up to this length, a limit is told in the schema: engines that enforce it refuse large ones."""
+"""A SINGLE concept changes at most once in this number of facts."""
+_LONGEST_LIMIT: Final = 500
+"""Maximum limit that the schema states: engines that enforce limits refuse large ones."""
 
 
 def _number(data: object) -> object:
-    """Read ``"[3]"`` and ``"message 3"`` as 3, and what is no number as none."""
+    """Read ``"[3]"`` and ``"message 3"`` as 3, and a text without a number as None."""
     if isinstance(data, str):
         found = re.search(r"\d{1,9}", data)
         return int(found[0]) if found else None
@@ -276,7 +283,7 @@ _Text: TypeAlias = Annotated[str, BeforeValidator(_or_blank)]
 
 
 class _Cited(AnswerPart):
-    """Something found, with where. An object with none of its keys is no finding."""
+    """A finding with its citation. An object with none of the keys is not a finding."""
 
     @model_validator(mode="before")
     @classmethod
@@ -313,8 +320,8 @@ class _Memory(AnswerPart):
 class _Findings(AnswerPart, ModelAnswer):
     """An answer to a task.
 
-    Findings under keys that were not asked for are counted. Where there are no others, and the keys are none that
-    another question asks for, the answer is refused.
+    Findings under unexpected keys are counted. If there are no others, and the keys belong to no other task, the answer
+    is refused.
     """
 
     tolerated_keys: ClassVar[frozenset[str]] = frozenset({"facts", "memories", "remember", "forget"})
@@ -339,25 +346,25 @@ class _Findings(AnswerPart, ModelAnswer):
 
 
 def _citations(items: object) -> list[Mapping[str, Any]]:
-    """Return what has a quote of some JSON, as every finding has."""
+    """Return the objects with a quote, which every finding has."""
     several = items if isinstance(items, list) else [items]
     return [item for item in several if isinstance(item, Mapping) and "quote" in item]
 
 
 def answer_model(task: DetectionTask, *, most: int = 100, longest: int = 10_000) -> type[BaseModel]:
-    """Build the model of the answer: a list for each concept asked for, and for what else is looked for.
+    """Return the response model of a task: a list for each requested concept, and for whatever else it looks for.
 
     Args:
-        task: what is looked for.
-        most: how many items a list is to have at most; of a SINGLE concept, fewer. The schema says so, since small
-            models repeat themselves without end where it is enforced; an answer with more is read all the same.
-        longest: how many characters a quote is to have at most, and a text that is a concept's value; likewise.
+        task: the task.
+        most: maximum number of items of a list; fewer for a SINGLE concept. It is part of the schema, since small
+            models repeat themselves endlessly where it is not enforced. A longer answer is read all the same.
+        longest: maximum length of a quote and of a text value, in characters, likewise.
     """
-    told: dict[str, JsonValue] = {"maxLength": longest} if longest <= _LONGEST_TOLD else {}
-    cited = _cited(task, told)
+    limits: dict[str, JsonValue] = {"maxLength": longest} if longest <= _LONGEST_LIMIT else {}
+    cited = _cited(task, limits)
     fields: dict[str, _Dynamic] = {}
     for number, (name, concept) in enumerate(task.fields.items()):
-        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept, told))
+        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept, limits))
         items = most if concept.fact_type is FactType.MULTIPLE else _FEWEST_OF_ONE + most // _FACTS_PER_CHANGE
         fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword, items)
     if task.open:
@@ -377,8 +384,8 @@ def _item(name: str, cited: type[_Cited], what: type[AnswerPart]) -> type[BaseMo
     return create_model(name, __base__=(what, cited))  # the fields of the last base come first
 
 
-def _cited(task: DetectionTask, told: dict[str, JsonValue]) -> type[_Cited]:
-    described = Field(default="", description=_Cited.model_fields["quote"].description, json_schema_extra=told)
+def _cited(task: DetectionTask, limits: dict[str, JsonValue]) -> type[_Cited]:
+    described = Field(default="", description=_Cited.model_fields["quote"].description, json_schema_extra=limits)
     quote: _Dynamic = (_Text, described)
     if not task.several_subjects:
         return create_model("Cited", __base__=_Cited, quote=quote)
@@ -387,10 +394,10 @@ def _cited(task: DetectionTask, told: dict[str, JsonValue]) -> type[_Cited]:
     return create_model("CitedAbout", __base__=_Cited, quote=quote, about=about)
 
 
-def _value_fields(concept: Concept[Any, Any], told: dict[str, JsonValue]) -> dict[str, _Dynamic]:
+def _value_fields(concept: Concept[Any, Any], limits: dict[str, JsonValue]) -> dict[str, _Dynamic]:
     value: _Dynamic = answer_type(concept.value_type)
     if value is str:
-        value = Annotated[str, Field(json_schema_extra=told)]
+        value = Annotated[str, Field(json_schema_extra=limits)]
     if concept.fact_type is FactType.SINGLE:
         return {"value": (value, Field(description=concept.description or concept.keyword))}
     return {"values": (each(value, needs_one=True), Field(description="the values that are said there"))}
@@ -403,12 +410,12 @@ def _labels(task: DetectionTask) -> _Dynamic:
 
 
 def _list_of(item: _Dynamic, name: str, description: str, most: int) -> _Dynamic:
-    told: dict[str, JsonValue] = {"maxItems": most}
-    return (each(item), Field(default_factory=list, alias=name, description=description, json_schema_extra=told))
+    limits: dict[str, JsonValue] = {"maxItems": most}
+    return (each(item), Field(default_factory=list, alias=name, description=description, json_schema_extra=limits))
 
 
 def extractions_in(answer: BaseModel, task: DetectionTask) -> Iterator[Extraction]:
-    """Yield what an answer to a question says was found."""
+    """Yield the extractions in an answer."""
     items: _Dynamic
     for number, concept in enumerate(task.fields.values()):
         items = getattr(answer, f"concept_{number}")
@@ -424,7 +431,7 @@ def extractions_in(answer: BaseModel, task: DetectionTask) -> Iterator[Extractio
 
 
 def dropped_in(answer: BaseModel) -> Counter[DropReason]:
-    """Count what an answer holds and `extractions_in` does not yield, by why it was left out."""
+    """Count the items of an answer that `extractions_in` does not yield, by reason."""
     dropped: Counter[DropReason] = Counter()
     for _, items in answer:
         if isinstance(items, Kept):
@@ -471,9 +478,9 @@ class Statements(AnswerPart, ModelAnswer):
 
 
 def statements_model(most: int) -> type[Statements]:
-    """Build the model of the statements of a text, whose schema says how many there are to be at most."""
-    told: dict[str, JsonValue] = {"maxItems": most}
-    described = Field(description="the atomic statements of the text, in order", json_schema_extra=told)
+    """Return the response model of the statements of a text, with their maximum number in its schema."""
+    limits: dict[str, JsonValue] = {"maxItems": most}
+    described = Field(description="the atomic statements of the text, in order", json_schema_extra=limits)
     return create_model("Statements", __base__=Statements, statements=(_Labels, described))
 
 
@@ -484,7 +491,7 @@ class _Analysis(AnswerPart, ModelAnswer):
 
 
 def analysis_model(request: AnalysisRequest) -> type[BaseModel]:
-    """Build the model of an analysis, with the fields that are asked for."""
+    """Return the response model of an analysis, with the requested fields."""
     fields: dict[str, _Dynamic] = {}
     if request.scope:
         fields["scope"] = (str | None, Field(default=None, description="the path of the scope it belongs to"))
@@ -496,7 +503,7 @@ def analysis_model(request: AnalysisRequest) -> type[BaseModel]:
 
 
 def analysis_from(answer: BaseModel) -> Analysis:
-    """Read an analysis. Labels that no store can carry, and what models say instead of nothing, are left out."""
+    """Return the analysis in an answer. Labels that no store can carry and fillers for "nothing" are left out."""
     said: _Dynamic = answer
     return Analysis(
         scope=_path(getattr(said, "scope", None)),
@@ -552,7 +559,7 @@ else:
 
 
 class QuestionAnswer(AnswerPart, ModelAnswer):
-    """What a question asks for."""
+    """The analysis of a question."""
 
     questions: _SubQuestions = Field(default_factory=list, description="the simpler questions that it is made of")
     scopes: _Labels = Field(default_factory=list, description="those of scopes_in_use that it is about")
@@ -564,7 +571,7 @@ class QuestionAnswer(AnswerPart, ModelAnswer):
 
 
 class GapAnswer(AnswerPart):
-    """Something that is missing."""
+    """A missing fact."""
 
     missing: str = Field(description="what is not known and needed, in a few words")
     question: str = Field(description="a new question that would find it")
@@ -577,13 +584,13 @@ else:
 
 
 class GapsAnswer(AnswerPart, ModelAnswer):
-    """What is missing to answer a question."""
+    """The facts that the answer to a question lacks."""
 
     gaps: _Gaps = Field(default_factory=list, description="one item for each thing that is missing; none if nothing is")
 
 
 def question_analysis_from(answer: QuestionAnswer, request: QuestionRequest) -> QuestionAnalysis:
-    """Read an analysis: of its scopes and keywords those that were offered, of its times those that are some."""
+    """Return the analysis in an answer, without scopes and keywords that were not offered and without invalid times."""
     offered = set(request.keywords_in_use)
     questions = (
         SubQuestion(" ".join(item.text.split()), keyword=item.keyword if item.keyword in offered else None)
@@ -603,7 +610,7 @@ def question_analysis_from(answer: QuestionAnswer, request: QuestionRequest) -> 
 
 
 def gaps_from(answer: GapsAnswer) -> list[Gap]:
-    """Read what is missing; what models say instead of nothing is left out."""
+    """Return the gaps in an answer, without fillers for "nothing"."""
     return [
         Gap(missing=" ".join(item.missing.split()), question=" ".join(item.question.split()))
         for item in answer.gaps
@@ -617,7 +624,7 @@ def _offered(paths: Iterable[str], offered: Sequence[str]) -> tuple[str, ...]:
 
 
 def _moment(text: str | None, *, last: bool = False) -> dt.datetime | None:
-    """Read a day, a month, a year or a time, UTC if it names no zone; of the last one, the end."""
+    """Read a day, a month, a year or a time, in UTC if it has no zone; with ``last``, the end of that period."""
     text = (text or "").strip()
     try:
         if (found := _DATE.fullmatch(text)) is None:

@@ -1,4 +1,4 @@
-"""Cutting a long text into statements: at paragraphs, then sentences, then words, never inside one."""
+"""Splitting of long texts into statements: at paragraphs, then sentences, then words, never inside one."""
 
 from __future__ import annotations
 
@@ -8,40 +8,39 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from factmem.detection.redaction import Span, without_placeholders
+from factmem.patterns import lazy_pattern
 
 __all__ = ["MAX_WORD", "says_something", "sentence_spans", "statement_spans"]
 
 MAX_WORD: Final = 1_000
-"""A run of characters without a space that is longer than this is no word, and may be cut."""
+"""A longer run of characters without a space is not a word, and may be cut."""
 
 _FIRST_EMOJI: Final = "\u2600"
-_FENCE: Final = re.compile(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
-_PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n\s*")
-_LINE: Final = re.compile(r"\n\s*")
-_SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？｡]+[」』”）]*\s*")
-_CLAUSE: Final = re.compile(r"(?:[,;]|(?<!\[redacted):)\s+|[，、；：]\s*")
-_WORD: Final = re.compile(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
+_FENCE: Final = lazy_pattern(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
+_PARAGRAPH: Final = lazy_pattern(r"\n[ \t\r]*\n\s*")
+_LINE: Final = lazy_pattern(r"\n\s*")
+_SENTENCE: Final = lazy_pattern(r"[.!?…]+[\"'”’)\]]*\s+|[。！？｡]+[」』”）]*\s*")
+_CLAUSE: Final = lazy_pattern(r"(?:[,;]|(?<!\[redacted):)\s+|[，、；：]\s*")
+_WORD: Final = lazy_pattern(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
 
 
 def says_something(text: str) -> bool:
-    """Whether a redacted text holds a letter, a digit or an emoji besides the placeholders of secrets."""
+    """Return whether a redacted text holds a letter, a digit or an emoji apart from placeholders."""
     said = without_placeholders(text) if "[redacted: " in text else text
     return any(char.isalnum() for char in said) or any(map(_is_emoji, said))
 
 
 def _is_emoji(char: str) -> bool:
-    """Whether a character is a sign that speaks for itself; arrows, boxes and blocks are ornament."""
+    """Return whether a character is a symbol with a meaning of its own; arrows, boxes and blocks are ornament."""
     return char >= _FIRST_EMOJI and unicodedata.category(char) == "So"
 
 
 def statement_spans(text: str, max_chars: int) -> list[Span]:
-    """Return where the statements of a text start and end, without the white space around them.
+    """Return the spans of the statements of a text, without surrounding white space.
 
-    A text of at most ``max_chars`` characters is one statement. A longer one is cut into pieces as large
-    as fit: between paragraphs (a code fence is one), where a paragraph does not fit between its lines,
-    then sentences, then clauses, then words. A word is longer than a statement only if it is longer than
-    ``max_chars`` by itself, and is cut only if it has more than `MAX_WORD` characters. Pieces that say
-    nothing are left out.
+    A text of at most ``max_chars`` characters is one statement. A longer one is split into the largest pieces that fit:
+    between paragraphs (a code fence is one), then lines, sentences, clauses and words. Only a word can exceed
+    ``max_chars``, and only a word of more than `MAX_WORD` characters is cut. Pieces that say nothing are left out.
     """
     whole = _trimmed(text, 0, len(text))
     pieces = [whole] if whole[1] - whole[0] <= max_chars else _packed(text, _fitting(text, whole, max_chars), max_chars)
@@ -49,7 +48,7 @@ def statement_spans(text: str, max_chars: int) -> list[Span]:
 
 
 def sentence_spans(text: str) -> list[Span]:
-    """Return where the sentences and lines of a text start and end, without the white space around them."""
+    """Return the spans of the sentences and lines of a text, without surrounding white space."""
     spans: list[Span] = []
     start = 0
     for end in sorted({found.end() for border in (_LINE, _SENTENCE) for found in border.finditer(text)} | {len(text)}):
@@ -66,7 +65,7 @@ def _trimmed(text: str, start: int, end: int) -> Span:
 
 
 def _packed(text: str, spans: Iterable[Span], max_chars: int) -> list[Span]:
-    """Join neighbours while they fit together."""
+    """Join neighbours that fit together."""
     packed: list[Span] = []
     for start, end in spans:
         if packed and _length(text, packed[-1][0], end) <= max_chars:
@@ -83,7 +82,7 @@ def _length(text: str, start: int, end: int) -> int:
 
 
 def _fitting(text: str, span: Span, max_chars: int) -> Iterator[Span]:
-    """Yield neighbouring spans that fit, from the coarsest borders that make them fit."""
+    """Yield neighbouring spans that fit, split at the coarsest borders possible."""
     for block in _blocks(text, span):
         yield from _finer(text, block, max_chars, (_LINE, _SENTENCE, _CLAUSE))
 
@@ -101,7 +100,7 @@ def _finer(text: str, span: Span, max_chars: int, borders: tuple[re.Pattern[str]
 
 
 def _between(text: str, span: Span, border: re.Pattern[str]) -> Iterator[Span]:
-    """Cut after each border: what ends a sentence belongs to it."""
+    """Split after each border: the end of a sentence belongs to it."""
     start, end = span
     for match in border.finditer(text, start, end):
         if start < match.end() < end:
@@ -120,7 +119,7 @@ def _words(text: str, span: Span, max_chars: int) -> Iterator[Span]:
 
 
 def _blocks(text: str, span: Span) -> Iterator[Span]:
-    """Cut between paragraphs; a closed code fence is one block."""
+    """Split between paragraphs. A closed code fence is one block."""
     at = span[0]
     for start, end in _fences(text, span):
         yield from _between(text, (at, start), _PARAGRAPH)

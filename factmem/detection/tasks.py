@@ -1,8 +1,7 @@
-"""The task of a detector: what to look for in a conversation, under which names."""
+"""Tasks of a detector: what a model looks for in a conversation, and under which keywords."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -12,20 +11,21 @@ import attrs
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionExample, DetectionRequest, Topic
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
+from factmem.patterns import lazy_pattern
 from factmem.subjects import MemorySubject
 
 __all__ = ["LONGEST_KEYWORD", "DetectionTask", "Vocabulary", "keyword_of", "task_of"]
 
 LONGEST_KEYWORD: Final = 80
-"""The longest keyword that a model may make up, in characters; longer ones are sentences."""
+"""Maximum length of a keyword made by a model, in characters; longer ones are sentences."""
 _LONGEST_DESCRIPTION: Final = 300
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def keyword_of(text: str) -> str:
-    """Return the snake_case keyword that a text makes, in any script; blank if it makes none.
+    """Return a text as a snake_case keyword, in any script; blank if nothing is left of it.
 
-    ``Favourite drink``, ``favouriteDrink`` and ``favourite-drink`` make ``favourite_drink``.
+    ``Favourite drink``, ``favouriteDrink`` and ``favourite-drink`` all give ``favourite_drink``.
     """
     humps = _HUMP.sub(" ", unicodedata.normalize("NFKC", text))
     folded = unicodedata.normalize("NFC", humps.casefold())
@@ -40,9 +40,9 @@ def _key(keyword: str) -> str:
 
 @attrs.define
 class Vocabulary:
-    """The concepts that an open search takes up: those in use first, then those it makes up as it goes.
+    """Concepts that an open search may use: those in use first, then those made on the way.
 
-    What comes first stands: a keyword keeps its fact type, description and value type.
+    The first concept of a keyword stands, with its fact type, description and value type.
     """
 
     _exact: dict[str, Concept[Any, Any]] = attrs.field(factory=dict, init=False)
@@ -50,7 +50,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, concepts: Iterable[Concept[Any, Any]]) -> Vocabulary:
-        """Return the vocabulary of some concepts, of which an earlier one stands."""
+        """Return a vocabulary of concepts; of two with one keyword, the first stands."""
         vocabulary = cls()
         for concept in (STATEMENT, *concepts):
             vocabulary._add(concept)
@@ -61,43 +61,43 @@ class Vocabulary:
         self._alike.setdefault(_key(concept.keyword), concept)
 
     def find(self, keyword: str) -> Concept[Any, Any] | None:
-        """Return the concept of a keyword, whatever its case and separators, or None."""
+        """Return the concept of a keyword, regardless of case and separators, or None."""
         return self._exact.get(keyword) or self._alike.get(_key(keyword))
 
     def take_up(self, keyword: str, description: str, *, multiple: bool) -> Concept[Any, Any] | None:
-        """Return the concept of a keyword; a new one takes text. None if it makes no legal keyword."""
+        """Return the concept of a keyword. A new one has text values. None if the keyword is not legal."""
         if (known := self.find(keyword)) is not None:
             return known
         made = keyword_of(keyword)
         if not made or len(made) > LONGEST_KEYWORD:
             return None
         kind = Concept.multiple if multiple else Concept.single
-        told = " ".join(description.split())[:_LONGEST_DESCRIPTION] or made.replace("_", " ")
+        described = " ".join(description.split())[:_LONGEST_DESCRIPTION] or made.replace("_", " ")
         try:
-            concept = kind(made, told)
+            concept = kind(made, described)
         except InvalidDataError:
             return None
         self._add(concept)
         return concept
 
 
-_FIELD: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""What every endpoint takes for the name of a field."""
+_FIELD: Final = lazy_pattern(r"[a-zA-Z0-9_.-]{1,64}")
+"""Field names that every endpoint accepts."""
 _TAKEN: Final = frozenset({"facts", "memories", "remember", "forget"})
 
 
 @attrs.frozen(kw_only=True)
 class DetectionTask:
-    """What a model is asked.
+    """The search of a model in a conversation, worked out from a request.
 
     Attributes:
-        subjects: whom facts may be about, by what the model calls them.
-        fields: the concepts asked for, by the field of the answer that holds their facts.
-        open: whether other facts are asked for as well.
-        in_use: the concepts in use that an open search is shown.
+        subjects: subjects that facts may be about, by the name that the model uses.
+        fields: requested concepts, by the field of the answer that holds their facts.
+        open: whether other facts are requested as well.
+        in_use: concepts in use that an open search is shown.
         known: all concepts whose type is settled.
-        topics: what memories are asked for.
-        instructions: whether "remember that" and "forget that" are looked for.
+        topics: topics of requested memories.
+        instructions: whether to look for "remember that" and "forget that".
         examples: the request's own examples for the topics.
     """
 
@@ -112,7 +112,7 @@ class DetectionTask:
 
     @property
     def several_subjects(self) -> bool:
-        """Whether the model has to say whom a fact is about."""
+        """Whether the model must name the subject of a fact."""
         return len(self.subjects) > 1
 
     @property
@@ -121,16 +121,16 @@ class DetectionTask:
         return bool(self.fields or self.open or self.topics or self.instructions)
 
     def vocabulary(self) -> Vocabulary:
-        """Return a fresh vocabulary of what is known."""
+        """Return a new vocabulary of the known concepts."""
         return Vocabulary.of(self.known)
 
 
 def task_of(request: DetectionRequest, *, instructions: bool = True) -> DetectionTask:
-    """Work out what a model is asked.
+    """Return the task of a request.
 
     Args:
-        request: what is looked for.
-        instructions: whether those who speak may ask to remember and to forget; else that is not looked for.
+        request: the request.
+        instructions: whether the speakers may ask to remember and to forget.
     """
     asks = EXPLICIT_INSTRUCTIONS.label in {topic.label for topic in request.topics}
     asked = {concept.keyword for concept in request.concepts} | {STATEMENT.keyword}

@@ -7,19 +7,20 @@ from typing import Final
 
 from factmem.detection.redaction import Span
 from factmem.detection.statements import sentence_spans
+from factmem.patterns import lazy_pattern
 
 __all__ = ["instructions_in", "overtakes"]
 
 _LONGEST: Final = 400
-"""Nobody gives a standing instruction in a longer sentence."""
+"""Maximum length of a sentence with a standing instruction, in characters."""
 _LONGEST_TEXT: Final = 1_000
-"""A longer text is pasted rather than typed, and the orders in it are not the user's own."""
+"""A longer text is pasted rather than typed, and orders in it are not the user's own."""
 
-_HINT: Final = re.compile(
+_HINT: Final = lazy_pattern(
     r"always|never|from (?:now|here|today|this)|going forward|henceforth|future|when|\bif\b|time|don't|do not"
 )
-_FENCE: Final = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
-_REQUEST: Final = re.compile(r"(?:could|can|would|will) you\b")
+_FENCE: Final = lazy_pattern(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_REQUEST: Final = lazy_pattern(r"(?:could|can|would|will) you\b")
 
 _DO: Final = (
     r"(?:abbreviate|add(?:ress)?|adopt|aim|answer|append|apply|ask|assume|attach|avoid|be|begin|book|break|call"
@@ -32,7 +33,7 @@ _DO: Final = (
     r"|structure|suggest|summari[sz]e|supply|support|tag|take into account|talk|tell(?! any| him| her| them)"
     r"|translate|treat|try to|use|verify|wait|warn|write)\b"
 )
-"""Verbs of requests to an assistant; phrases between people ("never mind", "always remember") are left out."""
+"""Verbs of requests to an assistant. Phrases between people ("never mind", "always remember") are excluded."""
 _OPENING: Final = (
     r"^(?:[-*•]\s*)?(?:(?:ok(?:ay)?|and|also|but|so|oh|hey|hi|thanks|thank you|note|important|remember|btw|by the way)"
     r"[,:]? )*(?:(?:could|can|would|will) you )?(?:please )?"
@@ -60,10 +61,10 @@ _EMPTY: Final = frozenset(
         *("us", "use", "we", "when", "whenever", "with", "would", "you", "your"),
     }
 )
-"""Words that do not tell what an instruction is about."""
+"""Words without a bearing on the subject of an instruction."""
 
 _RULES: Final = tuple(
-    re.compile(rule)
+    lazy_pattern(rule)
     for rule in (
         rf"{_OPENING}(?:always|never)(?: ever)?,? (?:please )?{_DO}",
         rf"\b{_YOU} (?:please )?(?:always|never)(?: ever)? {_DO}",
@@ -83,8 +84,8 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     """Return the spans of the standing instructions in a user's text, sentence by sentence.
 
     A standing instruction tells an assistant how to behave from now on: "always cite your sources", "when I ask about
-    dinner, suggest something vegetarian", "please don't use emojis", "from now on, call me Bo". It is recognised by
-    its wording, in English, in texts that people type. Habits ("I always walk"), questions and code are none.
+    dinner, suggest something vegetarian", "please don't use emojis", "from now on, call me Bo". It is recognised by its
+    wording, in English, in texts that people type. Habits ("I always walk"), questions and code are not instructions.
     """
     if len(text) > _LONGEST_TEXT or not _HINT.search(lowered := _lowered(text)):
         return ()
@@ -97,10 +98,10 @@ def instructions_in(text: str) -> tuple[Span, ...]:
 
 
 def overtakes(newer: str, older: str) -> bool:
-    """Return whether a standing instruction is about what an older one is about, so that the older one is settled.
+    """Return whether a standing instruction replaces an older one, because both are about the same.
 
-    It is if nearly all words of the one that say something are in the other. Instructions that differ in what they
-    are about, if only by a word, stand side by side.
+    They are if nearly all significant words of the shorter are in the other. Instructions that differ in their subject,
+    if only by a word, stand side by side.
     """
     new, old = _content(newer), _content(older)
     fewer = min(len(new), len(old))
@@ -112,7 +113,7 @@ def _content(text: str) -> frozenset[str]:
 
 
 def _lowered(text: str) -> str:
-    """Return a text in lower case, character by character, so that spans of the one are spans of the other."""
+    """Return a text in lower case, character by character, so that the spans of both agree."""
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = "".join(char if len(char.lower()) > 1 else char.lower() for char in text)

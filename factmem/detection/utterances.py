@@ -29,17 +29,17 @@ _SAME: Final = str.maketrans(
         **dict.fromkeys("‐‑‒–—―−", "-"),
     }
 )
-"""What a model writes in place of each other."""
+"""Characters that models exchange for each other."""
 _AROUND: Final = "\"'“”„‘’«»`…. \t\n"
-"""What a model puts around a quote."""
+"""Characters that models put around a quote."""
 
 
 def covers(quotes: Iterable[Evidence], words: Evidence) -> bool:
-    """Return whether quotes hold at least half of the letters and digits of each sentence of some words.
+    """Return whether quotes hold at least half of the letters and digits of each sentence of a text.
 
     Args:
         quotes: quotes of the same message.
-        words: what was said there, or a piece of it.
+        words: the text, a message or a piece of one.
     """
     text, start = words.quote, words.start or 0
     quoted = [_within(text, start, quote) for quote in quotes]
@@ -51,7 +51,7 @@ def covers(quotes: Iterable[Evidence], words: Evidence) -> bool:
 
 
 def _within(text: str, start: int, quote: Evidence) -> Span:
-    """Return where a quote stands in a text that starts at some place of the message; (0, 0) if it does not."""
+    """Return the span of a quote in a text that starts at an offset of the message; (0, 0) if there is none."""
     if quote.start is not None and quote.end is not None:
         return max(0, quote.start - start), max(0, quote.end - start)
     return QuotableText(text).find(quote.quote) or (0, 0)
@@ -73,7 +73,7 @@ def _letters(text: str) -> int:
 
 @attrs.frozen
 class QuotableText:
-    """A text in which quotes are found that differ in spacing, case, quotation marks, hidden characters or form.
+    """A text in which quotes are found despite differences in spacing, case, quotation marks and hidden characters.
 
     Attributes:
         text: the text.
@@ -82,10 +82,10 @@ class QuotableText:
     text: str = attrs.field(repr=False)
 
     def find(self, quote: str) -> Span | None:
-        """Return where a quote stands in the text, in characters, or None.
+        """Return the span of a quote in the text, or None.
 
-        What stands there has the quote's own letters and digits in their order. Of several places, one between
-        words goes before one inside a word, then the first. A quote without a letter or a digit stands nowhere.
+        The span has the quote's own letters and digits in their order. Of several, one between words is preferred to
+        one inside a word, then the first. A quote without a letter or a digit is never found.
         """
         for words in dict.fromkeys((quote, html.unescape(quote), quote.strip(_AROUND))):
             if says_something(words) and (found := self._found(words)) is not None:
@@ -111,7 +111,7 @@ class QuotableText:
             at = text.find(folded, at + 1)
 
     def _whole_characters(self, start: int, end: int) -> bool:
-        """Whether a folded place starts and ends where characters of the text do, with all their accents."""
+        """Return whether a span of the folded text begins and ends with whole characters, accents included."""
         text, offsets = self._folded
         starts = start == 0 or offsets[start - 1] != offsets[start]
         ends = end == len(text) or (offsets[end] != offsets[end - 1] and not unicodedata.combining(text[end]))
@@ -128,7 +128,7 @@ class QuotableText:
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """Return a text as it is compared, with the place in the text of each of its characters."""
+    """Return a text folded for comparison, with the offset in the text of each of its characters."""
     parts: list[str] = []
     offsets: list[int] = []
     spaced = False
@@ -152,17 +152,17 @@ _CLOCK_STEP = dt.timedelta(microseconds=1)
 
 @attrs.frozen(kw_only=True)
 class Utterance:
-    """One message as a detector sees it.
+    """One message as a detector reads it.
 
     Attributes:
-        text: what was said, its secrets redacted.
-        origin: whose words these are.
-        role: the role of who said it.
-        speaker: the name of who said it, if known.
-        timestamp: when, in UTC.
-        conversation_id: the conversation's id, or one derived from what was said in it.
-        message_id: the message's id; its position, if it has none.
-        position: the message's place in the conversation, from 0.
+        text: the text, its secrets redacted.
+        origin: the source of the words.
+        role: the speaker's role.
+        speaker: the speaker's name, if known.
+        timestamp: time of the message, in UTC.
+        conversation_id: the conversation's id, or one derived from its content.
+        message_id: the message's id, or its position.
+        position: index of the message in the conversation, from 0.
         treatment: the message's own treatment, if it has one.
     """
 
@@ -177,7 +177,7 @@ class Utterance:
     treatment: Treatment | None = None
 
     def cite(self, start: int, end: int) -> Evidence:
-        """Return the words from ``start`` to ``end``, in characters, as evidence."""
+        """Return a span of the text, in characters, as evidence."""
         return Evidence(
             quote=self.text[start:end],
             message_id=self.message_id,
@@ -191,16 +191,16 @@ class Utterance:
 
 
 def utterances(conversation: Conversation, now: dt.datetime) -> tuple[Utterance, ...]:
-    """Return what was said, in order; messages that are not detectable or say nothing are left out.
+    """Return the utterances of a conversation, in order. Messages that are not detectable or say nothing are left out.
 
-    A message without a time takes the conversation's beginning plus a millisecond for each message before
-    it; where that is not known either, ``now`` less a microsecond for each message that follows, so that
-    nothing lies in the future. A conversation without an id takes one derived from its redacted content,
-    so that the same conversation read again is the same, and no secret can be guessed from the id.
+    A message without a time takes the conversation's start plus a millisecond for each message before it; without a
+    start, ``now`` minus a microsecond for each message that follows, so that nothing lies in the future. A conversation
+    without an id takes one derived from its redacted content, so that reading it again gives the same id, and no secret
+    can be guessed from it.
 
     Args:
-        conversation: what was said.
-        now: the present, for conversations that tell no time.
+        conversation: the conversation.
+        now: the current time, for conversations without times.
     """
     clean = redact_conversation(conversation)
     conversation_id = clean.id or _id_of_content(clean)

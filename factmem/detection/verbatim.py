@@ -32,34 +32,39 @@ from factmem.validators import whole
 __all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "statement_candidates", "verbatim_candidates"]
 
 LONGEST_STATEMENT: Final = 100_000
-"""The most characters that a statement may be allowed: as JSON they stay below `factmem.values.MAX_VALUE_BYTES`."""
+"""Maximum length of a statement, in characters. As JSON it stays below `factmem.values.MAX_VALUE_BYTES`."""
 
 
 @attrs.frozen(kw_only=True)
 class VerbatimDetector:
     """A `Detector` that keeps what was said, statement by statement, each with its speaker.
 
-    A message is one `STATEMENT`; a longer one than ``max_chars`` is several, cut at its paragraphs and
-    sentences. Secrets are redacted; a message that is nothing else is dropped, and counted.
-    Words of tools, documents and unknown roles become candidates of an untrusted origin; instructions and what memory
-    itself put into the prompt become none; nor do messages whose own treatment is context or ignore.
-    A standing instruction of the user's gets the topic `EXPLICIT_INSTRUCTIONS`.
+    A message is one `STATEMENT`; one longer than ``max_chars`` is several, split at its paragraphs and sentences.
+    Secrets are redacted; a message of secrets alone is dropped, and counted.
+
+    Words of tools, documents and unknown roles become candidates of an untrusted origin. System messages, texts that
+    memory itself put into the prompt, and messages with the treatment CONTEXT or IGNORE give no candidates. A standing
+    instruction of the user gets the topic `EXPLICIT_INSTRUCTIONS`.
 
     Attributes:
-        max_chars: about how long a statement may be, in characters, from 1 to `LONGEST_STATEMENT`. Whole
-            messages are found better than their pieces.
-        clock: gives the time of conversations that tell none.
+        max_chars: approximate maximum length of a statement, from 1 to `LONGEST_STATEMENT`. Whole messages are
+            recalled better than their pieces.
+        clock: gives the time of conversations without times.
 
     Raises:
-        InvalidDataError: ``max_chars`` is not in its range.
+        InvalidDataError: ``max_chars`` is out of range.
+
+    Example:
+        >>> detector = VerbatimDetector()
+        >>> found = await detector.detect(conversation, DetectionRequest())
     """
 
     max_chars: int = attrs.field(default=10_000, validator=whole(1, LONGEST_STATEMENT))
     clock: Clock = attrs.field(default=system_clock, repr=False)
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
-        """See `Detector.detect`. The same conversation, if it tells its times, gives the same candidates."""
-        # A long conversation takes its time: it must not hold up the event loop.
+        """See `Detector.detect`. The same conversation gives the same candidates, if it has times."""
+        # A long conversation would block the event loop.
         return await anyio.to_thread.run_sync(_detection, conversation, self.max_chars, self.clock())
 
 
@@ -84,7 +89,7 @@ def _is_kept(message: Message) -> bool:
 
 
 def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.datetime) -> tuple[Candidate, ...]:
-    """Return what `VerbatimDetector` finds; ``now`` is the time of conversations that tell none."""
+    """Return the candidates of `VerbatimDetector`; ``now`` is the time of conversations without times."""
     return tuple(
         candidate
         for utterance in utterances(conversation, now)
@@ -94,7 +99,7 @@ def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.date
 
 
 def statement_candidates(utterance: Utterance, max_chars: int) -> Iterator[Candidate]:
-    """Yield the statements of one message, each of about ``max_chars`` characters at most, as they were said."""
+    """Yield the statements of one message, each of about ``max_chars`` characters at most."""
     for start, end in statement_spans(utterance.text, max_chars):
         evidence = utterance.cite(start, end)
         instructs = utterance.origin is Origin.USER and instructions_in(evidence.quote)

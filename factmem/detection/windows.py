@@ -1,4 +1,4 @@
-"""Parting a conversation into windows that fit a model, on the borders of its messages."""
+"""Windows: parts of a conversation that fit into one question, split between messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 from factmem.abc import Message
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import QuotableText, Utterance
-from factmem.hidden import escaped, escaped_words
+from factmem.llm import element
 from factmem.records import Evidence
 
 __all__ = ["Excerpt", "Window", "rendered", "windows_of"]
@@ -26,10 +26,10 @@ class Excerpt:
 
     Attributes:
         utterance: the message.
-        start: where in its text the piece starts, in characters.
-        end: where it ends.
-        giving: whether facts are taken from it; else it is shown so that the others are understood.
-        carried: it belongs to the window before, which asks for its facts.
+        start: offset of the piece in its text, in characters.
+        end: offset of the piece's end.
+        giving: whether facts are taken from it; otherwise it is context.
+        carried: whether it belongs to the window before, which asks for its facts.
     """
 
     utterance: Utterance
@@ -40,11 +40,11 @@ class Excerpt:
 
     @functools.cached_property
     def words(self) -> QuotableText:
-        """The text."""
+        """The text, ready to find quotes in."""
         return QuotableText(self.utterance.text[self.start : self.end])
 
     def cite(self, quote: str) -> Evidence | None:
-        """Return the words that a quote means, as evidence, or None if they are not in it."""
+        """Return a quote as evidence, or None if the text does not hold it."""
         if (found := self.words.find(quote)) is None:
             return None
         return self.utterance.cite(self.start + found[0], self.start + found[1])
@@ -52,44 +52,45 @@ class Excerpt:
 
 @attrs.frozen
 class Window:
-    """Neighbouring messages that are shown to a model in one question.
+    """Neighbouring messages that a model reads in one question.
 
     Attributes:
-        excerpts: the messages; a model refers to the first one as number 1.
+        excerpts: the messages; the model refers to the first as number 1.
     """
 
     excerpts: tuple[Excerpt, ...]
 
     def rendered(self) -> str:
-        """Return the messages as a model is shown them."""
+        """Return the messages as the model sees them."""
         return "\n".join(rendered(excerpt, number) for number, excerpt in enumerate(self.excerpts, 1))
 
 
 def rendered(excerpt: Excerpt, number: int) -> str:
-    """Return a message as escaped XML: its number, whether to take facts from it, who said it and when."""
+    """Return a message as escaped XML: number, permission to take facts, speaker, time and text."""
     utterance = excerpt.utterance
-    told = {
-        "number": str(number),
-        "take_facts": "yes" if excerpt.giving and not excerpt.carried else "no",
-        # A made-up role must not pass for another one.
-        "role": Message(content="", role=utterance.role).origin.value,
-        "speaker": utterance.speaker,
-        "said": f"{utterance.timestamp:%Y-%m-%d %H:%M} UTC, {_WEEKDAYS[utterance.timestamp.weekday()]}",
-    }
-    attributes = " ".join(f'{name}="{escaped(value)}"' for name, value in told.items() if value is not None)
-    return f"<message {attributes}>{escaped_words(excerpt.words.text)}</message>"
+    # An invented role must not pass for a known one.
+    role = Message(content="", role=utterance.role).origin.value
+    return element(
+        "message",
+        excerpt.words.text,
+        number=str(number),
+        take_facts="yes" if excerpt.giving and not excerpt.carried else "no",
+        role=role,
+        speaker=utterance.speaker,
+        said=f"{utterance.timestamp:%Y-%m-%d %H:%M} UTC, {_WEEKDAYS[utterance.timestamp.weekday()]}",
+    )
 
 
 def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list[Window]:
-    """Part messages into windows of about ``max_chars`` characters, as rendered.
+    """Split messages into windows of about ``max_chars`` characters, as rendered.
 
-    A message that is longer than a window is cut at its paragraphs and sentences. A window starts with the last
-    message before it, where that takes little room: an answer is nothing without its question. Windows without
+    A message that is longer than a window is split at its paragraphs and sentences. A window starts with the last
+    message of the one before, if that takes little room: an answer means nothing without its question. Windows without
     a message that gives facts are left out.
 
     Args:
-        spoken: the messages, each with whether it gives facts.
-        max_chars: how long a window may be.
+        spoken: pairs of a message and whether it gives facts.
+        max_chars: maximum length of a window.
     """
     groups: list[list[Excerpt]] = []
     size = 0
@@ -114,7 +115,7 @@ def _cost(piece: Excerpt) -> int:
 
 
 def _pieces(utterance: Utterance, giving: bool, max_chars: int) -> list[Excerpt]:
-    """Cut a message so that its pieces fit as rendered: escaped text is longer than it counts."""
+    """Split a message so that its pieces fit as rendered: escaping makes a text longer."""
     whole = Excerpt(utterance=utterance, start=0, end=len(utterance.text), giving=giving)
     pieces, length = [whole], max_chars
     while any(_cost(piece) > max_chars for piece in pieces) and length > _SHORTEST_PIECE:

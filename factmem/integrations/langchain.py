@@ -144,7 +144,7 @@ _FORMAT: Final = LangChainFormat()
 
 
 class _Told:
-    """What one run is told. A state that is streamed, logged or traced shows nothing of it."""
+    """The memory block of one run, hidden from streamed, logged and traced states."""
 
     __slots__ = ("block",)
 
@@ -156,7 +156,7 @@ class _Told:
 
 
 class MemoryState(AgentState[Any]):
-    """What `FactMemMiddleware` adds to an agent's state: nothing that is given in, returned or checkpointed."""
+    """The private state of `FactMemMiddleware`; it is neither input nor output nor checkpointed."""
 
     factmem_told: NotRequired[Annotated[_Told, UntrackedValue, PrivateStateAttr]]
 
@@ -205,12 +205,12 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         return await handler(_telling(request, block))
 
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
-        """Hand over what was said, after a run that ended well."""
+        """Submit the conversation after a successful run."""
         if self._saves:
             self._run(runtime).save_blocking(_spoken(state))
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
-        """Hand over what was said, after a run that ended well."""
+        """Submit the conversation after a successful run."""
         if self._saves:
             await self._run(runtime).save(_spoken(state))
 

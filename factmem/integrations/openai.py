@@ -63,7 +63,7 @@ class _Told(dict[str, Any]):
 
 
 class RequestFormat(DictFormat):
-    """What requests to OpenAI's APIs hold: messages of chat completions, or items of responses.
+    """The content of requests to OpenAI's APIs: messages of chat completions, or items of responses.
 
     Ids are passed over: a program may send an answer again with its id or without, and those of some servers
     are the same placeholder for every message.
@@ -95,7 +95,7 @@ class RequestFormat(DictFormat):
 
 _FORMAT: Final = RequestFormat()
 _PLACES: Final = {"/chat/completions": "messages", "/responses": "input"}
-"""Which requests are told what is known, and where in them."""
+"""The requests that get a memory block, and its place in them."""
 
 
 @attrs.frozen
@@ -268,7 +268,7 @@ class _HeardStream(Stream[Any]):
 
 
 class _AsyncClient(AsyncOpenAI):
-    """What a client does that memory was put into: every request of every resource comes through here."""
+    """A client with memory; every request of every resource passes through it."""
 
     _factmem: AgentMemory
 
@@ -327,4 +327,4 @@ def _with_memory(memory: AgentMemory, client: Any, remembering: type) -> Any:
 
 
 integration: Final = HostIntegration(install=_install, history=DictFormat())
-"""What connects factmem with OpenAI's client."""
+"""The integration of OpenAI's client."""

@@ -317,4 +317,4 @@ def _install(memory: AgentMemory, into: Any) -> Any:
 
 
 integration: Final = HostIntegration(install=_install)
-"""What connects factmem with the OpenAI Agents SDK; its items are dicts, which need no format of their own."""
+"""The integration of the OpenAI Agents SDK; its items are dicts, which need no format of their own."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
 from factmem.errors import MissingPackageError
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
 __all__ = ["OpenTelemetryObserver"]
 
 _READING: Final = {
-    *(Operation.LOAD, Operation.PROFILE, Operation.PARTIAL_PROFILE, Operation.RECALL, Operation.GET),
-    *(Operation.RECALL_DEEPLY, Operation.HISTORY, Operation.LIST_RECORDS, Operation.LIST_PAGE),
+    *(Operation.LOAD, Operation.PROFILE, Operation.RECALL, Operation.GET),
+    *(Operation.HISTORY, Operation.LIST_RECORDS),
 }
 _UPSERTING: Final = {
-    *(Operation.SAVE, Operation.SAVE_PROFILE, Operation.REMEMBER, Operation.REMEMBER_MANY),
+    *(Operation.SAVE, Operation.SAVE_MANY, Operation.SAVE_PROFILE, Operation.REMEMBER, Operation.REMEMBER_MANY),
     *(Operation.GENERATE, Operation.INGEST_EVENTS),
 }
 _UPDATING: Final = {
     *(Operation.UPDATE, Operation.RESTORE, Operation.ROLLBACK, Operation.UNDO),
     *(Operation.QUARANTINE_ACCEPT, Operation.QUARANTINE_REJECT),
 }
-_DELETING: Final = {Operation.RETRACT, Operation.FORGET, Operation.PURGE, Operation.EXPIRE}
+_DELETING: Final = {Operation.RETRACT, Operation.FORGET, Operation.RESET, Operation.EXPIRE}
 _NAMES: Final[Mapping[Operation, str]] = {
     **dict.fromkeys(_READING, "search_memory"),
     **dict.fromkeys(_UPSERTING, "upsert_memory"),
@@ -123,6 +123,8 @@ class OpenTelemetryObserver:
             case OperationCompleted() | OperationFailed():
                 self._measure(event)
                 self._end(event)
+            case _:
+                assert_never(event)
 
     def _begin(self, event: OperationStarted) -> None:
         known = {
@@ -157,6 +159,8 @@ class OpenTelemetryObserver:
             case OperationFailed(error=failure):
                 known["error.type"] = failure
                 span.set_status(trace.StatusCode.ERROR)
+            case _:
+                assert_never(event)
         span.set_attributes({name: value for name, value in known.items() if value is not None})
         if event.model is not None:
             span.update_name(f"{_name(event)} {event.model}")
@@ -191,7 +195,7 @@ def _as_json(result: object) -> str:
 
 
 def _records(result: object) -> Iterator[dict[str, Any]]:
-    """What a result holds, as the conventions write records down."""
+    """Return the records of a result in the form of the semantic conventions."""
     match result:
         case FactRecord():
             about = {"concept": result.concept.keyword, "subject": str(result.subject), "scope": str(result.scope)}

@@ -211,7 +211,7 @@ def _install(memory: AgentMemory, into: Any) -> Any:
 
 
 def _speaker_of_prompts(request: ModelRequest) -> str:
-    """Whose words the prompts of a request are: what comes with results of tools may be the tools' own words."""
+    """Return the speaker of a request's prompts; prompts beside tool results may be words of the tools."""
     if MEMORY_NAME in (request.metadata or {}):
         return MEMORY_ROLE
     return "tool" if any(isinstance(part, ToolReturnPart) for part in request.parts) else "user"
@@ -283,4 +283,4 @@ def _with_prompt_apart(history: Sequence[ModelMessage]) -> list[ModelMessage]:
 
 
 integration: Final = HostIntegration(install=_install, history=_FORMAT)
-"""What connects factmem with pydantic-ai."""
+"""The integration of pydantic-ai."""

@@ -4,6 +4,7 @@
 - `language_model`: a model by its address, as the command line takes it.
 - `ask`, `ask_all`: ask any model, with observers notified.
 - `metered`: count questions and tokens.
+- `document`, `element`, `section`: escaped data in prompts.
 
 Failures are raised as a `ModelError`, which holds no text of question or answer.
 """
@@ -11,6 +12,20 @@ Failures are raised as a `ModelError`, which holds no text of question or answer
 from __future__ import annotations
 
 from factmem.llm.asking import Spent, ask, ask_all, bounded_gather, metered
+from factmem.llm.documents import document, element, fitting, items, section
 from factmem.llm.instructor_model import InstructorModel, language_model
 
-__all__ = ["InstructorModel", "Spent", "ask", "ask_all", "bounded_gather", "language_model", "metered"]
+__all__ = [
+    "InstructorModel",
+    "Spent",
+    "ask",
+    "ask_all",
+    "bounded_gather",
+    "document",
+    "element",
+    "fitting",
+    "items",
+    "language_model",
+    "metered",
+    "section",
+]

@@ -1,6 +1,6 @@
-"""The shape of a model's answers: their keys, and lists of which each item is read by itself.
+"""The form of a model's answers: their keys, and lists of which each item is read by itself.
 
-Imported with the answers only, for pydantic is slow to load.
+This module imports pydantic, which loads slowly. Import it together with a response model.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ T = TypeVar("T")
 _Dynamic: TypeAlias = Any
 
 _FAILURES: Final = frozenset({"error", "errors", "exception", "failure"})
-"""Keys of what endpoints and models answer when something went wrong: never the wrapper of an answer."""
+"""Keys of reports of failure by endpoints and models; they never wrap an answer."""
 _LONGEST: Final = 3
-"""Flaws quoted when an answer is asked for again."""
+"""Maximum number of flaws quoted when the model is asked again."""
 
 
 @attrs.frozen
 class Flaw:
-    """One thing that is wrong with an item.
+    """A fault in an item.
 
     Attributes:
         where: the path within the item.
-        what: the rule it breaks; never the value.
+        what: the broken rule; never the value.
     """
 
     where: tuple[int | str, ...]
@@ -60,15 +60,14 @@ class Kept(list[T]):
 
 
 class ModelAnswer(BaseModel):
-    """An answer that is an object with at least one of the keys asked for.
+    """An answer that is an object with at least one of the expected keys.
 
-    An object within a wrapper is taken out of it: ``{"result": {…}}``, ``[{…}]``. An answer of which no list has a
-    valid item, and some list an invalid one, is refused, so that the model is asked again. One that a program makes
-    without any argument has nothing in its lists.
+    An object is taken out of a wrapper: ``{"result": {…}}``, ``[{…}]``. An answer with an invalid item and no valid one
+    in any list is refused, so that the model is asked again. One built without arguments has empty lists.
     """
 
     tolerated_keys: ClassVar[frozenset[str]] = frozenset()
-    """Keys of the family of answers, of which this one may have been asked for others only."""
+    """Keys that identify an answer as well, though this response model does not read them."""
 
     @model_validator(mode="before")
     @classmethod
@@ -82,21 +81,21 @@ class ModelAnswer(BaseModel):
         lists = [value for _, value in self if isinstance(value, list)]
         flaws = [flaw for items in lists if isinstance(items, Kept) for item in items.dropped for flaw in item]
         if flaws and not any(lists):
-            told = "; ".join(map(str, flaws[:_LONGEST]))
-            raise PydanticCustomError("no_valid_item", "no item is valid: {flaws}", {"flaws": told})
+            quoted = "; ".join(map(str, flaws[:_LONGEST]))
+            raise PydanticCustomError("no_valid_item", "no item is valid: {flaws}", {"flaws": quoted})
         return self
 
 
 def in_shape(data: object, model: type[BaseModel], *, tolerated: Collection[str] = ()) -> Mapping[str, Any]:
-    """Return the object that an answer is, taken out of a single wrapper.
+    """Return the object of an answer, taken out of a single wrapper.
 
     Args:
-        data: the JSON that was answered.
-        model: the model whose keys are expected.
-        tolerated: keys that tell an answer as well, though nothing is read from them.
+        data: the JSON of the answer.
+        model: the response model, with the expected keys.
+        tolerated: keys that identify an answer as well, though nothing is read from them.
 
     Raises:
-        PydanticCustomError: no key of the model is there, or several objects have some.
+        PydanticCustomError: no expected key is there, or several objects have some.
     """
     keys = [field.alias or name for name, field in model.model_fields.items()]
     found = [item for item in _within(data) if any(key in item for key in (*keys, *tolerated))]
@@ -109,7 +108,7 @@ def in_shape(data: object, model: type[BaseModel], *, tolerated: Collection[str]
 
 
 def _within(data: object) -> Iterator[Mapping[str, Any]]:
-    """Yield an object, then those directly in it or in a list."""
+    """Yield an object, then the objects directly in it or in a list."""
     if isinstance(data, Mapping):
         yield data
         yield from (item for key, item in data.items() if key not in _FAILURES and isinstance(item, Mapping))
@@ -118,18 +117,18 @@ def _within(data: object) -> Iterator[Mapping[str, Any]]:
 
 
 def listed(data: object) -> object:
-    """Return a list: nothing as an empty one, a single item as a list of it."""
+    """Return a list: an empty one for nothing, a list of one for a single item."""
     if data is None or (isinstance(data, Mapping) and not data):
         return []
     return list(data) if isinstance(data, list | tuple) else [data]
 
 
 def each(item: _Dynamic, *, needs_one: bool = False) -> _Dynamic:
-    """Return the type of a list of which invalid items are left out; it is read as a `Kept`.
+    """Return the type of a list whose invalid items are left out. It is read as a `Kept`.
 
     Args:
         item: the type of its items.
-        needs_one: refuse a list of which no item is valid.
+        needs_one: refuse a list without a valid item, unless it is empty.
     """
     kept: Callable[[list[Any]], Kept[Any]] = _some_kept if needs_one else _kept
     each_item: _Dynamic = Annotated[item, WrapValidator(_or_flaws)]
@@ -158,6 +157,6 @@ def _kept(items: list[Any]) -> Kept[Any]:
 def _some_kept(items: list[Any]) -> Kept[Any]:
     kept = _kept(items)
     if kept.dropped and not kept:
-        told = "; ".join(str(flaw) for item in kept.dropped[:_LONGEST] for flaw in item)
-        raise PydanticCustomError("no_valid_value", "no value is valid: {flaws}", {"flaws": told})
+        quoted = "; ".join(str(flaw) for item in kept.dropped[:_LONGEST] for flaw in item)
+        raise PydanticCustomError("no_valid_value", "no value is valid: {flaws}", {"flaws": quoted})
     return kept

@@ -1,4 +1,4 @@
-"""Where language models are reached: an OpenAI-compatible address, or any provider that instructor knows."""
+"""Endpoints of language models: OpenAI-compatible addresses, and the providers of instructor."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NO_KEY: Final = "none"  # the client insists on a key, local servers do not loo
 
 
 class Endpoint(Protocol):
-    """Opens clients to one model."""
+    """Source of clients for one model."""
 
     def modes(self) -> tuple[str | None, ...]:
-        """Return the modes to try, in order, as names of `instructor.Mode`; None for what instructor chooses."""
+        """Return the modes to try, in order, as names of `instructor.Mode`; None for instructor's own choice."""
         ...
 
     def open(self, mode: str | None) -> instructor.AsyncInstructor:
-        """Return a client for a mode. It blocks: it imports what is heavy.
+        """Return a client for a mode. This blocks: it imports heavy packages.
 
         Raises:
             InvalidDataError: there is no such mode, or no API key.
@@ -41,7 +41,7 @@ class Endpoint(Protocol):
 
 @attrs.frozen
 class OpenAIEndpoint:
-    """An endpoint that speaks OpenAI's chat completions. See `Endpoint`."""
+    """An endpoint for OpenAI's chat completions. See `Endpoint`."""
 
     model: str
     base_url: str | None = attrs.field(kw_only=True)
@@ -50,7 +50,7 @@ class OpenAIEndpoint:
     timeout: float = attrs.field(kw_only=True)
 
     def modes(self) -> tuple[str | None, ...]:
-        """See `Endpoint.modes`. OpenAI shows a tool's schema to the model; others constrain the answer, or some do."""
+        """See `Endpoint.modes`. OpenAI shows a tool's schema to the model; others constrain the answer."""
         if self.mode is not None:
             return (self.mode,)
         host = urlsplit(self._address() or "").hostname or "api.openai.com"
@@ -65,7 +65,7 @@ class OpenAIEndpoint:
                 api_key=self._key(),
                 timeout=self.timeout,
                 max_retries=0,  # the exchange counts them, with the answers, within one time limit
-                default_headers={"Connection": "close"},  # nothing stays open that somebody would have to close
+                default_headers={"Connection": "close"},  # so that no connection must be closed
             )
         except openai.OpenAIError:
             raise InvalidDataError("there is no API key: set OPENAI_API_KEY or pass api_key=") from None
@@ -81,14 +81,14 @@ class OpenAIEndpoint:
 
 @attrs.frozen
 class ProviderEndpoint:
-    """A model under the name that `instructor.from_provider` gives it. See `Endpoint`."""
+    """A model by its name for `instructor.from_provider`. See `Endpoint`."""
 
     name: str
     mode: str | None = attrs.field(kw_only=True)
     options: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True, repr=False)
 
     def modes(self) -> tuple[str | None, ...]:
-        """See `Endpoint.modes`. Instructor knows which mode a provider wants."""
+        """See `Endpoint.modes`. Instructor knows the mode of each provider."""
         return (self.mode,)
 
     def open(self, mode: str | None) -> instructor.AsyncInstructor:

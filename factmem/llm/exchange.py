@@ -1,4 +1,7 @@
-"""One question to an endpoint, from its first request to its answer or its error."""
+"""One question to an endpoint, from its first request to its answer or its error.
+
+No error holds text of the question or the answer.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, assert_never, cast
 
 import anyio
 import attrs
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from tenacity import RetryCallState
 
-__all__ = ["Exchange", "Limits", "current_exchange", "failure_of", "hush", "reader_of"]
+__all__ = ["Exchange", "ExchangeLimits", "current_exchange", "failure_of", "hush", "reader_of"]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
@@ -45,20 +48,20 @@ _current: ContextVar[Exchange[Any] | None] = ContextVar("factmem_llm_exchange", 
 
 
 def current_exchange() -> Exchange[Any] | None:
-    """Return the exchange that the running task is in, if any."""
+    """Return the exchange of the running task, if there is one."""
     return _current.get()
 
 
 @attrs.frozen(kw_only=True)
-class Limits:
-    """What one question may cost.
+class ExchangeLimits:
+    """Limits of one question.
 
     Attributes:
         timeout: seconds for all of it.
-        tries: how many answers are heard.
-        retries: how many requests that got no answer are made again.
-        pause: seconds before the first of these; it doubles each time, up to 8, with jitter.
-        longest_wait: the longest ``Retry-After``, in seconds, that is waited for.
+        tries: maximum number of answers.
+        retries: maximum number of repeated requests that got no answer.
+        pause: seconds before the first repetition; doubled each time, up to 8, with jitter.
+        longest_wait: maximum ``Retry-After`` that is waited for, in seconds.
     """
 
     timeout: float
@@ -70,19 +73,19 @@ class Limits:
 
 @attrs.define(eq=False, repr=False)
 class Exchange(Generic[AnswerT]):
-    """One question: hears every response and every error, bounds them, keeps the answer.
+    """One question. It receives every response and every error, enforces the limits and keeps the answer.
 
     Attributes:
         found: the answer, once there is one.
         error: the last error, until there is an answer.
-        ending: how the last answer ended, if that settles the question.
-        answers: how many answers were heard.
-        failures: how many requests got none, for a reason that may pass.
-        too_slow: whether the time was up.
+        ending: the reason why the last answer ended, if that settles the question.
+        answers: number of answers.
+        failures: number of requests that failed for a reason that may pass.
+        too_slow: whether the time limit was exceeded.
     """
 
     answer: type[AnswerT]
-    limits: Limits
+    limits: ExchangeLimits
     found: AnswerT | None = None
     error: Exception | None = None
     ending: Ending | None = None
@@ -103,7 +106,7 @@ class Exchange(Generic[AnswerT]):
             _current.reset(token)
 
     def hear(self, response: Any) -> None:
-        """Take a response, before the client parses it."""
+        """Receive a response, before the client parses it."""
         self.answers += 1
         self._heard = True
         self._said = text_of(response)
@@ -111,14 +114,14 @@ class Exchange(Generic[AnswerT]):
         meter(response=response)
 
     def read(self, said: str) -> AnswerT:
-        """Return the answer in what was said, and keep it.
+        """Return the answer in a text, and keep it.
 
         Args:
-            said: what the client took for the answer; where the response is a chat completion, its whole text counts
-                instead, since a client may take an inner object of a document that was cut off.
+            said: the client's view of the answer. If the response is a chat completion, its whole text counts
+                instead, since a client may take an inner object of a truncated document.
 
         Raises:
-            ValueError: there is none. (A kind that the client answers by asking again, with the error's text.)
+            ValueError: there is no valid answer. Clients respond to this type by asking again, with the error's text.
         """
         if self.ending is not None:
             raise ValueError("the answer did not come to its end")
@@ -131,7 +134,7 @@ class Exchange(Generic[AnswerT]):
         return found
 
     def should_go_on(self, state: RetryCallState) -> bool:
-        """Say whether to send another request after what has just happened."""
+        """Return whether to send another request after the last outcome."""
         error = state.outcome.exception() if state.outcome is not None else None
         if not isinstance(error, Exception):  # all is well, or the task is cancelled
             return False
@@ -149,15 +152,15 @@ class Exchange(Generic[AnswerT]):
         return asked is None or asked <= min(self.limits.longest_wait, _seconds_left())
 
     def pause(self, state: RetryCallState) -> float:
-        """Return the seconds to wait before the next request: none where an answer came that was not valid."""
+        """Return the seconds to wait before the next request: none after an invalid answer."""
         return self._pause
 
     def is_misunderstood(self) -> bool:
-        """Say whether the endpoint refused how the question was put, so that another way may do."""
+        """Return whether the endpoint refused the mode of the request, so that another may work."""
         return self.answers == 0 and self.error is not None and wants_other_mode(self.error)
 
     def is_too_hot(self) -> bool:
-        """Say whether the endpoint refused the temperature."""
+        """Return whether the endpoint refused the temperature."""
         return self.answers == 0 and self.error is not None and wants_other_temperature(self.error)
 
     def _growing_pause(self) -> float:
@@ -171,9 +174,9 @@ def _seconds_left() -> float:
 
 @functools.lru_cache(maxsize=128)
 def reader_of(answer: type[AnswerT]) -> type[AnswerT]:
-    """Return a model with the schema of another that reads what is said through the current exchange.
+    """Return a model with the schema of another that reads through the current exchange.
 
-    Its name is one that every endpoint takes for a tool's.
+    Its name is legal as a tool's name at every endpoint.
     """
     name = re.sub(r"[^A-Za-z0-9_-]", "_", answer.__name__)[:64]
     body = {"__doc__": answer.__doc__, "__module__": __name__, "__qualname__": answer.__qualname__}
@@ -182,7 +185,7 @@ def reader_of(answer: type[AnswerT]) -> type[AnswerT]:
 
 
 class _Reader:
-    """Takes the place of the two ways in which clients build a model from what was said."""
+    """Replacement of the two methods with which clients build a model from a text."""
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> BaseModel:
@@ -201,7 +204,7 @@ def _read(said: str) -> BaseModel:
 
 
 def failure_of(exchange: Exchange[Any]) -> ModelError:
-    """Return the error to raise for an exchange that found nothing."""
+    """Return the error of an exchange without an answer."""
     error = exchange.error
     if exchange.too_slow:
         return _too_slow(exchange)
@@ -223,7 +226,7 @@ def failure_of(exchange: Exchange[Any]) -> ModelError:
             "ask a larger model, set another mode=, or allow more tries="
         )
     kind = type(error).__name__
-    return ModelAnswerError(f"the endpoint answered something that is no chat completion ({kind}): is base_url right?")
+    return ModelAnswerError(f"the endpoint did not answer with a chat completion ({kind}): is base_url right?")
 
 
 def _too_slow(exchange: Exchange[Any]) -> ModelError:
@@ -243,6 +246,8 @@ def _ended(ending: Ending) -> ModelError:
                 "the answer was cut off at the model's length limit: ask about less at once (max_chars=) "
                 "or allow longer answers (max_tokens=)"
             )
+        case _:
+            assert_never(ending)
 
 
 def _refused_request(exchange: Exchange[Any], status: int) -> ModelError:
@@ -276,10 +281,10 @@ _FILTER: Final = _WithinQuestions()
 
 
 def hush() -> None:
-    """Drop what the clients' loggers say during a question of ours, at any level, and nothing else.
+    """Drop the log records of the clients during our questions, at any level, and no others.
 
-    instructor logs rejected answers, whole, as errors; openai logs requests at DEBUG. Their loggers appear one by
-    one as their modules are imported, so this is called before each question.
+    instructor logs rejected answers, whole, as errors; openai logs requests at DEBUG. Their loggers appear one by one
+    as their modules are imported, so that this is called before each question.
     """
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if isinstance(logger, logging.Logger) and name.partition(".")[0] in _TALKATIVE:

@@ -1,4 +1,4 @@
-"""Tells what a foreign error or answer means, whichever client it comes from. Pure functions."""
+"""Meaning of foreign errors and responses, whichever client they come from. Pure functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PASSING: Final = frozenset({408, 409, 425, 429})
 
 
 class Ending(enum.Enum):
-    """How an answer ended, where that settles the question."""
+    """Reason why an answer ended, if that settles the question."""
 
     REFUSED = "refused"
     FILTERED = "filtered"
@@ -46,7 +46,7 @@ _ENDINGS: Final = {
 
 
 def ending_of(response: Any) -> Ending | None:
-    """Return why a response is no answer: of OpenAI's shape, of Anthropic's or of Google's; None for any other."""
+    """Return the reason why a response of OpenAI's, Anthropic's or Google's shape is no answer; None otherwise."""
     choice = _first(response, "choices") or _first(response, "candidates") or response
     if getattr(getattr(choice, "message", None), "refusal", None):
         return Ending.REFUSED
@@ -55,9 +55,9 @@ def ending_of(response: Any) -> Ending | None:
 
 
 def text_of(response: Any) -> str | None:
-    """Return what a chat completion says, in its tool calls or else in its text; None for other shapes.
+    """Return the text of a chat completion: its tool calls, else its content; None for other shapes.
 
-    Several calls come out as several documents, of which `json_in` chooses none.
+    Several calls give several documents, of which `json_in` chooses none.
     """
     message = getattr(_first(response, "choices"), "message", None)
     calls = getattr(message, "tool_calls", None)
@@ -72,7 +72,7 @@ def _arguments(call: Any) -> str:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that an error stands for; None where there was no answer."""
+    """Return the HTTP status of an error; None if there was no response."""
     for name in ("status_code", "code", "status"):
         if isinstance(status := getattr(error, name, None), int) and not isinstance(status, bool):
             return status
@@ -80,7 +80,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Say whether the same request may well succeed a little later."""
+    """Return whether the same request may succeed a little later."""
     if _code(error) in _OWN_CODES:
         return False
     status = status_of(error)
@@ -90,7 +90,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def wants_other_mode(error: BaseException) -> bool:
-    """Say whether the endpoint may understand the question if it is put in another mode."""
+    """Return whether the endpoint may accept the question in another mode."""
     match status_of(error):
         case 400 | 415 | 422 | 501:
             return _code(error) not in _OWN_CODES
@@ -101,20 +101,20 @@ def wants_other_mode(error: BaseException) -> bool:
 
 
 def wants_other_temperature(error: BaseException) -> bool:
-    """Say whether the endpoint refused the temperature, as those of reasoning models do."""
+    """Return whether the endpoint refused the temperature, as those of reasoning models do."""
     return status_of(error) in {400, 422} and "temperature" in str(error).lower()
 
 
 def is_filtered(error: BaseException) -> bool:
-    """Say whether the endpoint refused the question for what it says."""
+    """Return whether the endpoint refused the question for its content."""
     return _code(error) == "content_filter"
 
 
 def pause_asked(error: BaseException, *, now: float) -> float | None:
-    """Return the seconds that the endpoint asks to wait, by ``Retry-After``; None if it asks for none.
+    """Return the seconds of an error's ``Retry-After``; None if it has none.
 
     Args:
-        error: what the client raised.
+        error: the client's error.
         now: the time, in seconds since the epoch, for a ``Retry-After`` that is a date.
     """
     headers = getattr(getattr(error, "response", None), "headers", None)

@@ -13,7 +13,7 @@ from anyio.lowlevel import RunVar
 from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError
 from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint
-from factmem.llm.exchange import Exchange, Limits, current_exchange, failure_of, hush, reader_of
+from factmem.llm.exchange import Exchange, ExchangeLimits, current_exchange, failure_of, hush, reader_of
 from factmem.llm.messages import messages_of
 from factmem.validators import check_number, check_seconds, check_whole
 from factmem.values import check_text
@@ -33,34 +33,38 @@ class InstructorModel:
     """A language model behind any OpenAI-compatible endpoint. See `LanguageModel`.
 
     Nothing is imported or opened before the first question. It works on asyncio and on trio, in any number of event
-    loops, and holds no connection open between two questions, so there is nothing to close.
+    loops, and keeps no connection open between questions, so that there is nothing to close.
 
-    An answer may come in a fence, in prose or as JSON within a JSON string; one that is cut off, or of which there
-    are two, counts as none. A model that refuses, is filtered or comes to its length limit is not asked again.
+    An answer may come in a fence, in prose or as JSON within a JSON string. A truncated one, or two of them, count as
+    none. A model that refuses, is filtered or reaches its length limit is not asked again.
 
-    Nothing that is raised holds any text of question or answer. What the loggers of ``instructor``, ``openai`` and
-    ``anthropic`` say during a question is dropped, since it may hold both; other providers' packages, reached
-    through `from_provider`, log as they please.
+    No error holds text of a question or an answer. Log records of ``instructor``, ``openai`` and ``anthropic`` during a
+    question are dropped, since they may hold both; other providers' packages, reached through `from_provider`, log as
+    they please.
 
     Args:
         model: the model's name at the endpoint.
-        base_url: the endpoint; None for the environment variable ``OPENAI_BASE_URL`` or else OpenAI itself.
-        api_key: None for the environment variable ``OPENAI_API_KEY``; endpoints other than OpenAI may need none.
-        mode: how to ask, by the name of an `instructor.Mode`: ``TOOLS``, ``JSON_SCHEMA``, ``JSON`` or ``MD_JSON``.
-            None for ``TOOLS`` at OpenAI and ``JSON_SCHEMA`` elsewhere; if the endpoint turns that down, it is asked
-            in ``JSON``, then in ``MD_JSON``, and the first mode that it takes is kept.
-        timeout: seconds for one question, all its requests and pauses together.
-        tries: how many answers are heard before a question fails; each one after the first is asked for with
-            what was wrong.
-        retries: how many requests of one question may be made again after a lost connection, HTTP 429 or 5xx.
+        base_url: the endpoint; None for the environment variable ``OPENAI_BASE_URL``, or OpenAI itself.
+        api_key: None for the environment variable ``OPENAI_API_KEY``. Endpoints other than OpenAI may need none.
+        mode: name of an `instructor.Mode`: ``TOOLS``, ``JSON_SCHEMA``, ``JSON`` or ``MD_JSON``. None for ``TOOLS``
+            at OpenAI and ``JSON_SCHEMA`` elsewhere, followed by ``JSON`` and ``MD_JSON`` if the endpoint refuses; the
+            first mode that it accepts is kept.
+        timeout: seconds for one question, with all its requests and pauses.
+        tries: maximum number of answers to a question; each after the first is requested with the faults of the one
+            before.
+        retries: maximum number of requests repeated after a lost connection, HTTP 429 or 5xx.
         max_chars: see `LanguageModel.max_chars`.
-        temperature: None to leave it to the endpoint. Left out from then on if the endpoint turns it down.
-        max_tokens: the longest answer; None to leave it to the endpoint.
-        pause: seconds before the first retry; it doubles each time, up to 8. ``Retry-After`` goes before it.
+        temperature: None for the endpoint's default. It is left out once the endpoint refuses it.
+        max_tokens: maximum length of an answer; None for the endpoint's default.
+        pause: seconds before the first retry; doubled each time, up to 8. ``Retry-After`` takes precedence.
         longest_wait: seconds; a question whose endpoint asks for a longer ``Retry-After`` fails at once.
 
     Raises:
         InvalidDataError: a number is out of its range; at the first question: there is no such mode, or no API key.
+
+    Example:
+        >>> model = InstructorModel("qwen3:4b", base_url="http://127.0.0.1:11434/v1")
+        >>> model = language_model("anthropic/claude-sonnet-4-5")
     """
 
     def __init__(
@@ -86,7 +90,9 @@ class InstructorModel:
         check_number(pause, "pause")
         check_number(longest_wait, "longest_wait")
         self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
-        self._limits = Limits(timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait)
+        self._limits = ExchangeLimits(
+            timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait
+        )
         self._max_chars = max_chars
         options = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
         self._options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -108,19 +114,19 @@ class InstructorModel:
         longest_wait: float = 30.0,
         **options: Any,
     ) -> Self:
-        """Return a model that `instructor.from_provider` knows.
+        """Return a model of any provider of `instructor.from_provider`.
 
         Args:
-            name: the provider and its model: ``anthropic/claude-sonnet-4-5``. The provider's package must be there.
-            mode: by the name of an `instructor.Mode`; None for what instructor takes for this provider.
-            timeout: as in the constructor, as are the rest.
-            tries: see there.
-            retries: see there; the provider's package may make some of its own.
-            max_chars: see there.
-            temperature: see there.
-            pause: see there.
-            longest_wait: see there.
-            options: handed to `instructor.from_provider`: ``api_key`` and so on.
+            name: provider and model: ``anthropic/claude-sonnet-4-5``. The provider's package must be installed.
+            mode: name of an `instructor.Mode`; None for instructor's choice for this provider.
+            timeout: as in the constructor.
+            tries: as in the constructor.
+            retries: as in the constructor; the provider's package may repeat requests of its own.
+            max_chars: as in the constructor.
+            temperature: as in the constructor.
+            pause: as in the constructor.
+            longest_wait: as in the constructor.
+            options: passed to `instructor.from_provider`: ``api_key`` and so on.
 
         Raises:
             InvalidDataError: the name is not of the form ``provider/model``, or a number is out of its range.
@@ -170,7 +176,7 @@ class InstructorModel:
         return exchange.found
 
     def _modes_left(self) -> tuple[str | None, ...]:
-        """Return the modes to try: from the one on that the endpoint was found to take."""
+        """Return the modes to try, from the one that the endpoint accepted before."""
         modes = self._endpoint.modes()
         return modes[modes.index(self._settled) :] if self._settled in modes else modes
 
@@ -182,7 +188,7 @@ class InstructorModel:
             self._settled = mode
 
     async def _request(self, mode: str | None, prompt: Prompt, exchange: Exchange[AnswerT]) -> None:
-        """Hand the question to instructor. All that goes wrong is kept in the exchange, so that none of it gets out."""
+        """Send the question through instructor. Errors are kept in the exchange and not raised."""
         from tenacity import AsyncRetrying
 
         client = await self._client(mode)
@@ -223,18 +229,18 @@ _NO_KEY: Final = "none"
 
 
 def language_model(address: str) -> LanguageModel:
-    """Return the language model that an address stands for. Nothing is opened before its first question.
+    """Return the language model at an address. Nothing is opened before its first question.
 
-    Keys come from the environment, never from the address: ``OPENAI_API_KEY`` for OpenAI itself and for what
-    ``OPENAI_BASE_URL`` tells, ``FACTMEM_MODEL_API_KEY`` for any other URL, and the provider's own variable
+    Keys come from the environment, never from the address: ``OPENAI_API_KEY`` for OpenAI itself and for the address in
+    ``OPENAI_BASE_URL``, ``FACTMEM_MODEL_API_KEY`` for any other URL, and the provider's own variable
     (``ANTHROPIC_API_KEY`` and so on) for the rest.
 
     Args:
         address: ``http://127.0.0.1:8080/v1#MODEL`` for an OpenAI-compatible server, ``openai/MODEL`` for OpenAI (or
-            where ``OPENAI_BASE_URL`` leads), ``PROVIDER/MODEL`` for anybody else that instructor knows.
+            the address in ``OPENAI_BASE_URL``), ``PROVIDER/MODEL`` for any other provider of instructor.
 
     Raises:
-        InvalidDataError: it has none of these forms.
+        InvalidDataError: the address has none of these forms.
     """
     check_text(address, path="$.model")
     kind, _, model = address.partition("/")
@@ -255,7 +261,7 @@ def _at_url(address: str) -> LanguageModel:
 
 
 def _host(base_url: str) -> str | None:
-    """Return the host of a URL; None if it has none, tells a user, or is not written as one."""
+    """Return the host of a URL; None if it has none, names a user, or is malformed."""
     try:
         parts = urlsplit(base_url)
         sound = parts.port is None or parts.port > 0
@@ -265,6 +271,6 @@ def _host(base_url: str) -> str | None:
 
 
 def _openai_key(host: str) -> str:
-    """Return OpenAI's key for the hosts that it is meant for, so that no other server is shown it."""
+    """Return OpenAI's key for OpenAI's hosts only, so that no other server receives it."""
     meant_for = {"api.openai.com", urlsplit(os.environ.get("OPENAI_BASE_URL", "")).hostname}
     return os.environ.get("OPENAI_API_KEY", _NO_KEY) if host in meant_for else _NO_KEY

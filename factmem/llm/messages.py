@@ -15,12 +15,12 @@ __all__ = ["NoJSONError", "compact_schema", "json_in", "messages_of"]
 
 
 def messages_of(prompt: Prompt, answer: type[BaseModel], *, show_schema: bool) -> list[dict[str, str]]:
-    """Return the chat that asks: our instructions, the worked examples as turns, and the content alone.
+    """Return the chat of a prompt: instructions, worked examples as turns, and the content.
 
     Args:
-        prompt: what to ask.
-        answer: the model of the answer.
-        show_schema: whether the instructions end with the schema, which some ways of asking keep from the model.
+        prompt: the prompt.
+        answer: the response model.
+        show_schema: whether the instructions end with the schema, which some modes hide from the model.
     """
     instructions = prompt.instructions
     if show_schema:
@@ -33,7 +33,7 @@ def messages_of(prompt: Prompt, answer: type[BaseModel], *, show_schema: bool) -
 
 
 def compact_schema(answer: type[BaseModel]) -> str:
-    """Return the JSON schema of a model without the titles that only repeat its names."""
+    """Return the JSON schema of a model without the titles that repeat its names."""
     return json.dumps(_untitled(answer.model_json_schema()), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -55,19 +55,19 @@ _THINKING: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class NoJSONError(ValueError):
-    """Raised when a text holds no single, whole JSON value. Never leaves `factmem.llm`."""
+    """Raised when a text holds no single, whole JSON value. It never leaves `factmem.llm`."""
 
 
 def json_in(text: str) -> Any:
     """Return the one JSON value of an answer: bare, in a fence, in prose, or as JSON within a JSON string.
 
-    What is cut off is never read as the part that came through, and of two values none is chosen.
+    A truncated value is never read in part, and of two values none is chosen.
 
     Args:
-        text: what the model said.
+        text: the model's text.
 
     Raises:
-        NoJSONError: it holds none, more than one, or one without an end.
+        NoJSONError: it holds no value, several, or a truncated one.
     """
     text = _THINKING.sub("", text, count=1).strip()
     try:
@@ -83,7 +83,7 @@ def json_in(text: str) -> Any:
 
 
 def _in_prose(text: str) -> Any:
-    """Read the value that begins at the first bracket which can begin one; a later one would be a part of it."""
+    """Return the value at the first bracket that can begin one; a later bracket would begin a part of it."""
     opening = _OPENING.search(text)
     if opening is None or _WITHIN.search(text, 0, opening.start()):
         raise NoJSONError("the answer holds no whole JSON document")

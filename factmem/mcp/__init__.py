@@ -31,8 +31,7 @@ from __future__ import annotations
 from factmem.errors import MissingPackageError
 
 try:
-    from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS, make_server
-    from factmem.mcp.serving import serve_http
+    from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS, make_server, serve_http
 except ImportError as _missing:
     if (_missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
         raise

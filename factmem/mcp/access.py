@@ -1,10 +1,11 @@
-"""What the clients of a server may see and do of a memory."""
+"""The part of a memory that the clients of a server may see and change."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import quote
 
 import anyio
 
@@ -16,9 +17,20 @@ from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
-__all__ = ["Access", "ServedMemory", "subject_named"]
+__all__ = [
+    "FACTS",
+    "INFO",
+    "TREE",
+    "Access",
+    "ServedMemory",
+    "changed_addresses",
+    "facts_address",
+    "record_address",
+    "subject_named",
+]
 
 T = TypeVar("T")
+
 ServedMemory: TypeAlias = "Memory | AgentMemory | Callable[[], Memory]"
 """An open memory, an agent's memory, or a function that makes one to be opened while there are clients."""
 
@@ -174,3 +186,35 @@ class Access:
             held, self._held = self._held, None
             if self._run is None:
                 await held.aclose()
+
+
+FACTS: Final = "factmem://facts"
+"""Address of the known facts, rendered for a prompt."""
+
+INFO: Final = "factmem://info"
+"""Address of the summary."""
+
+TREE: Final = "factmem://tree"
+"""Address of the tree of scopes."""
+
+
+def facts_address(scope: MemoryScope) -> str:
+    """Return the address of what is known in a scope and below."""
+    return FACTS + quote(str(scope), safe="/")
+
+
+def record_address(id: str) -> str:
+    """Return the address of a record."""
+    return f"factmem://record/{quote(id, safe='')}"
+
+
+def changed_addresses(records: Iterable[FactRecord[Any]]) -> list[str]:
+    """Return the addresses of everything that shows some records: their own, their scopes' and the overviews."""
+    changed: dict[str, None] = {}
+    for record in records:
+        changed[record_address(record.id)] = None
+        scope: MemoryScope | None = record.scope
+        while scope is not None:
+            changed[facts_address(scope)] = None
+            scope = scope.parent
+    return [*changed, FACTS, INFO, TREE] if changed else []

@@ -9,14 +9,14 @@ from typing import Any, Final
 import attrs
 from mcp.server.mcpserver import Context
 
-from factmem.abc import EraseReceipt, Message
+from factmem.abc import Message
 from factmem.errors import InvalidDataError, RecordNotFoundError
-from factmem.mcp.access import Access
-from factmem.mcp.addresses import changed_addresses
-from factmem.mcp.answers import ErasedAnswer, FactAnswer, WrittenAnswer
-from factmem.mcp.arguments import (
+from factmem.mcp.access import Access, changed_addresses
+from factmem.mcp.answers import (
     CategoriesArgument,
     DescriptionArgument,
+    ErasedAnswer,
+    FactAnswer,
     IdArgument,
     IdsArgument,
     ImportanceArgument,
@@ -30,10 +30,11 @@ from factmem.mcp.arguments import (
     TimeArgument,
     ValueArgument,
     ValueTypeArgument,
+    WrittenAnswer,
     concept_and_value,
     value_of,
 )
-from factmem.memory import Memory, Remembered
+from factmem.memory import Erasure, Memory, Remembered
 from factmem.records import AssertionState, Change, FactDetails, FactRecord, Origin
 
 __all__ = ["SOURCE", "WritingTools"]
@@ -169,8 +170,8 @@ class WritingTools:
     async def forget(self, ids: IdsArgument, ctx: Context) -> ErasedAnswer:
         """Erase records for good, with all their history. There is no way back: retract is nearly always better."""
 
-        async def work(view: Memory) -> tuple[list[FactRecord[Any]], EraseReceipt]:
-            doomed = self._access.served(await view.would_forget(*ids))
+        async def work(view: Memory) -> tuple[list[FactRecord[Any]], Erasure]:
+            doomed = self._access.served(await view.forget(*ids, dry_run=True))
             if {record.id for record in doomed} != set(ids):
                 raise RecordNotFoundError("one of the ids names no visible record: nothing was erased")
             return doomed, await view.forget(*ids)

@@ -12,7 +12,7 @@ from factmem.memory.blocking import (
 )
 from factmem.memory.context import FuturePolicy, Policies
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
-from factmem.memory.eraser import PurgeResult
+from factmem.memory.eraser import Erasure
 from factmem.memory.errands import Trigger
 from factmem.memory.exchange import ImportReceipt
 from factmem.memory.facade import Memory
@@ -40,6 +40,7 @@ __all__ = [
     "BlockingQuarantine",
     "DeadLetter",
     "DeadLetters",
+    "Erasure",
     "ErasureReport",
     "ExpiryReceipt",
     "FileTraces",
@@ -56,7 +57,6 @@ __all__ = [
     "Policies",
     "ProfileField",
     "ProfileSchema",
-    "PurgeResult",
     "Quarantine",
     "RecallDepth",
     "RecordOrder",

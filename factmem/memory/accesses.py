@@ -1,4 +1,4 @@
-"""How often records are recalled: counted in memory, and written to the store now and then."""
+"""Access counts: recalls of records are counted in memory, and written to the store in the background."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["AccessCounts", "keeper_of"]
 _log = logging.getLogger("factmem")
 
 _MOST: Final = 1_000
-"""So many records at most are counted before it is written."""
+"""Number of counted records after which the counts are written."""
 
 _LONGEST: Final = 30.0
-"""So many seconds at most, and until the next read, is it counted before it is written."""
+"""Age in seconds after which the next read writes the counts."""
 
 
 @attrs.define(eq=False)
 class AccessCounts:
-    """What was recalled and is not written yet. One for a memory and all its views.
+    """Counts that are not written yet. One instance serves a memory and all its views.
 
-    A read never waits for a write: the writing is begun in the background, by the read that finds a batch full or
-    old, and at the end. A process that is killed loses what it counted since.
+    A read never waits for a write: a read that finds a batch full or old starts a write in the background, and closing
+    the memory writes the rest. A killed process loses the counts since the last write.
 
     Attributes:
-        keeper: where it is written.
-        tenant: whose records.
-        clock: the present.
-        begin: begins something in the background; raises `CapabilityError` while the memory is not open.
+        keeper: The store of the counts.
+        tenant: The organization of the records.
+        clock: Returns the present.
+        begin: Starts work in the background; raises `CapabilityError` while the memory is not open.
     """
 
     keeper: KeepsAccesses
@@ -48,7 +48,7 @@ class AccessCounts:
     _writing: bool = attrs.field(default=False, init=False)
 
     def count(self, record_ids: Iterable[str]) -> None:
-        """Count that records were recalled, each once."""
+        """Count one recall of each record."""
         if not self._counted:
             self._since = time.monotonic()
         recalled = Access(count=1, last=self.clock())
@@ -61,13 +61,13 @@ class AccessCounts:
                 self._writing = True
 
     def counted(self, record_id: str) -> Access:
-        """Return what was counted of a record and is not written yet."""
+        """Return the counts of a record that are not written yet."""
         return self._counted.get(record_id, Access())
 
     async def write(self) -> None:
-        """Write what was counted. What cannot be written is counted on, and tried again with the next batch.
+        """Write the counts. If that fails, they are kept and written with the next batch.
 
-        A write that was begun is ended, whoever is cancelled meanwhile.
+        A write that has begun is finished even if its task is cancelled.
         """
         self._writing = True
         batch, self._counted = self._counted, {}
@@ -91,10 +91,10 @@ class AccessCounts:
 
 
 def keeper_of(provider: AgentMemoryProvider) -> KeepsAccesses:
-    """Return a provider as one that keeps how often records were recalled.
+    """Return a provider as one that keeps access counts.
 
     Raises:
-        CapabilityError: it cannot.
+        CapabilityError: It does not.
     """
     if not isinstance(provider, KeepsAccesses):
         raise CapabilityError(f"{type(provider).__name__} does not keep how often records are recalled")

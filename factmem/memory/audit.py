@@ -102,7 +102,7 @@ class Audit:
         return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
 
     async def _erasures(self) -> list[Tombstone]:
-        """What the store tells of what was erased; the mirror lets go of it."""
+        """Return the tombstones of the store; the mirror has none."""
         provider = self._backend.provider
         if not isinstance(provider, FeedsChanges):
             return []
@@ -114,46 +114,46 @@ def _is_one_of(actor: str | None, wanted: Collection[str]) -> bool:
 
 
 class AuditAction(enum.Enum):
-    """What happened to an assertion."""
+    """Action on an assertion."""
 
     RECORDED = "recorded"
     """It was recorded, and counts."""
     SET_ASIDE = "set aside"
-    """It was recorded as something that does not count any more, such as words that were merged into others."""
+    """It was recorded in a state that does not count, such as words that were merged into others."""
     HANDED_OVER = "handed over"
     """It waits for a model to read it."""
     READ = "read"
-    """A model has read it, or nobody will any more."""
+    """A model has read it, or was given up on."""
     FAILED = "failed"
     """A model could not read it."""
     QUARANTINED = "quarantined"
-    """It is kept apart: nobody hears of it until it is let in."""
+    """It is quarantined: neither loaded nor recalled until it is let in."""
     LET_IN = "let in"
     """Somebody let it in from quarantine: it counts from then on."""
     TURNED_AWAY = "turned away"
     """Somebody turned it away from quarantine."""
     RETRACTED = "retracted"
-    """It was taken back."""
+    """It was retracted."""
     RESTORED = "restored"
-    """What was taken back counts again."""
+    """It was retracted, and counts again."""
     ERASED = "erased"
-    """It was erased: nothing else is known of it any more, not even when."""
+    """It was erased: nothing else is known of it, not even the time."""
 
 
 @attrs.frozen(kw_only=True)
 class AuditEntry:
-    """One thing that happened.
+    """One action on one assertion.
 
     Attributes:
-        action: what.
-        seq: its number in the store's one sequence: the order in which things happened.
-        at: when, in UTC, by the store's clock; None of an erasure.
-        actor: who did it, as far as they said: see `Memory.acting_as`.
-        reason: why, as far as they said.
-        assertion_id: to which assertion.
-        record: what that says and where it came from (source, origin, evidence, flags), with the state that it had
-            then; None of an erasure. What was never let in goes by the id that `Memory.quarantine` has for it.
-        removed: whether it says that the value is no more.
+        action: The action.
+        seq: Number in the store's one sequence: the order of the actions.
+        at: Time in UTC, by the store's clock; None of an erasure.
+        actor: Name of the actor, if they gave one; see `Memory.acting_as`.
+        reason: Reason, if the actor gave one.
+        assertion_id: Id of the assertion.
+        record: The assertion as a record (value, source, origin, evidence, flags) in its state at the time; None of an
+            erasure. One that was never let in has the id that it has in `Memory.quarantine`.
+        removed: Whether the assertion removes its value.
     """
 
     action: AuditAction
@@ -171,8 +171,8 @@ class AuditPage:
     """One page of an audit trail.
 
     Attributes:
-        entries: what happened.
-        next_page: hand this in to get the page after this one; None after the last.
+        entries: The actions.
+        next_page: Token of the next page; None after the last one.
     """
 
     entries: tuple[AuditEntry, ...]
@@ -182,13 +182,12 @@ class AuditPage:
 def trail(
     log: Sequence[LogEntry], meant: Collection[Recorded], concepts: Mapping[str, Concept[Any, Any]]
 ) -> list[AuditEntry]:
-    """Return what happened to some assertions, in order.
+    """Return the actions on some assertions, in order.
 
     Args:
-        log: where it stands, with the changes of their states.
-        meant: the assertions; what happened to any other is left out, but for erasures: these do not say any more
-            whose or where they were.
-        concepts: the declared concepts by keyword.
+        log: The log, with changes of state.
+        meant: The assertions. Erasures are listed as well: they do not name an owner or a place.
+        concepts: The declared concepts by keyword.
     """
     lives = {recorded.id: _Life(recorded) for recorded in meant}
     entries: list[AuditEntry] = []
@@ -216,7 +215,7 @@ def trail(
 
 
 class _Life:
-    """How an assertion stands, as far as the log was read."""
+    """State of an assertion at a point of the log."""
 
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded

@@ -1,4 +1,4 @@
-"""Handing over: words are safe in the store at once, and read in the background."""
+"""Background reading: submitted words are safe in the store at once, and a worker reads them later."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["Background", "Handover", "HandoverFailed", "HandoverFinished", "Memo
 
 _log = logging.getLogger("factmem")
 _TOGETHER: Final = 64
-"""So many units at most are read and applied together: that much is asked again if the process is killed."""
+"""Maximum batch size; a killed process repeats at most one batch."""
 
 _STREAMS: Final = 1_000
-"""Number of streams whose events are remembered where the store keeps none."""
+"""Number of streams whose events are remembered for stores that keep none."""
 
 
 def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
@@ -38,12 +38,12 @@ def _positive(instance: object, attribute: attrs.Attribute[int], value: object) 
 
 @attrs.frozen(kw_only=True)
 class Background:
-    """How words are read in the background.
+    """Settings of background reading.
 
     Attributes:
-        concurrency: how many questions are asked at a time.
-        attempts: how often a model that cannot be reached is tried before the words become a dead letter.
-        backoff: how long to wait before the second attempt; twice as long before each further one.
+        concurrency: Maximum number of questions to models at a time.
+        attempts: Number of attempts to reach a model before words become a dead letter.
+        backoff: Time before the second attempt; doubled before each further one.
     """
 
     concurrency: int = attrs.field(default=4, validator=_positive)
@@ -53,11 +53,11 @@ class Background:
 
 @attrs.frozen(kw_only=True)
 class HandoverFinished:
-    """Words were read.
+    """Event: words were read.
 
     Attributes:
-        handover_id: the errand's id.
-        outcome: what came of them.
+        handover_id: Id of the submission.
+        outcome: The outcome.
     """
 
     handover_id: str
@@ -66,11 +66,11 @@ class HandoverFinished:
 
 @attrs.frozen(kw_only=True)
 class HandoverFailed:
-    """Words could not be read; they are kept as they were said.
+    """Event: words could not be read; they are kept as they were said.
 
     Attributes:
-        handover_id: the errand's id; `Memory.dead_letters` knows it by this.
-        error: why. It holds no word of them.
+        handover_id: Id of the submission, and of the dead letter in `Memory.dead_letters`.
+        error: The error. It holds no word of them.
     """
 
     handover_id: str
@@ -78,18 +78,18 @@ class HandoverFailed:
 
 
 MemoryEvent: TypeAlias = HandoverFinished | HandoverFailed
-"""What a memory tells whoever listens."""
+"""An event that ``on_event`` is called with."""
 
 
 class Handover:
-    """What was handed over together. It is in the store already, whatever becomes of this process.
+    """Words that were submitted together. They are in the store already, even if this process is killed.
 
     Args:
-        ids: the ids of the errands.
-        beside: what is read at the same time for others: it is waited for as well, and never told of.
+        ids: Ids of the jobs.
+        beside: A submission of others that is read at the same time: it is waited for as well, and not reported.
 
     Attributes:
-        ids: the ids of the errands.
+        ids: Ids of the jobs.
     """
 
     def __init__(self, ids: Sequence[str], *, beside: Handover | None = None) -> None:
@@ -103,17 +103,17 @@ class Handover:
 
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
-        """What became of it so far, in the order handed over."""
+        """The outcomes so far, in the order submitted."""
         return tuple(self._outcomes[id] for id in self.ids if id in self._outcomes)
 
     @property
     def pending(self) -> int:
-        """How much of it has not been read yet."""
+        """Number of jobs that are not read yet."""
         return len(self.ids) - len(self._outcomes)
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The names of the errors that kept some of it from being read."""
+        """Names of the errors of jobs that could not be read."""
         return tuple(outcome.failure for outcome in self.outcomes if outcome.failure is not None)
 
     @property
@@ -125,10 +125,10 @@ class Handover:
         return dict(counts)
 
     async def wait(self) -> tuple[Remembered, ...]:
-        """Wait until all of it is read or has failed, and return what became of it.
+        """Wait until every job is read or has failed, and return the outcomes.
 
-        If the memory is closed first, this returns what there is; the rest waits for the next process
-        that opens the store.
+        If the memory is closed first, the outcomes so far are returned; the rest waits for the next process that opens
+        the store.
         """
         await self._over.wait()
         if self._beside is not None:
@@ -136,7 +136,7 @@ class Handover:
         return self.outcomes
 
     def settle(self, id: str, outcome: Remembered) -> Remembered:
-        """Say what became of one errand; return that with what had been dropped before."""
+        """Set the outcome of one job; return it with the parts that were dropped before."""
         for reason, number in self._dropped.pop(id, Counter[DropReason]()).items():
             outcome = outcome.without(reason, number)
         self._outcomes[id] = outcome
@@ -145,24 +145,24 @@ class Handover:
         return outcome
 
     def drop(self, reason: DropReason, number: int, id: str | None = None) -> None:
-        """Count what was dropped of an errand, or of no errand, before it was read."""
+        """Count parts of a job, or of none, that were dropped before it was read."""
         if (outcome := self._outcomes.get(id or "")) is not None:
             self._outcomes[id or ""] = outcome.without(reason, number)
         elif number:
             self._dropped[id][reason] += number
 
     def end(self) -> None:
-        """Say that nothing more will happen to it in this process."""
+        """End the wait: nothing more will be read in this process."""
         self._over.set()
 
 
 @attrs.frozen
 class UnitReader:
-    """Reads words that wait, of one owner.
+    """Reads waiting words of one owner.
 
     Attributes:
-        process: returns what became of each unit, or why it could not be read.
-        give_up: keeps the words of a unit as they were said, marked as unread.
+        process: Returns the outcome of each unit, or its error.
+        give_up: Keeps the words of a unit as they were said, marked as unread.
     """
 
     process: Callable[[Sequence[Unit]], Awaitable[Sequence[Remembered | FactMemError]]]
@@ -170,12 +170,12 @@ class UnitReader:
 
 
 class Worker:
-    """Reads in the background what was handed over. Opened and closed with the memory.
+    """Reads submissions in the background. Opened and closed with the memory.
 
     Args:
-        settings: how.
-        tell: what to call with every event.
-        viewer: who hears of it: of what is public and of what is their own.
+        settings: Concurrency and attempts.
+        tell: Called with every event about words that are public or the viewer's own.
+        viewer: The viewer.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Worker:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Finish what is under way; after an error, drop it, for the words are safe."""
+        """Finish the batches under way; after an error, cancel them: the words are safe."""
         tasks, self._tasks = self._tasks, None
         assert tasks is not None
         self._closing.set()
@@ -217,7 +217,7 @@ class Worker:
         if exc is not None:
             tasks.cancel_scope.cancel()
         try:
-            # The group is not told of the caller's error: it would raise a group of errors in its place.
+            # Without the caller's error: the group would raise a group of errors in its place.
             await tasks.__aexit__(None, None, None)
         finally:
             for handover in self._open:
@@ -227,27 +227,27 @@ class Worker:
 
     @property
     def running(self) -> bool:
-        """Whether there is anyone to read in the background."""
+        """Whether the worker is open."""
         return self._tasks is not None
 
     def check_running(self) -> None:
-        """Refuse to start what nobody would finish.
+        """Refuse work that nobody would finish.
 
         Raises:
-            CapabilityError: the memory is not open.
+            CapabilityError: The memory is not open.
         """
         if self._tasks is None:
             raise CapabilityError("nothing is read in the background yet: open the memory with `async with`")
 
     def submit(self, reader: UnitReader, units: Sequence[Unit], handover: Handover) -> None:
-        """Have units read. Words that are under way already are not read twice: both hand-overs hear of them."""
+        """Start to read units. Words that are being read already are read once, and reported to both submissions."""
         self.check_running()
         if not units:
             handover.end()
         self._submit(reader, [(unit, handover) for unit in units])
 
     def submit_streams(self, reader: UnitReader, units: Sequence[Unit]) -> None:
-        """Have streams read together, each by the hand-over that it has; nobody watches them any more."""
+        """Start to read streams together, each by its own submission, and stop watching them."""
         self.check_running()
         handovers = [self.stream(unit.errand.id) for unit in units]
         for unit in units:
@@ -265,7 +265,7 @@ class Worker:
             self._tasks.start_soon(self._read, reader, new)
 
     def start(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do something else in the background."""
+        """Start other work in the background."""
         self.check_running()
         assert self._tasks is not None
         self._tasks.start_soon(self._guarded, work)
@@ -277,7 +277,7 @@ class Worker:
         return not self._closing.is_set()
 
     def stream(self, id: str) -> Handover:
-        """Return what is handed over of a stream and has not begun to be read."""
+        """Return the submission of the events of a stream that are not being read yet."""
         if id not in self._streams:
             self._streams[id] = Handover([id])
             self._open.add(self._streams[id])
@@ -285,17 +285,17 @@ class Worker:
 
     @property
     def busy(self) -> frozenset[str]:
-        """The ids of the words that are being read, in the background or not."""
+        """Ids of the words that are being read, in the background or not."""
         return self.held.union(*self._underway)
 
     @property
     def held(self) -> frozenset[str]:
-        """The ids of the words that are being read by somebody who waits for it."""
+        """Ids of the words that are being read by a caller that waits."""
         return frozenset(self._held)
 
     @contextlib.contextmanager
     def holding(self, unit: Unit) -> Iterator[None]:
-        """Keep words from being read in the background while they are read elsewhere."""
+        """Keep words from the background while a caller reads them."""
         self._held |= unit.ids
         try:
             yield
@@ -303,11 +303,11 @@ class Worker:
             self._held -= unit.ids
 
     def reading(self, id: str) -> list[Handover]:
-        """Return the hand-overs of an errand that are being read, in the order begun."""
+        """Return the submissions of a job that are being read, in the order begun."""
         return [handover for handovers in self._underway.values() for handover in handovers if id in handover.ids]
 
     def end_stream(self, id: str) -> Handover:
-        """Say that nothing of a stream waits; return what is being read of it, or else what has ended so."""
+        """End the waiting submission of a stream; return the one being read, or else the ended one."""
         self._dismiss(id)
         handover = self.stream(id)
         del self._streams[id]
@@ -317,7 +317,7 @@ class Worker:
 
     @contextlib.asynccontextmanager
     async def alone(self, id: str) -> AsyncIterator[None]:
-        """Take in a stream's events while nobody else does in this process."""
+        """Hold a stream's lock in this process."""
         lock = self._gates.setdefault(id, anyio.Lock())
         async with lock:
             yield
@@ -325,7 +325,7 @@ class Worker:
     def read_events(self, id: str) -> dict[str, Message]:
         """Return the events of a stream that this process has read, by id, for a store that keeps none.
 
-        Streams that are long unused are forgotten: to read an event again is harmless.
+        The least recently used streams are forgotten: to read an event again is harmless.
         """
         events = self._read_events.setdefault(id, {})
         self._read_events.move_to_end(id)
@@ -334,11 +334,11 @@ class Worker:
         return events
 
     def watch(self, id: str, watch: Callable[[str, anyio.Event], Awaitable[None]]) -> None:
-        """Have a stream watched in the background, in place of whoever watched it so far.
+        """Watch a stream in the background, in place of its watch so far.
 
         Args:
-            id: the stream's errand.
-            watch: is called with it, and with an event that is set when this watch is over.
+            id: Id of the stream's job.
+            watch: Called with it, and with an event that is set when this watch is over.
         """
         self.check_running()
         assert self._tasks is not None
@@ -351,7 +351,7 @@ class Worker:
             over.set()
 
     async def _guarded(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Let nothing that fails in the background end the program; whoever opens the store next finds what waits."""
+        """Log what fails in the background; the words wait for the next opening of the store."""
         try:
             await work()
         except Exception as error:
@@ -368,11 +368,11 @@ class Worker:
                 break
 
     async def _pause(self, attempt: int) -> bool:
-        """Wait before a further attempt; False if the memory is being closed meanwhile."""
+        """Wait before a further attempt; return False if the memory is being closed."""
         return await self.rest(self._settings.backoff * 2 ** (attempt - 1))
 
     async def _attempt(self, reader: UnitReader, units: Sequence[Unit], *, last: bool) -> list[Unit]:
-        """Read units once, a batch at a time; return those to be tried again."""
+        """Read units once, batch by batch; return those to be tried again."""
         again: list[Unit] = []
         for start in range(0, len(units), _TOGETHER):
             batch = units[start : start + _TOGETHER]
@@ -387,9 +387,9 @@ class Worker:
 
     @contextlib.asynccontextmanager
     async def _turn(self, size: int) -> AsyncIterator[None]:
-        """Wait until a batch may be read, so that all that is handed over together asks no more than is allowed."""
+        """Wait until a batch may be read within the limit of concurrency."""
         wanted = min(size, self._settings.concurrency)
-        async with self._next:  # whoever collects is alone, or two might wait for what the other one holds
+        async with self._next:  # one at a time, or two would each wait for permits that the other one holds
             for _ in range(wanted):
                 await self._questions.acquire()
         try:
@@ -399,7 +399,7 @@ class Worker:
                 self._questions.release()
 
     async def _settle(self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError) -> None:
-        """Say what became of a unit. What somebody else has read or forgotten meanwhile has not failed."""
+        """Settle a unit. Words that somebody else has read or forgotten meanwhile have not failed."""
         outcome = result if isinstance(result, Remembered) else await _given_up(reader, unit, result)
         outcome = self._tell_of(unit, outcome)
         if isinstance(result, Remembered) or outcome.failure is None:
@@ -410,9 +410,9 @@ class Worker:
 
     def _tell_of(self, unit: Unit, outcome: Remembered) -> Remembered:
         handovers = self._underway.pop(unit.ids, ())
-        told = [handover.settle(unit.errand.id, outcome) for handover in handovers]
+        settled = [handover.settle(unit.errand.id, outcome) for handover in handovers]
         self._open.difference_update(handover for handover in handovers if not handover.pending)
-        return told[0] if told else outcome
+        return settled[0] if settled else outcome
 
     def _announce(self, unit: Unit, event: MemoryEvent) -> None:
         if self._tell is None or unit.given.owner not in (None, self._viewer):

@@ -149,6 +149,10 @@ class BlockingMemory(_Twin):
         """See `Memory.acting_as`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.acting_as(actor))
 
+    def for_user(self, name: str) -> BlockingMemory:
+        """See `Memory.for_user`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.for_user(name))
+
     def with_flagged(self, policy: FlaggedPolicy) -> BlockingMemory:
         """See `Memory.with_flagged`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.with_flagged(policy))
@@ -196,15 +200,10 @@ class BlockingMemory(_Twin):
 
     load: Final = _blocking(Memory.load)
     profile: Final = _blocking(Memory.profile)
-    partial_profile: Final = _blocking(Memory.partial_profile)
     recall: Final = _blocking(Memory.recall)
-    recall_deeply: Final = _blocking(Memory.recall_deeply)
     get: Final = _blocking(Memory.get)
     history: Final = _blocking(Memory.history)
     list_records: Final = _blocking(Memory.list_records)
-    list_page: Final = _blocking(Memory.list_page)
-    list_scopes: Final = _blocking(Memory.list_scopes)
-    list_categories: Final = _blocking(Memory.list_categories)
     info: Final = _blocking(Memory.info)
     tree: Final = _blocking(Memory.tree)
     remember_many: Final = _handing_over(Memory.remember_many)
@@ -221,14 +220,13 @@ class BlockingMemory(_Twin):
     retract: Final = _blocking(Memory.retract)
     restore: Final = _blocking(Memory.restore)
     forget: Final = _blocking(Memory.forget)
-    would_forget: Final = _blocking(Memory.would_forget)
+    reset: Final = _blocking(Memory.reset)
     traces: Final = _blocking(Memory.traces)
-    finish_erasing: Final = _blocking(Memory.finish_erasing)
+    save_many: Final = _blocking(Memory.save_many)
     save_profile: Final = _blocking(Memory.save_profile)
     rollback: Final = _blocking(Memory.rollback)
     undo: Final = _blocking(Memory.undo)
     expire: Final = _blocking(Memory.expire)
-    purge: Final = _blocking(Memory.purge)
     reembed: Final = _blocking(Memory.reembed)
     export: Final = _blocking(Memory.export)
     import_: Final = _blocking(Memory.import_)

@@ -1,14 +1,17 @@
-"""What a memory is made of, looked at when it is made: what would fail later, or be taken for something else."""
+"""Checks of constructor arguments that would fail later, or be taken for something else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from factmem.abc import MemoryObserver
 from factmem.errors import InvalidDataError
+from factmem.providers import default_store
 
-__all__ = ["check_parts", "check_store", "listed", "observers_in"]
+__all__ = ["address_of", "check_parts", "check_store", "listed", "observers_in"]
 
 T = TypeVar("T")
 
@@ -22,18 +25,23 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "consolidator": ("decide",),
     "question_analyst": ("analyse_question", "find_gaps"),
 }
-"""The methods that each part has, whatever it is otherwise."""
-
-_NAMED: Final[Mapping[str, str]] = {"embedder": "factmem.recall.embedder_named", "model": "factmem.language_model"}
-"""What makes a part of a name."""
+"""The methods that each part must have."""
 
 
 def check_store(store: object) -> None:
-    """Raise `InvalidDataError` unless something is an address or has the four verbs of a provider."""
-    if not isinstance(store, str) and not _has(store, _VERBS):
+    """Raise `InvalidDataError` unless a store is an address, a path, or has the four verbs of a provider."""
+    if not isinstance(store, str | Path) and not _has(store, _VERBS):
         raise InvalidDataError(
-            f"a store is an address such as 'sqlite-vec:facts.db', or a provider, not {_kind(store)}", path="$.store"
+            f"a store is an address such as 'sqlite-vec:facts.db', a path, or a provider, not {_kind(store)}",
+            path="$.store",
         )
+
+
+def address_of(store: str | Path | None) -> str:
+    """Return the address of a store: of a path that of an SQLite file, without any the user's own store."""
+    if store is None:
+        return default_store()
+    return f"sqlite-vec:{quote(str(store))}" if isinstance(store, Path) else store
 
 
 def check_parts(**parts: object) -> None:
@@ -41,8 +49,6 @@ def check_parts(**parts: object) -> None:
     for name, part in parts.items():
         if part is None or _has(part, _PARTS[name]):
             continue
-        if isinstance(part, str) and name in _NAMED:
-            raise InvalidDataError(f"{name} takes no name: use {name}={_NAMED[name]}({part!r})", path=f"$.{name}")
         methods = " and ".join(f"{method}()" for method in _PARTS[name])
         raise InvalidDataError(
             f"{name} takes an object with {methods}, not {_kind(part)}: give one, or leave it out", path=f"$.{name}"
@@ -50,10 +56,10 @@ def check_parts(**parts: object) -> None:
 
 
 def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
-    """Return what was given as a list.
+    """Return items as a tuple.
 
     Raises:
-        InvalidDataError: it is a single one, or holds something of another type.
+        InvalidDataError: It is a single item, or holds one of another type.
     """
     wanted = " or ".join(typ.__name__ for typ in types)
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -66,10 +72,10 @@ def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
 
 
 def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, ...]:
-    """Return who observes.
+    """Return observers as a tuple.
 
     Raises:
-        InvalidDataError: it is no list, or one of them cannot be called.
+        InvalidDataError: It is no list, or one of them cannot be called.
     """
     items = listed("observers", observers, object)
     if not all(map(callable, items)):

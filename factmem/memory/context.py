@@ -20,6 +20,7 @@ from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallSettings
 from factmem.records import Assertion, FactDetails
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
@@ -53,6 +54,7 @@ class Policies:
         origins: Treatment of messages by their origin.
         consolidation: Comparison of new statements with known ones.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them.
+        default_importance: Importance of words that are remembered without one.
     """
 
     future: FuturePolicy = FuturePolicy.REFUSE
@@ -62,6 +64,7 @@ class Policies:
     origins: OriginPolicy = attrs.field(factory=OriginPolicy)
     consolidation: ConsolidationPolicy = attrs.field(factory=ConsolidationPolicy)
     keep_words: bool = True
+    default_importance: float = 0.5
 
 
 @attrs.frozen(kw_only=True)
@@ -115,6 +118,9 @@ class Context:
         settings: Weights of recall.
         deep: Settings of deep recall.
         policies: Rules for everything that is written.
+        subject: The subject of facts that are written without one.
+        subjects: Declared subjects by name: a text that names one has its description and priority.
+        private: Whether facts that are written belong to the viewer alone unless something else is said.
         clock: Returns the present.
         observation: The observers of every operation; None without any.
     """
@@ -126,6 +132,9 @@ class Context:
     clock: Clock
     policies: Policies = attrs.field(factory=Policies)
     deep: DeepSettings = _DEEP
+    subject: MemorySubject = MemorySubject.EVERYTHING
+    subjects: Mapping[str, MemorySubject] = attrs.field(factory=dict)
+    private: bool = False
     actor: str | None = None
     view: View | None = None
     reviewed: bool = False
@@ -201,6 +210,22 @@ class Context:
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
         return anchored
 
+    def about(self, subject: MemorySubject | str | None) -> MemorySubject:
+        """Return the subject to write about: the one given, or this context's."""
+        return self.named(subject) or self.subject
+
+    def named(self, subject: MemorySubject | str | None) -> MemorySubject | None:
+        """Return a subject that may be given as a text such as ``user`` or ``user:alice``.
+
+        Raises:
+            InvalidNameError: A name is not legal.
+        """
+        if not isinstance(subject, str):
+            return subject
+        name, colon, individual = subject.partition(":")
+        found = self.subjects.get(name) or MemorySubject(name)
+        return found.individual(individual) if colon else found
+
     def target(self, scope: MemoryScope | str | None) -> MemoryScope:
         """Return the scope to write to: the one given, else the view's own, else the one that holds everywhere.
 
@@ -248,13 +273,13 @@ class Context:
         """
         return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: _aware(when)}))
 
-    def owned(self, details: FactDetails, *, private: bool) -> FactDetails:
+    def owned(self, details: FactDetails, *, private: bool | None) -> FactDetails:
         """Return details with their owner.
 
         Raises:
             InvalidDataError: Nobody could own a private fact, or somebody else would.
         """
-        if private:
+        if self.private if private is None else private:
             if self.viewer is None:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")
             details = attrs.evolve(details, owner=self.viewer)

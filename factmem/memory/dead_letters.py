@@ -28,10 +28,10 @@ class DeadLetter:
     """Words that could not be read.
 
     Attributes:
-        id: the id of the hand-over.
-        records: the words, as they are kept.
-        failure: the name of the error that kept them from being read.
-        failed_at: when it was given up, in UTC.
+        id: Id of the submission.
+        records: The words, as they are kept.
+        failure: Name of the error that kept them from being read.
+        failed_at: Time of the last attempt, in UTC.
     """
 
     id: str
@@ -42,7 +42,7 @@ class DeadLetter:
 
 @observed("dead_letters.")
 class DeadLetters:
-    """Words that could not be read. See `Memory.dead_letters`."""
+    """Words that a model could not read. See `Memory.dead_letters`."""
 
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
@@ -51,24 +51,24 @@ class DeadLetters:
         self._pipeline = Pipeline(context, backend)
 
     async def list(self) -> tuple[DeadLetter, ...]:
-        """Return them, in the order handed over."""
+        """Return the dead letters, in the order submitted."""
         return tuple(letter for letter, _ in await self._letters())
 
     async def retry(self, *ids: str) -> tuple[Remembered, ...]:
-        """Read them again, now; all of them if no id is given. What fails again stays a dead letter.
+        """Read dead letters again, now; all of them if no id is given. Those that fail again stay dead letters.
 
         Raises:
-            RecordNotFoundError: an id names no dead letter; none was read.
-            ReadOnlyError: the memory is read-only.
+            RecordNotFoundError: An id names no dead letter; none was read.
+            ReadOnlyError: The memory is read-only.
         """
         return tuple([await self._read_again(unit) for unit in await self._chosen(ids)])
 
     async def dismiss(self, *ids: str) -> None:
-        """Give up on reading them: the words stay as they were said, like any other statement.
+        """Give up on reading dead letters: the words stay as they were said, like any other statement.
 
         Raises:
-            RecordNotFoundError: an id names no dead letter.
-            ReadOnlyError: the memory is read-only.
+            RecordNotFoundError: An id names no dead letter.
+            ReadOnlyError: The memory is read-only.
         """
         for unit in await self._chosen(ids):
             await self._let_stand(unit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
-from factmem.memory.filters import Filters, keywords_of
+from factmem.memory.filters import Filters
 from factmem.memory.journal import words_behind
 from factmem.memory.observed import operation
 from factmem.memory.reader import Reader
@@ -26,35 +26,37 @@ from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
-from factmem.values import Json
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Eraser", "PurgeResult"]
+__all__ = ["Eraser", "Erasure"]
 
 _log = logging.getLogger("factmem")
 
 
 @attrs.frozen(kw_only=True)
-class PurgeResult:
-    """What `Memory.purge` erased, or would.
+class Erasure:
+    """The result of `Memory.forget`. Iterating yields the records.
 
     Attributes:
-        records: the records, each as it is now (or was last), oldest first.
-        dry_run: whether nothing was erased.
-        erased: what the erasure did; nothing, of a dry run.
+        records: The records, each as it is now, or was last, oldest first.
+        erased: Number of assertions erased from every file of the store; 0 in a dry run.
+        pending: Whether another process still holds old bytes (an open WAL), or the disk had no room to write them
+            anew. Any later erasure finishes it, and so does `Memory.expire`.
+        dry_run: Whether nothing was erased.
     """
 
     records: tuple[FactRecord[Any], ...]
-    dry_run: bool
-    erased: EraseReceipt
+    erased: int = 0
+    pending: bool = False
+    dry_run: bool = False
 
-    @property
-    def count(self) -> int:
-        """How many records."""
+    def __iter__(self) -> Iterator[FactRecord[Any]]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
         return len(self.records)
 
 
@@ -71,121 +73,41 @@ class Eraser:
         self._backend = backend
         self._reader = Reader(context, backend)
 
-    async def forget(
-        self,
-        *record_ids: str,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        sources: Collection[str] = (),
-        before: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> EraseReceipt:
-        """Erase records with all their history, vectors and index entries. There is no way back.
-
-        What is given combines by AND. A record is meant as it is now; one that is not current any more
-        (retracted, expired, quarantined) as it was last. All of its revisions are erased, and so are the words that it
-        was found in, also where they are statements of their own.
-
-        When this returns, no file of the store and no copy in this process holds any of it, unless the receipt
-        says ``pending``; then another process is still reading what was there before, and `finish_erasing` (or
-        any later erasure) does the rest. Another process drops its copies when it looks into the store next.
-        Records that were found in the same words keep their own quotes of them: `traces` tells which those are.
-
-        Args:
-            record_ids: these records.
-            scope: in this scope and its subtree.
-            exact: in this very scope.
-            subject: about this subject.
-            concepts: of one of these concepts, or keywords.
-            categories: with one of these categories.
-            sources: from one of these sources.
-            before: said before this time.
-            metadata: holding all of these.
-
-        Raises:
-            InvalidDataError: nothing is given; that would erase everything.
-            CapabilityError: the provider cannot erase.
-        """
-        self._context.check_writable()
-        doomed = await self.would_forget(
-            *record_ids,
-            scope=scope,
-            exact=exact,
-            subject=subject,
-            concepts=concepts,
-            categories=categories,
-            sources=sources,
-            before=before,
-            metadata=metadata,
-        )
-        return await self._erase(doomed)
-
-    async def would_forget(
-        self,
-        *record_ids: str,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        sources: Collection[str] = (),
-        before: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> list[FactRecord[Any]]:
-        """Return the records that `forget` would erase, each as it is now or was last, oldest first.
-
-        Args:
-            record_ids: see `forget`, as all the others.
-            scope: in this scope and its subtree.
-            exact: in this very scope.
-            subject: about this subject.
-            concepts: of one of these concepts, or keywords.
-            categories: with one of these categories.
-            sources: from one of these sources.
-            before: said before this time.
-            metadata: holding all of these.
-
-        Raises:
-            InvalidDataError: nothing is given; that would erase everything.
-        """
-        wanted = RecallFilter(
-            record_ids=record_ids or None,
-            scope=self._context.anchored(scope),
-            exact=exact,
-            subject=subject,
-            keywords=keywords_of(concepts) or None,
-            categories=categories or None,
-            sources=sources or None,
-            until=before,
-            metadata=metadata or {},
-        )
+    async def forget(self, record_ids: Collection[str], filters: Filters, *, dry_run: bool) -> Erasure:
+        """See `Memory.forget`."""
+        self._context.check_present()
+        if not dry_run:
+            self._context.check_writable()
+            self._backend.eraser()  # raises before anything is looked up, if the provider cannot erase
+        if record_ids and filters.get("record_ids") is not None:
+            raise InvalidDataError("give the ids as arguments or as record_ids, not both", path="$.record_ids")
+        if any(isinstance(item, Collection) and not item for item in filters.values()):
+            raise InvalidDataError("say what to forget: an empty filter would erase more than is meant")
+        wanted = self._reader.wanted(filters)
+        if record_ids:
+            wanted = attrs.evolve(wanted, record_ids=record_ids)
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
-        return await self._meant(wanted)
+        records = await self._meant(wanted)
+        if dry_run or not records:
+            return Erasure(records=tuple(records), dry_run=dry_run)
+        receipt = await self._erase(records)
+        return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
 
-    async def finish_erasing(self) -> EraseReceipt:
-        """Remove what earlier erasures of this organization left in the files of the store, and nothing else.
-
-        One that was killed leaves something, and so does one whose receipt says ``pending``.
-
-        Raises:
-            CapabilityError: the provider cannot erase.
-        """
+    async def reset(self, scope: MemoryScope | str | None) -> Erasure:
+        """See `Memory.reset`."""
+        self._context.check_present()
         self._context.check_writable()
-        return await self._backend.eraser().erase((), tenant=self._context.tenant)
+        self._backend.eraser()
+        records = await self._meant(RecallFilter(scope=self._context.anchored(scope)))
+        if not records:
+            return Erasure(records=())
+        receipt = await self._erase(records)
+        return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
 
-    async def traces(self, *record_ids: str, texts: Collection[str] = ()) -> Traces:
-        """Gather what `forget` will leave no trace of, so that `factmem.memory.verify_erased` can look for it after.
-
-        Nothing is gathered of what the viewer may not see.
-
-        Args:
-            record_ids: the records that are to be forgotten.
-            texts: words to look for besides, wherever they were said.
-        """
+    async def traces(self, record_ids: Collection[str], texts: Collection[str]) -> Traces:
+        """See `Memory.traces`."""
+        self._context.check_present()
         log = await self._reader.log()
         words = await to_thread.run_sync(words_behind, log, set(record_ids))
         ids = {recorded.id for recorded in words}
@@ -203,20 +125,9 @@ class Eraser:
         found, rows = await store.vectors(self._context.tenant, min(seqs) - 1)
         return [row for seq, row in zip(found, rows, strict=True) if seq in seqs]
 
-    async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
-        """Erase what has expired, and superseded revisions that are older than the policy allows.
-
-        What has expired is invisible before that, too; this removes its words from the store. Nothing
-        that is current changes. A memory that is open for writing does this by itself, for every viewer, when it is
-        opened and then once a day. A call erases what this viewer may see.
-
-        Args:
-            revisions: how old superseded revisions may be, other than this memory's `TtlPolicy` says.
-            dry_run: erase nothing, and tell what would be.
-
-        Raises:
-            CapabilityError: the provider cannot erase.
-        """
+    async def expire(self, *, revisions: dt.timedelta | None, dry_run: bool) -> ExpiryReceipt:
+        """See `Memory.expire`."""
+        self._context.check_present()
         if not dry_run:
             self._context.check_writable()
         limit = self._context.policies.ttl.revisions if revisions is None else revisions
@@ -226,7 +137,7 @@ class Eraser:
         return await self._erase_outlived(found)
 
     async def expire_by_itself(self) -> None:
-        """Erase what has outlived its time, whoever owns it, in the scopes of this memory."""
+        """Erase what has outlived its time, of every owner, in the scopes of this memory."""
         now, limit = self._context.clock(), self._context.policies.ttl.revisions
         expired = outlived(await self._owned_by_anybody(LogPart(expired=now, related=True)), now, None).expired
         superseded: tuple[Recorded, ...] = ()
@@ -253,40 +164,12 @@ class Eraser:
     async def _erase_outlived(self, found: Outlived) -> ExpiryReceipt:
         receipt = ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
         ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
-        if not ids:
-            return receipt
         erased = await self._backend.eraser().erase((), tenant=self._context.tenant, assertion_ids=ids)
         await self._backend.mirror.let_go()
         return attrs.evolve(receipt, pending=erased.pending)
 
-    async def purge(self, *, dry_run: bool = True, filters: Filters) -> PurgeResult:
-        """Erase the records that pass all filters, with all their history; by default, only tell which.
-
-        A record is meant as it is now. One that is not current any more (retracted, expired,
-        quarantined) is meant as it was last. There is no way back.
-
-        Args:
-            dry_run: erase nothing, and tell what would be.
-            filters: which records; see `Filters`.
-
-        Raises:
-            InvalidDataError: there is no filter, or one of them is an empty list: either would erase
-                more than was meant.
-            CapabilityError: the provider cannot erase.
-        """
-        if not dry_run:
-            self._context.check_writable()
-        wanted = self._reader.wanted(filters)
-        if any(isinstance(item, Collection) and not item for item in filters.values()) or wanted.empty:
-            raise InvalidDataError("say what to purge: an empty filter would erase more than is meant")
-        records = await self._meant(wanted)
-        erased = EraseReceipt(erased=0)
-        if records and not dry_run:
-            erased = await self._erase(records)
-        return PurgeResult(records=tuple(records), dry_run=dry_run, erased=erased)
-
     async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
-        """Return the records that an erasure means: each as it is now, or else as it was last."""
+        """Return the records that a filter selects: each as it is now, or else as it was last."""
         log, moment = await self._reader.log(LogPart(kept=wanted, related=True)), self._context.moment
 
         def select() -> list[FactRecord[Any]]:
@@ -301,7 +184,7 @@ class Eraser:
         return await to_thread.run_sync(select)
 
     async def _erase(self, records: Sequence[FactRecord[Any]]) -> EraseReceipt:
-        """Erase records, and the words they were found in that are left of them in the journal."""
+        """Erase records, and the words in the journal that they were found in."""
         ids = {record.id for record in records}
         named = await self._reader.log(LogPart(record_ids=ids))
         errands = await self._reader.log(LogPart(errands=True))
@@ -316,7 +199,7 @@ class Eraser:
 
 
 def _undeclared(said: Assertion) -> Concept[Any, Any] | None:
-    """How to read an assertion whatever it says; the removal of a SINGLE says no value."""
+    """Return the concept to read a removal with; the removal of a SINGLE has no value."""
     if not said.removed:
         return None
     kind = SingleConcept if said.fact_type is FactType.SINGLE else MultipleConcept

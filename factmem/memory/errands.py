@@ -1,4 +1,4 @@
-"""What words that were handed over wait for, as it is kept beside them until a model has read them."""
+"""Jobs: instructions for reading submitted words, stored beside the words until a model has read them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["STREAM", "Errand", "ErrandKind", "Trigger", "errand_from", "errand_json"]
 
 STREAM: Final = "stream:"
-"""What the ids of errands begin with that belong to a stream of events."""
+"""Prefix of the ids of jobs that belong to a stream of events."""
 
 
 class ErrandKind(enum.Enum):
-    """What is to be done with words.
+    """Kind of job.
 
     DETECT: find facts in what was said. KEEP: the words are memories themselves; see what they are about
     and what they change. CONSOLIDATE: facts that are ready; see what they change.
@@ -61,16 +61,16 @@ _TIME: Final = (instance_of(dt.timedelta, NoneType), _not_negative, _not_endless
 
 @attrs.frozen(kw_only=True)
 class Trigger:
-    """When the events of a stream are read. Whatever comes first; with nothing given, at once.
+    """Condition for reading the events of a stream: the first one that holds; at once without any.
 
     Attributes:
-        count: as soon as so many wait.
-        idle: as soon as none has come for so long.
-        interval: as soon as the first that waits has waited for so long.
-        overlap: number of earlier events that a model is shown as context of those that it reads.
+        count: Number of waiting events.
+        idle: Time without a new event.
+        interval: Time since the first waiting event.
+        overlap: Number of earlier events that a model is shown as context of those that it reads.
 
     Raises:
-        InvalidDataError: one of them is of another type, negative, or longer than a hundred years.
+        InvalidDataError: An argument is of another type, negative, or longer than a hundred years.
     """
 
     count: int | None = attrs.field(default=None, validator=[instance_of(int, NoneType), _not_negative])
@@ -86,17 +86,17 @@ class Trigger:
 
 @attrs.frozen(kw_only=True)
 class Errand:
-    """What words that were handed over wait for.
+    """Instructions for reading submitted words.
 
     Attributes:
-        id: words with the same one are read together.
-        kind: what is to be done.
-        consolidate: whether to compare what is found with what is known.
-        infer: what the caller left to be found out of ``scope``, ``categories`` and ``importance``.
-        request: what to look for, if facts are to be found.
-        merge: what becomes of the metadata of a record that is updated.
-        trigger: when to read it, if it belongs to a stream.
-        treatment: use that is made of the very words that it lies beside; None leaves that to whoever reads them.
+        id: Words with the same id are read together.
+        kind: Kind of job.
+        consolidate: Compare findings with known records.
+        infer: Details to infer, of ``scope``, ``categories`` and ``importance``.
+        request: Facts to look for.
+        merge: Treatment of the metadata of a record that is updated.
+        trigger: Condition for reading, of a stream.
+        treatment: Treatment of the words that it is stored with; by the reader's policy if None.
     """
 
     id: str
@@ -110,26 +110,26 @@ class Errand:
 
     @property
     def streamed(self) -> bool:
-        """Whether it belongs to a stream of events."""
+        """Whether the job belongs to a stream of events."""
         return self.id.startswith(STREAM)
 
 
 def errand_json(errand: Errand) -> Mapping[str, Json]:
-    """Write an errand as JSON. What is in use is left out: it is looked up when the words are read."""
+    """Return a job as JSON. Concepts in use are left out: they are looked up when the words are read."""
     lasting = attrs.evolve(errand, request=attrs.evolve(errand.request, in_use=()))
     written: Mapping[str, Json] = _converter(detailed=False).unstructure(lasting)
     return written
 
 
 def errand_from(document: Mapping[str, Any], concepts: Mapping[str, Concept[Any, Any]]) -> Errand:
-    """Read an errand from JSON.
+    """Return a job from JSON.
 
     Args:
-        document: what `errand_json` wrote.
-        concepts: the declared concepts by keyword; others are read by their shape.
+        document: The JSON that `errand_json` returned.
+        concepts: The declared concepts by keyword; others are read by their shape.
 
     Raises:
-        CodecError: it is malformed, for example because another program wrote it.
+        CodecError: It is malformed, for example because another program wrote it.
     """
     try:
         errand = _converter(detailed=False).structure(document, Errand)

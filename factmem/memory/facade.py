@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack
+from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import attrs
 
@@ -21,7 +21,6 @@ from factmem.abc import (
     DetectionRequest,
     Detector,
     Embedder,
-    EraseReceipt,
     FeedsChanges,
     LanguageModel,
     MemoryObserver,
@@ -40,18 +39,19 @@ from factmem.detection import (
 )
 from factmem.errors import IncompleteProfileError, InvalidDataError, OutOfViewError
 from factmem.facts import Concept, Fact, FactT
+from factmem.llm import language_model
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
 from factmem.memory.background import Background, Handover, MemoryEvent, Worker
-from factmem.memory.checks import check_parts, check_store, listed, observers_in
+from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, FuturePolicy, Policies
 from factmem.memory.dead_letters import DeadLetters
-from factmem.memory.eraser import Eraser, PurgeResult
+from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.errands import Trigger
 from factmem.memory.exchange import Exchange, ImportReceipt
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
-from factmem.memory.inbox import About, Inbox, StoredSession
+from factmem.memory.inbox import About, Inbox, StoredSession, Words
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema
@@ -69,13 +69,13 @@ from factmem.observing import Observation
 from factmem.providers import open_provider
 from factmem.recall import (
     BoundedEmbedder,
-    DeepRecall,
     DeepSettings,
     Mirror,
     RecallFilter,
     RecallMatches,
     RecallSettings,
     default_embedder,
+    embedder_named,
     log_source,
 )
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
@@ -115,18 +115,20 @@ class Memory:
     ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
 
     Args:
-        store: An address for `factmem.providers.open_provider`, or a provider. A provider that is passed in is not
-            closed with the memory.
+        store: An address for `factmem.providers.open_provider`, a path, or a provider; the user's own store, the one of
+            the command line, if None. A provider that is passed in is not closed with the memory.
         organization: The tenant. Data of other organizations is neither seen nor touched.
         viewer: The reader and owner of private facts; sees public facts and their own.
         concepts: Declared concepts: records of them are read with their types.
-        subjects: Subjects to look for in a provider that has the four verbs only …
+        subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
+            names. In a provider that has the four verbs only, these subjects are looked for …
         scopes: … in each of these scopes.
-        embedder: Makes the vectors; the offline default if None.
+        embedder: Makes the vectors: an embedder, or the name of one, such as ``"minilm"``; the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall goes by words alone and says so, and saved facts are embedded later.
-        model: Language model that reads what is remembered. A detector, an analyst, a consolidator and a question
-            analyst are made of it unless they are given. None works offline, without any model.
+        model: Language model that reads what is remembered, or its address for `factmem.language_model`. A detector, an
+            analyst, a consolidator and a question analyst are made of it unless they are given. None works offline,
+            without any model.
         detector: Finds facts in conversations; without it and a model, they are kept word for word.
         analyst: Finds out scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
@@ -134,6 +136,7 @@ class Memory:
         consolidation: Comparison of statements.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
             are retracted once they were read, and only facts and statements about the topics asked for are recalled.
+        default_importance: Importance of words that are remembered without one, from 0 to 1.
         origins: Treatment of messages by their origin; that of a given `InstructorDetector` if None, else the default
             of `OriginPolicy`.
         background: Settings of background reading.
@@ -164,22 +167,23 @@ class Memory:
 
     def __init__(
         self,
-        store: str | AgentMemoryProvider,
+        store: str | Path | AgentMemoryProvider | None = None,
         *,
         organization: str | None = None,
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
-        subjects: Sequence[MemorySubject] = (_EVERYTHING,),
+        subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         embedder_timeout: float | None = 30.0,
-        model: LanguageModel | None = None,
+        model: LanguageModel | str | None = None,
         detector: Detector | None = None,
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
         consolidation: ConsolidationPolicy = _CONSOLIDATION,
         keep_words: bool = True,
+        default_importance: float = 0.5,
         origins: OriginPolicy | None = None,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
@@ -201,12 +205,19 @@ class Memory:
             if name is not None:
                 checked_name(name, what=what)
         check_range(memory_limit=memory_limit)
-        check_store(store)
+        if store is None or isinstance(store, str | Path):
+            address, provider = address_of(store), None
+        else:
+            check_store(store)
+            address, provider = None, store
+        model = language_model(model) if isinstance(model, str) else model
+        embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         check_parts(consolidator=consolidator, question_analyst=question_analyst)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
-        provider = open_provider(store) if isinstance(store, str) else store
+        owns_store = provider is None
+        provider = provider or open_provider(address or "")
         if access_statistics and read_only:
             raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
         policy = _origins(origins, detector)
@@ -226,6 +237,7 @@ class Memory:
                 origins=policy,
                 consolidation=consolidation,
                 keep_words=keep_words,
+                default_importance=default_importance,
             ),
             clock=clock,
             observation=Observation(observers=observing, tenant=organization, content=observed_content)
@@ -234,7 +246,12 @@ class Memory:
         )
         accesses = AccessCounts(keeper_of(provider), organization, clock) if access_statistics else None
         within = [context.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
-        about = listed("subjects", subjects, MemorySubject)
+        about = [
+            subject for given in listed("subjects", subjects, MemorySubject, str) if (subject := context.named(given))
+        ]
+        context = attrs.evolve(
+            context, subjects={subject.name: attrs.evolve(subject, individual_name=None) for subject in about}
+        )
         places = [Place(subject, scope) for subject in about for scope in within if scope is not None]
         if embedder_timeout is not None and not embedder_timeout > 0:
             raise InvalidDataError(
@@ -263,7 +280,7 @@ class Memory:
         )
         if accesses is not None:
             accesses.begin = backend.worker.start
-        self._compose(context, backend, owns_store=isinstance(store, str))
+        self._compose(context, backend, owns_store=owns_store)
 
     def _compose(self, context: Context, backend: Backend, *, owns_store: bool) -> None:
         self._context = context
@@ -424,13 +441,31 @@ class Memory:
         """Return a read-only view of this memory as it was at a time: only what had been *recorded* by then."""
         return self._view(self._context.at("known_at", when))
 
+    def for_user(self, name: str) -> Self:
+        """Return this memory for one user: they are the viewer, and facts are about them and theirs alone by default.
+
+        Public facts are visible as well. Another subject, and ``private=False``, can still be given to each write.
+
+        ::
+
+            alice = memory.for_user("alice")
+            await alice.remember("I have moved to Lisbon.")
+            matches = await alice.recall("Where do I live?")
+
+        Args:
+            name: The name of the user: the viewer, and the individual of the subject ``user``.
+        """
+        checked_name(name, what="a viewer")
+        subject = (self._context.named("user") or _EVERYTHING).individual(name)
+        return self._view(attrs.evolve(self._context, viewer=name, subject=subject, private=True))
+
     # -- Reading --------------------------------------------------------------------------------------------------
 
     async def load(
         self,
         concept: Concept[Any, FactT],
         *,
-        subject: MemorySubject | None = None,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
     ) -> FactT | None:
         """Return the current fact of a concept, or None.
@@ -474,26 +509,36 @@ class Memory:
         strongest: bool = False,
         history: bool = False,
         settings: RecallSettings | None = None,
+        deep: DeepSettings | None = None,
+        strict: bool = False,
         **filters: Unpack[Filters],
     ) -> RecallMatches:
         """Return the best records for a query: the true top of all that fit, best first.
 
         If the embedder fails, the results go by words alone, and `RecallMatches.failure` says why.
 
+        With ``depth="deep"``, a language model helps if the first results are not good enough: it takes the question
+        apart into simpler ones, which are searched for as well, and then says what is missing. `RecallMatches.deep`
+        reports it. The model neither sees nor finds records that the filters leave out, and its hints choose at most
+        the last places. Without a model, or if it fails, the results are those of a shallow recall.
+
         ::
 
             matches = await memory.recall("How many seats?", scope="/product/alpha", limit=5)
+            matches = await memory.recall("Who rents the barn, and since when?", depth="deep")
 
         Args:
             query: The query, in words.
             limit: Maximum number of results.
             min_score: Minimum score of a result, from 0 to 1. All scores are low for a query that nothing answers.
-            depth: Whether a language model helps, if there is one.
+            depth: Whether a language model helps.
             lexical: Rank by words.
             semantic: Rank by meaning.
             strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
             history: Add the earlier revisions of each record; see `RecallMatch.earlier`.
             settings: Weights instead of this memory's.
+            deep: Settings of deep recall instead of this memory's.
+            strict: Raise if deep recall has no model, or the model fails.
             filters: Conditions on the records, applied before ranking; see `Filters`.
 
         Raises:
@@ -501,6 +546,8 @@ class Memory:
                 depth, or both kinds of evidence are switched off.
             EmbedderError: The embedder failed, and only meaning counts.
             EmbedderMismatchError: The store's vectors come from another embedder, and meaning counts.
+            CapabilityError: There is no model, and ``strict`` is set.
+            ModelError: The model failed, and ``strict`` is set.
         """
         return await self._recaller.recall(
             query,
@@ -512,44 +559,36 @@ class Memory:
             strongest=strongest,
             history=history,
             settings=settings,
-            filters=filters,
-        )
-
-    async def recall_deeply(
-        self,
-        question: str,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        lexical: bool = True,
-        semantic: bool = True,
-        strongest: bool = False,
-        history: bool = False,
-        settings: RecallSettings | None = None,
-        deep: DeepSettings | None = None,
-        strict: bool = False,
-        **filters: Unpack[Filters],
-    ) -> DeepRecall:
-        """Search for a question with the help of a language model, and report how."""
-        return await self._recaller.recall_deeply(
-            question,
-            limit=limit,
-            min_score=min_score,
-            lexical=lexical,
-            semantic=semantic,
-            strongest=strongest,
-            history=history,
-            settings=settings,
             deep=deep,
             strict=strict,
             filters=filters,
         )
 
+    @overload
+    async def history(
+        self,
+        concept: Concept[T, Any],
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[FactRecord[T]]: ...
+
+    @overload
+    async def history(
+        self,
+        concept: str,
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[FactRecord[Any]]: ...
+
     async def history(
         self,
         concept: Concept[Any, Any] | str,
         *,
-        subject: MemorySubject | None = None,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> list[FactRecord[Any]]:
@@ -568,43 +607,63 @@ class Memory:
         """
         return await self._reader.history(concept, subject, scope, labels)
 
+    @overload
     async def profile(
         self,
         schema: type[ProfileT] | ProfileSchema[ProfileT],
         *,
-        subject: MemorySubject | None = None,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
-    ) -> ProfileT:
+        partial: Literal[False] = False,
+    ) -> ProfileT: ...
+
+    @overload
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        partial: Literal[True],
+    ) -> PartialProfile[ProfileT]: ...
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        partial: bool = False,
+    ) -> ProfileT | PartialProfile[ProfileT]:
         """Return an instance of a class, its fields filled with the facts of the concepts that they name.
 
         Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
         legal.
 
+        ::
+
+            guest = await memory.profile(Guest, subject=USER)
+            found = await memory.profile(Guest, subject=USER, partial=True)
+            print(found.known, found.missing)
+
         Args:
             schema: An attrs class or a pydantic model; see `ProfileSchema`.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
+            partial: Return the known fields and the names of the missing ones, instead of raising.
 
         Raises:
-            IncompleteProfileError: A required field is unknown.
+            IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
             ConceptConflictError: A stored fact cannot be read as a field's type.
             InvalidDataError: The class is no profile, or does not accept the facts.
         """
         found = await self._reader.profile(schema, subject, scope)
+        if partial:
+            return found
         if found.profile is None:
             name = schema.profile.__name__ if isinstance(schema, ProfileSchema) else schema.__name__
             raise IncompleteProfileError(name, found.missing)
         return found.profile
-
-    async def partial_profile(
-        self,
-        schema: type[ProfileT] | ProfileSchema[ProfileT],
-        *,
-        subject: MemorySubject | None = None,
-        scope: MemoryScope | str | None = None,
-    ) -> PartialProfile[ProfileT]:
-        """Return the known fields of a profile, and the names of the required ones that are missing."""
-        return await self._reader.profile(schema, subject, scope)
 
     async def list_records(
         self,
@@ -649,44 +708,19 @@ class Memory:
             filters=filters,
         )
 
-    async def list_page(
-        self,
-        page: str | None = None,
-        *,
-        size: int = 100,
-        order_by: RecordOrder = RecordOrder.SAID,
-        descending: bool = True,
-        **filters: Unpack[Filters],
-    ) -> RecordPage:
-        """Return one page of the current records."""
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise InvalidDataError("the size of a page must be a whole number from 1 on")
-        return await self._reader.list_records(
-            limit=size,
-            offset=0,
-            page=page,
-            order_by=order_by,
-            descending=descending,
-            strongest=False,
-            filters=filters,
-        )
-
-    async def list_scopes(self, scope: MemoryScope | str | None = None) -> list[MemoryScope]:
-        """Return the scopes that hold records, in ``scope`` and below it, sorted by path."""
-        return list((await self._reader.info(scope)).scopes)
-
-    async def list_categories(self, scope: MemoryScope | str | None = None) -> list[str]:
-        """Return the categories in use, in ``scope`` and below it, sorted."""
-        return list((await self._reader.info(scope)).categories)
-
     async def info(
         self,
         scope: MemoryScope | str | None = None,
         *,
         exact: bool = False,
-        subjects: Collection[MemorySubject] | None = None,
+        subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeInfo:
-        """Return a summary of the records in a scope and its subtree.
+        """Return a summary of the records in a scope and its subtree, with counts.
+
+        ::
+
+            info = await memory.info("/product")
+            print(info.records, list(info.scopes), info.categories)
 
         Args:
             scope: The scope; everything if None.
@@ -695,13 +729,25 @@ class Memory:
         """
         return await self._reader.info(scope, exact=exact, subjects=subjects)
 
-    async def tree(self, *, subjects: Collection[MemorySubject] | None = None) -> ScopeTree:
-        """Return the tree of all scopes that hold records.
+    async def tree(
+        self,
+        scope: MemoryScope | str | None = None,
+        depth: int | None = None,
+        *,
+        subjects: Collection[MemorySubject | str] | None = None,
+    ) -> ScopeTree:
+        """Return the tree of the scopes that hold records; printed, it is a tree.
+
+        ::
+
+            print(await memory.tree("/product", depth=2))
 
         Args:
+            scope: The root of the tree; all scopes if None.
+            depth: Number of levels below the root; all if None.
             subjects: Only records about one of these subjects.
         """
-        return await self._reader.tree(subjects)
+        return await self._reader.tree(scope, depth, subjects)
 
     # -- Writing --------------------------------------------------------------------------------------------------
 
@@ -709,10 +755,10 @@ class Memory:
         self,
         fact: Fact[T],
         *,
-        subject: MemorySubject = _EVERYTHING,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         details: FactDetails | None = None,
-        private: bool = False,
+        private: bool | None = None,
         ttl: dt.timedelta | None = None,
     ) -> tuple[FactRecord[T], ...]:
         """Save a fact; it is on disk when this returns. The same fact with the same timestamp changes nothing.
@@ -740,14 +786,44 @@ class Memory:
         """
         return await self._writer.save(fact, subject=subject, scope=scope, details=details, private=private, ttl=ttl)
 
+    async def save_many(
+        self,
+        facts: Iterable[Fact[Any] | tuple[Fact[Any], MemorySubject | str | None, MemoryScope | str | None]],
+        *,
+        details: FactDetails | None = None,
+        private: bool | None = None,
+        ttl: dt.timedelta | None = None,
+    ) -> tuple[FactRecord[Any], ...]:
+        """Save many facts in one transaction: all of them or none; see `save`.
+
+        ::
+
+            await memory.save_many([(SingleFact(SEATS, 5), "user:alice", "/product/alpha"), SingleFact(CITY, "Oslo")])
+
+        Args:
+            facts: Facts, or tuples of a fact, its subject and its scope, either of which may be None.
+            details: Importance, categories, evidence, origin and so on, of every fact.
+            private: Keep the facts for this memory's viewer alone.
+            ttl: Time to live.
+
+        Returns:
+            A record of each value, in the order of the facts.
+
+        Raises:
+            ConceptConflictError: A place holds another type under a keyword; nothing was saved.
+            InvalidDataError: One of them is no fact, or its timestamp lies in the future; nothing was saved.
+            CapabilityError: The provider has the four verbs only and cannot keep these details.
+        """
+        return await self._writer.save_many(facts, details=details, private=private, ttl=ttl)
+
     async def save_profile(
         self,
         profile: object,
         *,
-        subject: MemorySubject = _EVERYTHING,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         details: FactDetails | None = None,
-        private: bool = False,
+        private: bool | None = None,
         ttl: dt.timedelta | None = None,
     ) -> tuple[FactRecord[Any], ...]:
         """Save each field of a profile as a fact of its own, said now.
@@ -901,7 +977,7 @@ class Memory:
 
     # -- Words ----------------------------------------------------------------------------------------------------
 
-    async def remember(self, what: str | Message | Conversation, **about: Unpack[About]) -> Remembered:
+    async def remember(self, what: Words, **about: Unpack[About]) -> Remembered:
         """Keep what was said, secrets redacted, and read it with the model if there is one.
 
         A text is a memory itself. Without a model it is kept word for word. With one, scope, categories and importance
@@ -926,7 +1002,8 @@ class Memory:
                 print(record.value)
 
         Args:
-            what: A text (said by the user, now), a message or a whole conversation.
+            what: A text (said by the user, now), a message, a whole conversation, or messages as dicts with ``role``
+                and ``content``, one or a list of them.
             about: Subject, scope and so on; see `About`.
 
         Raises:
@@ -936,7 +1013,7 @@ class Memory:
         """
         return await self._inbox.remember(what, about)
 
-    async def remember_many(self, what: Iterable[str | Message | Conversation], **about: Unpack[About]) -> Handover:
+    async def remember_many(self, what: Iterable[Words], **about: Unpack[About]) -> Handover:
         """Submit many texts, messages or conversations; see `remember` for the treatment of each.
 
         When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said. It
@@ -968,7 +1045,7 @@ class Memory:
         self,
         source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
         *,
-        subject: MemorySubject = _EVERYTHING,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         consolidate: bool = True,
@@ -976,7 +1053,7 @@ class Memory:
         merge: MetadataMerge = MetadataMerge.MERGE,
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | None = None,
-        private: bool = False,
+        private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Handover:
         """Generate memories from messages, ready facts or a stored session, in the background.
@@ -1028,11 +1105,11 @@ class Memory:
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
-        subject: MemorySubject = _EVERYTHING,
+        subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         source: str | None = None,
-        private: bool = False,
+        private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Handover:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
@@ -1117,66 +1194,50 @@ class Memory:
 
     # -- Erasing --------------------------------------------------------------------------------------------------
 
-    async def forget(
-        self,
-        *record_ids: str,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        sources: Collection[str] = (),
-        before: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> EraseReceipt:
-        """Erase records with all their history, vectors and index entries."""
-        return await self._eraser.forget(
-            *record_ids,
-            scope=scope,
-            exact=exact,
-            subject=subject,
-            concepts=concepts,
-            categories=categories,
-            sources=sources,
-            before=before,
-            metadata=metadata,
-        )
+    async def forget(self, *ids: str, dry_run: bool = False, **filters: Unpack[Filters]) -> Erasure:
+        """Erase records with all their history, vectors and index entries. There is no way back; see `retract`.
 
-    async def would_forget(
-        self,
-        *record_ids: str,
-        scope: MemoryScope | str | None = None,
-        exact: bool = False,
-        subject: MemorySubject | None = None,
-        concepts: Collection[Concept[Any, Any] | str] = (),
-        categories: Collection[str] = (),
-        sources: Collection[str] = (),
-        before: dt.datetime | None = None,
-        metadata: Mapping[str, Json] | None = None,
-    ) -> list[FactRecord[Any]]:
-        """Return the records that `forget` would erase, each as it is now or was last, oldest first."""
-        return await self._eraser.would_forget(
-            *record_ids,
-            scope=scope,
-            exact=exact,
-            subject=subject,
-            concepts=concepts,
-            categories=categories,
-            sources=sources,
-            before=before,
-            metadata=metadata,
-        )
+        Ids and filters combine by AND. Filters test a record as it is now; one that is not current any more (retracted,
+        expired, quarantined), as it was last. All of its revisions are erased, and the words that it was found in as
+        well, also where they are statements of their own.
 
-    async def finish_erasing(self) -> EraseReceipt:
-        """Remove what earlier erasures of this organization left in the files of the store, and nothing else."""
-        return await self._eraser.finish_erasing()
+        When this returns, neither a file of the store nor a copy in this process holds any of it, unless the result is
+        ``pending``: then another process is still reading the old bytes, and any later erasure, or `expire`, finishes
+        it. Another process drops its copies when it looks into the store next. Records that were found in the same
+        words keep their own quotes of them: `traces` names these.
 
-    async def purge(self, *, dry_run: bool = True, **filters: Unpack[Filters]) -> PurgeResult:
-        """Erase the records that pass all filters, with all their history; by default, only report them."""
-        return await self._eraser.purge(dry_run=dry_run, filters=filters)
+        ::
+
+            preview = await memory.forget(subject=USER, until=may, dry_run=True)
+            if len(preview) < 100:
+                await memory.forget(subject=USER, until=may)
+
+        Args:
+            ids: Only these records.
+            dry_run: Erase nothing, and return the records that would be erased. A read-only memory does this, too.
+            filters: Conditions on the records; see `Filters`.
+
+        Raises:
+            InvalidDataError: There is no filter, or one of them is empty: either would erase more than is meant.
+            CapabilityError: The provider cannot erase.
+        """
+        return await self._eraser.forget(ids, filters, dry_run=dry_run)
+
+    async def reset(self, scope: MemoryScope | str | None = None) -> Erasure:
+        """Erase everything that the viewer may see in a scope and its subtree, or everywhere; see `forget`.
+
+        Args:
+            scope: The scope; everything in this memory's view if None.
+
+        Raises:
+            CapabilityError: The provider cannot erase.
+        """
+        return await self._eraser.reset(scope)
 
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
-        """Erase expired records, and superseded revisions that are older than the policy allows.
+        """Erase expired records and superseded revisions that are older than the policy allows; finish erasures.
+
+        Erasures of this organization that were killed, or whose result was ``pending``, are finished.
 
         Expired records are invisible before that, too; this removes their words from the store. Current records do not
         change. A memory that is open for writing does this by itself, for every viewer, at opening and then once a
@@ -1200,7 +1261,7 @@ class Memory:
             record_ids: The records that are to be erased.
             texts: Words to look for besides, wherever they were said.
         """
-        return await self._eraser.traces(*record_ids, texts=texts)
+        return await self._eraser.traces(record_ids, texts)
 
     # -- Audit and exchange ---------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""How people say which records they mean: one set of filters for recall, listings, pages and purges."""
+"""Filters: one set of conditions on records for recall, listings, erasures and audits."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ _RECORD_ID: Final = re.compile(
 
 
 class Filters(TypedDict, total=False):
-    """Which records count; all that is given must hold. An empty list of what may be keeps nothing, None everything.
+    """Conditions on records; all that are given must hold. An empty list keeps nothing, None keeps everything.
 
     Attributes:
-        scope: in this scope and its subtree.
-        exact: in this very scope only.
-        subject: about this subject (and individual).
-        subjects: about one of these subjects (and individuals).
-        concepts: of one of these concepts, or keywords.
-        without_concepts: of none of these concepts, or keywords.
-        categories: with one of these categories.
-        topics: with one of these topics.
-        sources: from one of these sources.
-        since: said at this time or later.
-        until: said before this time.
-        recorded_since: whose present revision was recorded at this time or later.
-        recorded_until: whose present revision was recorded before this time.
-        min_importance: at least so important.
-        max_importance: at most so important.
-        metadata: whose metadata holds all of these.
-        where: whose metadata meets all conditions of one of these groups: ``[[this, and_this], [or_this]]``.
-        record_ids: with one of these ids.
+        scope: Scope, with its subtree.
+        exact: Leave out the subtree.
+        subject: Subject (and individual).
+        subjects: One of these subjects (and individuals).
+        concepts: One of these concepts, or keywords.
+        without_concepts: None of these concepts, or keywords.
+        categories: At least one of these categories.
+        topics: At least one of these topics.
+        sources: One of these sources.
+        since: Said at this time or later.
+        until: Said before this time.
+        recorded_since: Present revision recorded at this time or later.
+        recorded_until: Present revision recorded before this time.
+        min_importance: Minimum importance.
+        max_importance: Maximum importance.
+        metadata: Metadata that holds all of these entries.
+        where: Metadata that meets all conditions of one of these groups: ``[[this, and_this], [or_this]]``.
+        record_ids: One of these ids.
     """
 
     scope: MemoryScope | str | None
     exact: bool
-    subject: MemorySubject | None
-    subjects: Collection[MemorySubject] | None
+    subject: MemorySubject | str | None
+    subjects: Collection[MemorySubject | str] | None
     concepts: Collection[Concept[Any, Any] | str] | None
     without_concepts: Collection[Concept[Any, Any] | str] | None
     categories: Collection[str] | None
@@ -87,17 +87,24 @@ class Filters(TypedDict, total=False):
     record_ids: Collection[str] | None
 
 
-def filter_of(filters: Filters, scope: MemoryScope | None) -> RecallFilter:
-    """Return what is wanted as recall takes it.
+def filter_of(
+    filters: Filters,
+    scope: MemoryScope | None,
+    subject: MemorySubject | None,
+    subjects: Collection[MemorySubject] | None,
+) -> RecallFilter:
+    """Return the filter of recall for a caller's conditions.
 
     Args:
-        filters: what was asked for.
-        scope: its scope, anchored at the tenant.
+        filters: The conditions.
+        scope: Its scope, anchored at the tenant.
+        subject: Its subject.
+        subjects: Its subjects.
 
     Raises:
-        InvalidDataError: a time has no zone, or a condition cannot be met.
+        InvalidDataError: A time has no zone, or a condition cannot be met.
     """
-    given: dict[str, Any] = {**filters, "scope": scope}
+    given: dict[str, Any] = {**filters, "scope": scope, "subject": subject, "subjects": subjects}
     for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
         several = given.pop(concepts, None)
         given[keywords] = None if several is None else keywords_of(several)
@@ -125,7 +132,7 @@ def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str
 
 
 def is_record_id(text: str) -> bool:
-    """Whether a text has the form of a record's id: 32 hexadecimal digits, or a UUID."""
+    """Return whether a text has the form of a record's id: 32 hexadecimal digits, or a UUID."""
     return _RECORD_ID.fullmatch(text) is not None
 
 
@@ -142,7 +149,7 @@ def ids_of(ids: Iterable[str]) -> dict[str, None]:
 
 
 class RecordOrder(enum.Enum):
-    """What a listing goes by; among equals, by the number of the revision."""
+    """Sort key of a listing; equal records are sorted by the number of the revision."""
 
     SAID = "said"
     RECORDED = "recorded"
@@ -159,11 +166,6 @@ class RecordPage(list[FactRecord[Any]]):
     def __init__(self, records: Iterable[FactRecord[Any]] = (), *, next_page: str | None = None) -> None:
         super().__init__(records)
         self.next_page: str | None = next_page
-
-    @property
-    def records(self) -> tuple[FactRecord[Any], ...]:
-        """The records."""
-        return tuple(self)
 
 
 _COLUMNS: Final = {

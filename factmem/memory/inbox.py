@@ -8,7 +8,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 import attrs
 from anyio import to_thread
@@ -23,9 +23,9 @@ from factmem.abc import (
     Message,
     Receipt,
 )
-from factmem.consolidation import Newcomer, duplicates_in
+from factmem.consolidation import CandidateAssertion, duplicates_in
 from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector
+from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
@@ -55,7 +55,10 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "settled", "warn_of_not_text"]
+__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "Words", "settled", "warn_of_not_text"]
+
+Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``."""
 
 _log = logging.getLogger("factmem")
 
@@ -63,32 +66,32 @@ _EVERYTHING: Final = MemorySubject.EVERYTHING
 
 
 class About(TypedDict, total=False):
-    """What a caller may say about what is to be remembered.
+    """Details of words that are to be remembered.
 
     Attributes:
-        subject: whom it is about; everything, if nobody is named.
-        scope: where it holds; left out, an analyst is asked where a text belongs, and what nobody places
-            lies in `MemoryScope.CROSS_PRODUCT`.
-        importance: from 0 to 1; 0.5 if nobody says.
-        categories: labels.
-        source: where it came from.
-        metadata: anything else, as JSON.
-        expires_at: from when on it is forgotten.
-        private: keep it for this memory's viewer alone.
-        looking_for: what to look for in a conversation; by default all facts about the subject, those of the
-            declared concepts first.
-        consolidate: whether to compare what is found with what is known; it is, if nothing is said.
-        origins: treatment of messages by their origin, other than this memory's.
+        subject: Subject of the words, such as ``"user:alice"``; everything by default.
+        scope: Scope that they hold in. Without one, the analyst proposes a scope for a text, and everything else goes
+            to `MemoryScope.CROSS_PRODUCT`.
+        importance: From 0 to 1; this memory's default if left out.
+        categories: Labels.
+        source: Source of the words.
+        metadata: Anything else, as JSON.
+        expires_at: Time of expiry.
+        private: Keep them for this memory's viewer alone.
+        looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
+            concepts first.
+        consolidate: Compare findings with known records, as is the default.
+        origins: Treatment of messages by their origin, instead of this memory's.
     """
 
-    subject: MemorySubject
+    subject: MemorySubject | str | None
     scope: MemoryScope | str | None
     importance: float | None
     categories: Sequence[str] | None
     source: str | None
     metadata: Mapping[str, Json] | None
     expires_at: dt.datetime | None
-    private: bool
+    private: bool | None
     looking_for: DetectionRequest | None
     consolidate: bool
     origins: OriginPolicy | None
@@ -96,7 +99,7 @@ class About(TypedDict, total=False):
 
 @attrs.frozen(kw_only=True)
 class Order:
-    """What the caller said about everything that is handed over in one call."""
+    """Checked details of one call."""
 
     place: Place
     given: FactDetails
@@ -109,7 +112,7 @@ class Order:
 
 @attrs.frozen(kw_only=True)
 class Handed:
-    """What one conversation put into the store, and what of it is still to be read."""
+    """Words of one conversation in the store, and the unit of them that is still to be read."""
 
     receipts: tuple[Receipt, ...]
     unit: Unit | None
@@ -123,9 +126,9 @@ class StoredSession:
     """A conversation that is in the store already, or a part of it.
 
     Attributes:
-        id: the conversation's id.
-        since: only what was said at this time or later.
-        until: only what was said before this time.
+        id: Id of the conversation.
+        since: Only messages at this time or later.
+        until: Only messages before this time.
     """
 
     id: str
@@ -149,7 +152,7 @@ class Inbox:
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
 
-    async def remember(self, what: str | Message | Conversation, about: About) -> Remembered:
+    async def remember(self, what: Words, about: About) -> Remembered:
         """See `Memory.remember`."""
         order = self.ordered(about)
         if self._backend.four_verbs_only:
@@ -159,7 +162,7 @@ class Inbox:
         outcome = await (self._outcome(handed) if handed.unit is None else self._pipeline.read_now(handed.unit))
         return outcome.without(DropReason.NOT_TEXT, handed.not_text)
 
-    async def remember_many(self, what: Iterable[str | Message | Conversation], about: About) -> Handover:
+    async def remember_many(self, what: Iterable[Words], about: About) -> Handover:
         """See `Memory.remember_many`."""
         self._backend.worker.check_running()
         order = self.ordered(about)
@@ -178,7 +181,7 @@ class Inbox:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
         if about.get("looking_for") is None:
-            subjects = (about.get("subject", _EVERYTHING),)
+            subjects = (self._context.about(about.get("subject")),)
             about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
         order = self.ordered(about)
         order = attrs.evolve(order, given=attrs.evolve(order.given, labels=labels or {}), merge=merge)
@@ -217,9 +220,13 @@ class Inbox:
         if unknown := about.keys() - About.__annotations__.keys():
             names = ", ".join(map(repr, sorted(unknown)))
             raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(About.__annotations__)}")
-        importance, scope, subject = about.get("importance"), about.get("scope"), about.get("subject", _EVERYTHING)
+        importance, scope, subject = (
+            about.get("importance"),
+            about.get("scope"),
+            self._context.about(about.get("subject")),
+        )
         given = FactDetails(
-            importance=0.5 if importance is None else importance,
+            importance=self._context.policies.default_importance if importance is None else importance,
             categories=about.get("categories") or (),
             source=about.get("source"),
             metadata=about.get("metadata") or {},
@@ -227,7 +234,7 @@ class Inbox:
         )
         return Order(
             place=Place(subject, self._context.target(scope)),
-            given=self._context.owned(given, private=about.get("private", False)),
+            given=self._context.owned(given, private=about.get("private")),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
@@ -245,13 +252,13 @@ class Inbox:
             return attrs.evolve(request, subjects=(subject,))
         return request
 
-    async def _handed_over(self, what: Sequence[str | Message | Conversation], order: Order) -> Handover:
-        """Hand words over to be read in the background; where nothing can wait, read them now."""
+    async def _handed_over(self, what: Sequence[Words], order: Order) -> Handover:
+        """Submit words to be read in the background; read them now where nothing can wait."""
         if self._backend.four_verbs_only:
             return settled(await self._in_four_verbs(what, order))
         return await self.submit(await self._hand_over(what, order))
 
-    async def _in_four_verbs(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Remembered]:
+    async def _in_four_verbs(self, what: Sequence[Words], order: Order) -> list[Remembered]:
         self._four_verbs.check_representable(self._writer.lasting(order.given))
         now = self._context.clock()
         words, not_text = [], []
@@ -267,7 +274,7 @@ class Inbox:
             outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
         ]
 
-    async def _hand_over(self, what: Sequence[str | Message | Conversation], order: Order) -> list[Handed]:
+    async def _hand_over(self, what: Sequence[Words], order: Order) -> list[Handed]:
         """Put words into the store, in one transaction."""
         now = self._context.clock()
         errands = [self.errand(item, order) for item in what]
@@ -349,7 +356,7 @@ class Inbox:
             return kept, {}, None
         vectors = await self._writer.vectors([said for each in kept for said in each])
         starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
-        newcomers = [Newcomer(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
+        newcomers = [CandidateAssertion(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
         if any(newcomer.vector is None for newcomer in newcomers):
             return kept, {}, list(vectors)
         found = await to_thread.run_sync(duplicates_in, newcomers, self._context.policies.consolidation)
@@ -360,7 +367,7 @@ class Inbox:
         return kept, twins, left
 
     def errand(self, what: object, order: Order) -> Errand | None:
-        """What is to be done with words; nothing, where no model has anything to say to them."""
+        """Return the job for words; None if no model has to read them."""
         backend = self._backend
         infer = order.infer if backend.analyst is not None else ()
         consolidate = order.consolidate and backend.consolidator is not None
@@ -422,7 +429,7 @@ class Inbox:
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
     async def _outcome(self, handed: Handed) -> Remembered:
-        """What became of words that need no reading: kept as they are, or read before."""
+        """Return the outcome of words that need no reading: kept as they are, or read before."""
         if any(receipt.recorded.assertion.errand is not None for receipt in handed.receipts):
             return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
         records: dict[str, FactRecord[Any]] = {
@@ -471,7 +478,7 @@ class Inbox:
         return [Candidate(fact=self._writer.dated(fact), details=FactDetails()) for fact in facts]
 
     async def _session(self, session: StoredSession, order: Order) -> Handed:
-        """Words that are in the store already, to be read again whatever became of them."""
+        """Return the words of a stored session, to be read again in any state."""
         self._backend.history()
         words = await self.words_of(session, order)
         if not words:
@@ -496,7 +503,7 @@ def warn_of_not_text(number: int) -> None:
 
 
 def settled(outcomes: Sequence[Remembered]) -> Handover:
-    """Return a hand-over of which everything was read already."""
+    """Return a submission that is finished already."""
     handover = Handover([uuid.uuid4().hex for _ in outcomes])
     for id, outcome in zip(handover.ids, outcomes, strict=True):
         handover.settle(id, outcome)
@@ -504,12 +511,12 @@ def settled(outcomes: Sequence[Remembered]) -> Handover:
 
 
 def _kept(treatment: Treatment) -> Treatment:
-    """Return what becomes of words of an origin without a model."""
+    """Return the treatment of words of an origin without a model."""
     return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
 
 
 def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:
-    """What is to be read of what was handed over; what was handed over before goes by the name it has there."""
+    """Return the pending unit, reusing the job id of an earlier submission."""
     if errand is None or not words:
         return None
     if not any(receipt.new for receipt in receipts):
@@ -517,7 +524,7 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand
     return Unit(errand=errand, words=tuple(words))
 
 
-def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conversation:
+def _conversation(what: Words, now: dt.datetime) -> Conversation:
     match what:
         case Conversation():
             return what
@@ -527,8 +534,22 @@ def _conversation(what: str | Message | Conversation, now: dt.datetime) -> Conve
             if not what.strip():
                 raise InvalidDataError("there is nothing to remember in a blank text")
             return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
+        case Mapping():
+            return _read(dict(what))
+        case [Message(), *_]:
+            said = _conversation_of(what)
+            return attrs.evolve(said, started_at=said.messages[0].timestamp or now)
+        case [Mapping(), *_]:
+            return _read([dict(item) if isinstance(item, Mapping) else item for item in what])
         case _:
-            raise InvalidDataError(f"cannot remember a {type(what).__name__}: give a text, a Message or a Conversation")
+            raise InvalidDataError(
+                f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
+            )
+
+
+def _read(value: object) -> Conversation:
+    (conversation,) = conversations_of([("$", value)])
+    return conversation
 
 
 def _conversation_of(messages: Sequence[Any]) -> Conversation:

@@ -1,4 +1,4 @@
-"""The journal: words that were handed over and wait to be read.
+"""The journal: submitted words that wait to be read.
 
 It needs no store of its own. Words are appended as statements in the state PENDING, with their `Errand`
 beside them; so they are durable, can be seen, recalled and forgotten, and stay behind the same walls as
@@ -56,17 +56,17 @@ class Unit:
 
     @property
     def place(self) -> Place:
-        """Where the words lie."""
+        """The place of the words."""
         return self.words[0].assertion.place
 
     @property
     def given(self) -> FactDetails:
-        """What the caller said about whatever is found: the words' details without what is the words' own."""
+        """The caller's details for findings: the details of the words without evidence, topics and flags."""
         return attrs.evolve(self.words[0].assertion.details, evidence=(), topics=(), flags=())
 
     @property
     def ids(self) -> frozenset[str]:
-        """The ids of the assertions that wait."""
+        """Ids of the waiting assertions."""
         return frozenset(recorded.id for recorded in self.words)
 
 
@@ -112,7 +112,7 @@ def treatment_of(recorded: Recorded) -> Treatment | None:
 
 
 def detailed(given: FactDetails, found: FactDetails) -> FactDetails:
-    """What the caller gave stands; evidence, origin and topics are the detector's."""
+    """Return the caller's details with the evidence, origin, flags and topics of the detector."""
     topics = found.topics or given.topics
     return attrs.evolve(given, evidence=found.evidence, origin=found.origin, flags=found.flags, topics=topics)
 

@@ -179,7 +179,7 @@ class Scanner(Generic[T]):
 
 
 def _most_telling(needle: bytes) -> int:
-    """Where in a piece to look first: not at NULs, of which files are full."""
+    """Return the offset in a piece to look at first: one without NULs, of which files are full."""
     best, most = 0, 0
     for start in range(0, len(needle) - SHORTEST + 1, 2):
         distinct = len(set(needle[start : start + SHORTEST]))

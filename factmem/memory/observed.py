@@ -1,4 +1,4 @@
-"""Which methods observers are told of: every public one that waits, of the classes that are marked so."""
+"""Notification of observers about every public async method of a class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from factmem.abc import Conversation, Message, Operation
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.memory.context import Context
-from factmem.observing import TellingCall
+from factmem.observing import ObservedCall
 from factmem.records import Change, FactRecord
 from factmem.scopes import MemoryScope
 
@@ -23,6 +23,7 @@ MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 _HANDED_IN: Final[Mapping[Operation, str]] = {
     Operation.SAVE: "fact",
+    Operation.SAVE_MANY: "facts",
     Operation.REMEMBER: "what",
     Operation.REMEMBER_MANY: "what",
     Operation.GENERATE: "source",
@@ -32,20 +33,20 @@ _HANDED_IN: Final[Mapping[Operation, str]] = {
     Operation.UPDATE: "record_id",
     Operation.READ: "units",
 }
-"""The argument that is counted, of operations that do not take any number of ids."""
+"""The argument that is counted, of operations without positional ids."""
 
 _BY_PLACE: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class _Reads(Protocol):
+class _Observed(Protocol):
     _context: Context
 
 
 def observed(group: str = "") -> Callable[[ClassT], ClassT]:
-    """Have observers told of every public method of a class that waits, those apart that it inherits.
+    """Notify observers of every public async method of a class.
 
     Args:
-        group: what comes before the methods' names in those of their operations.
+        group: Prefix of the names of the operations.
 
     Raises:
         ValueError: `Operation` lacks the name of one of them.
@@ -61,10 +62,10 @@ def observed(group: str = "") -> Callable[[ClassT], ClassT]:
 
 
 def operation(which: Operation) -> Callable[[MethodT], MethodT]:
-    """Have observers told of one method that waits, of a class that has a `Reading`.
+    """Notify observers of one async method of a class that has a `Context`.
 
     Args:
-        which: what to call it.
+        which: The operation.
     """
 
     def mark(method: MethodT) -> MethodT:
@@ -74,12 +75,12 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
         many = any(item.kind is item.VAR_POSITIONAL for item in signature.parameters.values())
 
         @functools.wraps(method)
-        async def told(self: _Reads, *args: Any, **kwargs: Any) -> Any:
+        async def notifying(self: _Observed, *args: Any, **kwargs: Any) -> Any:
             observation = self._context.observation
             if observation is None:
                 return await method(self, *args, **kwargs)
             named = {**dict(zip(by_place, args, strict=False)), **kwargs}
-            call = TellingCall(
+            call = ObservedCall(
                 observation,
                 which,
                 scope=_path(self._context, named.get("scope")),
@@ -91,14 +92,14 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
                 call.gave(_number_of(result), result)
                 return result
 
-        setattr(told, "operation", which)  # noqa: B010 - for who looks which methods are told of
-        return cast("MethodT", told)
+        setattr(notifying, "operation", which)  # noqa: B010 - read by tests
+        return cast("MethodT", notifying)
 
     return mark
 
 
 def _path(context: Context, scope: object) -> str | None:
-    """The path that an operation is about, as people write it; whatever else was given is the operation's to refuse."""
+    """Return the path of an operation's scope; illegal ones are left to the operation."""
     if isinstance(scope, str):
         try:
             scope = MemoryScope.parse(scope)
@@ -120,7 +121,7 @@ def _arguments(
 
 
 def _number_of(thing: object) -> int | None:
-    """How many things there are in what was handed in or given back, where that can be told."""
+    """Return the number of things in an argument or a result, if it can be counted."""
     match thing:
         case bool() | Path() | None:
             return None

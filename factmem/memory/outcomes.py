@@ -1,4 +1,4 @@
-"""What became of what was handed over."""
+"""Outcomes of submitted words."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Unrepresented(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Remembered:
-    """What became of words, or of facts, that were handed over. Iterating gives the records.
+    """Outcome of submitted words or facts. Iterating yields the records.
 
     Attributes:
-        records: what is known of them now, as it stands in the store; none if there was nothing to remember.
-        changes: what that changed; none if all of it was known.
+        records: The records that hold them, as they are in the store; none if there was nothing to remember.
+        changes: The changes of records; none if all of it was known.
         dropped: Number of findings of the model that were dropped, by reason. `DropReason.ONLY_SECRETS` counts messages
             of which nothing was kept, `DropReason.NOT_TEXT` the images, audio and files in messages,
             `DropReason.DUPLICATE` a text that was not kept beside another one of the same batch: the record is that of
             the other one.
-        unrepresented: number of findings that the provider could keep in part only, or not at all, by what it lacks.
+        unrepresented: Number of findings that the provider could keep in part only, or not at all, by what it lacks.
             Empty unless the provider has the four verbs only.
-        failure: the name of the error that kept the model from reading it, or None. The words are kept
-            as they were said, and can be read again: see `Memory.dead_letters`.
+        failure: Name of the error that kept the model from reading them, or None. The words are kept as they were said,
+            and can be read again; see `Memory.dead_letters`.
     """
 
     records: tuple[FactRecord[Any], ...] = ()
@@ -55,7 +55,7 @@ class Remembered:
         return len(self.records)
 
     def without(self, reason: DropReason, number: int) -> Remembered:
-        """Return this outcome with more that was dropped for a reason."""
+        """Return this outcome with a higher count of dropped parts."""
         if not number:
             return self
         return attrs.evolve(self, dropped={**self.dropped, reason: self.dropped.get(reason, 0) + number})

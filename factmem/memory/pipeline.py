@@ -23,7 +23,7 @@ from factmem.abc import (
     Statement,
     StateRequest,
 )
-from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, Newcomer, Plan, changes, plan, without_duplicates
+from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, CandidateAssertion, Plan, changes, plan, without_duplicates
 from factmem.details import Treatment
 from factmem.detection import covers
 from factmem.errors import (
@@ -168,11 +168,11 @@ class Pipeline:
                 break
             except (StateConflictError, RecordNotFoundError):  # somebody has read or forgotten some of them meanwhile
                 left = await self._left_of(unit)
-        told = await self.standing(unit.words)
-        return attrs.evolve(told, failure=failure) if left or not unit.waiting else told
+        outcome = await self.standing(unit.words)
+        return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
 
     async def standing(self, words: Sequence[Recorded]) -> Remembered:
-        """Return what is known by now of words, whoever read them."""
+        """Return the present outcome of words that any process may have read."""
         messages = {_message_of(recorded.assertion.details) for recorded in words} - {None}
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
         named = len(conversations) == len(messages)
@@ -304,7 +304,7 @@ class Pipeline:
                     categories="categories" in infer,
                     importance="importance" in infer,
                     scopes_in_use=tuple(map(str, in_use.scopes)),
-                    categories_in_use=in_use.categories,
+                    categories_in_use=tuple(in_use.categories),
                 ),
             )
         return attrs.evolve(
@@ -431,13 +431,13 @@ class Pipeline:
         if len(await self._not_forgotten(read)) < len(read):
             raise RecordNotFoundError("words were forgotten while they were read")
 
-    async def _newcomers(self, found: Sequence[_Finding]) -> list[Newcomer]:
+    async def _newcomers(self, found: Sequence[_Finding]) -> list[CandidateAssertion]:
         screening = Screening(self._context.policies.flagged)
         said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.newcomers]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
         lasts = self._context.policies.ttl.of(TtlOperation.GENERATE_CREATED) is None
         return [
-            Newcomer(assertion=assertion, vector=vector, removal=removal, lasts=lasts)
+            CandidateAssertion(assertion=assertion, vector=vector, removal=removal, lasts=lasts)
             for (assertion, removal), vector in zip(said, vectors, strict=True)
         ]
 
@@ -453,7 +453,7 @@ class Pipeline:
 
     async def _planned(
         self,
-        newcomers: Sequence[Newcomer],
+        newcomers: Sequence[CandidateAssertion],
         places: Iterable[tuple[Any, ...]],
         words: Iterable[str],
         errand: Errand,
@@ -474,7 +474,7 @@ class Pipeline:
         return planned
 
     async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
-        """What the viewer may see of the log of some places."""
+        """Return the visible log of some places."""
         if not places:
             return []
         log = await self._backend.mirror.log(LogPart(kept=RecallFilter(places=places)))
@@ -494,7 +494,7 @@ class Pipeline:
         return attrs.evolve(statement, assertion=attrs.evolve(said, details=details))
 
     async def _rows(self, places: Iterable[tuple[Any, ...]], *, without: Iterable[str] = ()) -> list[Current]:
-        """What is current at some places, of what the viewer sees."""
+        """Return the current, visible records of some places."""
         left_out = frozenset(without)
         log = await self._log_of(set(places))
         kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in left_out]
@@ -507,24 +507,24 @@ class _Finding:
 
     unit: Unit
     newcomers: tuple[tuple[Assertion, bool], ...]
-    """What was said, and whether it asks to forget that."""
+    """Assertions, each with whether it asks to be forgotten."""
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
 def _manner_of(found: _Finding) -> tuple[bool, MetadataMerge]:
-    """What is applied in the same manner may go into one transaction."""
+    """Return the settings that findings of one transaction have in common."""
     return (found.unit.errand.consolidate, found.unit.errand.merge)
 
 
 def _read_words(recorded: Recorded) -> Assertion:
-    """The assertion that words make once nothing is waited for."""
+    """Return the assertion of words that do not wait any more."""
     return attrs.evolve(recorded.assertion, errand=None, state=settled_state(recorded))
 
 
 def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
-    """What the caller gave stands, also key by key of the metadata."""
-    told = {"entities": analysis.entities, "dates": analysis.dates}
-    metadata = {name: list(items) for name, items in told.items() if items} | dict(given.metadata)
+    """Return the caller's details, completed by the analysis, also key by key of the metadata."""
+    found = {"entities": analysis.entities, "dates": analysis.dates}
+    metadata = {name: list(items) for name, items in found.items() if items} | dict(given.metadata)
     return attrs.evolve(
         given,
         categories=given.categories or analysis.categories,
@@ -729,16 +729,16 @@ def _outcomes(
     changed: Sequence[Change],
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> dict[str, Remembered]:
-    """Say of each errand what came of it: by the messages that records come from, or else by what they say.
+    """Return the outcome of each job: by the messages that records cite, or else by their values.
 
-    What was deleted need not show any words of those who brought it about: it is told with the first.
+    A deleted record need not cite any words of the batch: it is reported with the first finding.
 
     Args:
-        findings: what was found, errand by errand.
-        after: what is current now at the places concerned.
-        apart: what was put into quarantine.
-        changed: what happened to the records.
-        concepts: the declared concepts by keyword.
+        findings: The findings, job by job.
+        after: The current records at the places concerned.
+        apart: The quarantined assertions.
+        changed: The changes of records.
+        concepts: The declared concepts by keyword.
     """
     sources = _Sources.of(findings)
     records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
@@ -768,7 +768,7 @@ def _outcomes(
 
 @attrs.frozen
 class _Sources:
-    """Which findings have to do with a message, or with a slot."""
+    """Index of findings by message and by slot."""
 
     messages: Mapping[tuple[str | None, str | None], set[int]]
     slots: Mapping[tuple[object, ...], set[int]]

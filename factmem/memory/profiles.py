@@ -227,7 +227,7 @@ def _hints(profile: type[Any]) -> dict[str, Any]:
 
 
 def _is_pydantic(profile: object) -> bool:
-    """Whether this is a pydantic model; whoever made one has imported pydantic."""
+    """Return whether a class is a pydantic model; pydantic is imported by then."""
     pydantic: Any = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(profile, type) and issubclass(profile, pydantic.BaseModel)
 

@@ -54,15 +54,15 @@ class _Kind(enum.Enum):
 
 @attrs.frozen
 class FileTraces:
-    """What was found in a file, or in its name: how often, never what.
+    """Number of traces in a file and in its name, without their text.
 
     Attributes:
-        path: the file.
-        size: how many bytes were searched.
-        words: how many pieces of what was said.
-        names: how many pieces of names, which others than those erased may use: another organization, say.
-        marks: how many ids of records and digests of values.
-        vectors: how many pieces of embeddings.
+        path: The file.
+        size: Number of bytes searched.
+        words: Number of pieces of values, quotes and so on.
+        names: Number of pieces of names; others may use these as well, such as another organization.
+        marks: Number of ids of records and digests of values.
+        vectors: Number of pieces of embeddings.
     """
 
     path: Path
@@ -74,20 +74,20 @@ class FileTraces:
 
     @property
     def found(self) -> int:
-        """How much of what was erased was found, names apart."""
+        """Number of traces, without names."""
         return self.words + self.marks + self.vectors
 
 
 @attrs.frozen(kw_only=True)
 class ErasureReport:
-    """What `verify_erased` found.
+    """Result of `verify_erased`.
 
     Attributes:
-        files: each file that was searched.
-        searched: how many pieces were looked for, each in all of its forms.
-        left_out: how many were not looked for, for what is still known says them too.
-        too_short: how many words and names cannot be told apart from what else stands in a file.
-        said_by: see `Traces.said_by`.
+        files: Each file that was searched.
+        searched: Number of pieces looked for, each in all of its forms.
+        left_out: Number of pieces not looked for, since remaining records hold them as well.
+        too_short: Number of words and names too short to be distinguished from other content.
+        said_by: See `Traces.said_by`.
     """
 
     files: tuple[FileTraces, ...]
@@ -98,7 +98,7 @@ class ErasureReport:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing of what was said is anywhere, neither in a file nor in another record."""
+        """Whether no trace is left, neither in a file nor in another record."""
         return not self.said_by and not any(file.found for file in self.files)
 
 
@@ -107,7 +107,7 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
 
     They are looked for in UTF-8, UTF-16, JSON's escapes and base64, composed and decomposed, in pieces and as a
     full-text index holds words; vectors as float32 numbers, bare or in base64. What records that are still
-    there say as well is left out: `ErasureReport.said_by` names those that whoever gathered the traces may see.
+    there say as well is left out: `ErasureReport.said_by` names the visible ones of these.
 
     This looks through the whole store whatever walls it has: it is for those who may read its files. What
     another organization says is found as well. A short word (fewer than 6 bytes, a number of fewer than 10
@@ -122,7 +122,7 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
         StoreUnavailableError: a file cannot be read.
     """
     if not isinstance(provider, KeepsFiles):
-        raise CapabilityError(f"{type(provider).__name__} cannot say in which files it keeps what it is told")
+        raise CapabilityError(f"{type(provider).__name__} cannot list the files that it keeps its data in")
     log = await provider.changes(traces.tenant) if isinstance(provider, FeedsChanges) else ()
     rows = (await provider.vectors(traces.tenant))[1] if isinstance(provider, KeepsVectors) and traces.vectors else None
     needles, left_out = await to_thread.run_sync(partial(_needles, traces, log, rows))
@@ -144,7 +144,7 @@ _STRUCTURE: Final = " ".join(
         *(item.value for kind in (AssertionState, FactType, Origin) for item in kind),
     ]
 )
-"""What every file of a store is full of, whatever was said."""
+"""Words of the format, which every file of a store holds."""
 
 _INDEXED: Final = "\0"
 """Marks ends of words of a full-text index, which have no other form."""

@@ -25,10 +25,10 @@ __all__ = ["Quarantine", "as_kept_apart", "quarantined"]
 
 @observed("quarantine.")
 class Quarantine:
-    """What is kept apart: neither loaded nor recalled nor counted, until it is let in. See `Memory.quarantine`.
+    """Quarantined assertions: neither loaded nor recalled nor counted until they are accepted. See `Memory.quarantine`.
 
-    What is planted may say to be of a record that the user filled long ago. So an entry here goes by an id
-    of its own, which names nothing outside the quarantine.
+    A planted assertion may claim to revise a record of the user. An entry therefore has an id of its own, which names
+    nothing outside the quarantine.
     """
 
     def __init__(self, context: Context, backend: Backend) -> None:
@@ -37,20 +37,20 @@ class Quarantine:
         self._writer = Writer(context, backend)
 
     async def list(self, *, rejected: bool = False) -> tuple[FactRecord[Any], ...]:
-        """Return what is quarantined, in the order recorded, each with its evidence and origin.
+        """Return the quarantined assertions, in the order recorded, each with its evidence and origin.
 
         Args:
-            rejected: return what was turned away instead.
+            rejected: Return the rejected ones instead.
         """
         wanted = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
         return tuple(self._record(entry, state) for entry, state in await self._entries() if state is wanted)
 
     async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Let entries in, also such as were turned away: from now on they are facts like any other.
+        """Accept entries, rejected ones included: from now on they are facts like any other.
 
         Args:
-            ids: which, as `list` gives them.
-            reason: why, and who says so, for the audit trail.
+            ids: Ids, as `list` returns them.
+            reason: The reason, for the audit trail.
 
         Raises:
             RecordNotFoundError: an id names nothing that is kept apart; none was let in.
@@ -65,11 +65,11 @@ class Quarantine:
         )
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Turn entries away. They stay where they were planted, unheard, and `accept` can still let them in.
+        """Reject entries. They stay in the store, out of sight, and `accept` can still let them in.
 
         Args:
-            ids: which, as `list` gives them.
-            reason: why, and who says so, for the audit trail.
+            ids: Ids, as `list` returns them.
+            reason: The reason, for the audit trail.
 
         Raises:
             RecordNotFoundError: an id names nothing that is kept apart; none was turned away.
@@ -98,12 +98,12 @@ class Quarantine:
 
 
 def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
-    """Return what is kept apart as a record, by an id of its own.
+    """Return a quarantined assertion as a record, with an id of its own.
 
     Args:
-        entry: what is kept apart.
-        state: its state.
-        concepts: the declared concepts by keyword.
+        entry: The assertion.
+        state: Its state.
+        concepts: The declared concepts by keyword.
     """
     return attrs.evolve(shown_record(entry, concepts, state=state), id=entry.id)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 from anyio import to_thread
 
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, never_let_in, revisions
+from factmem.fold import Current, fold, never_let_in, revisions
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.filters import (
@@ -29,7 +29,7 @@ from factmem.memory.profiles import PartialProfile, ProfileSchema
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.providers import fact_of
 from factmem.recall import Corpus, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
-from factmem.records import AssertionState, FactRecord, LogEntry, Recorded
+from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
 from factmem.subjects import MemorySubject
@@ -38,6 +38,9 @@ __all__ = ["Reader"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
+
+_FEW: Final = 100
+"""Number of log entries up to which they are folded without a worker thread."""
 
 
 class Reader:
@@ -53,27 +56,55 @@ class Reader:
         self._backend = backend
 
     async def load(
-        self, concept: Concept[Any, FactT], subject: MemorySubject | None, scope: MemoryScope | str | None
+        self, concept: Concept[Any, FactT], subject: MemorySubject | str | None, scope: MemoryScope | str | None
     ) -> FactT | None:
         """See `Memory.load`."""
         check_concept(concept)
         wanted = RecallFilter(
-            keywords=(concept.keyword,), subject=subject, scope=self._context.anchored(scope), exact=True
+            keywords=(concept.keyword,),
+            subject=self._context.named(subject),
+            scope=self._context.anchored(scope),
+            exact=True,
         )
-        found = chosen(await self.visible(wanted))
+        place = self._exact_place(wanted)
+        found = chosen(await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword)))
         return fact_of(concept, found) if found else None
+
+    def _exact_place(self, wanted: RecallFilter) -> Place | None:
+        """Return the one place that a filter names, if the provider can return its log: no mirror is needed then."""
+        if wanted.subject is None or wanted.scope is None or self._backend.four_verbs_only:
+            return None
+        return Place(wanted.subject, wanted.scope)
+
+    async def _current_at(self, place: Place, keyword: str) -> list[Current]:
+        """Return the current, visible facts of one concept at one place, read from the store."""
+        log, context = await self._backend.history().entries(place, keyword), self._context
+
+        def current() -> list[Current]:
+            seen = [
+                entry
+                for entry in log
+                if not isinstance(entry, Recorded) or entry.assertion.details.owner in context.visible_owners
+            ]
+            rows = fold(seen, context.moment)
+            return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
+
+        return current() if len(log) <= _FEW else await to_thread.run_sync(current)
 
     async def profile(
         self,
         schema: type[ProfileT] | ProfileSchema[ProfileT],
-        subject: MemorySubject | None,
+        subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
     ) -> PartialProfile[ProfileT]:
         """See `Memory.profile`. All fields are loaded at one moment."""
         made = schema if isinstance(schema, ProfileSchema) else ProfileSchema.of(schema)
         declared = {concept.keyword: concept for concept in made.concepts}
         wanted = RecallFilter(
-            keywords=tuple(declared), subject=subject, scope=self._context.anchored(scope), exact=True
+            keywords=tuple(declared),
+            subject=self._context.named(subject),
+            scope=self._context.anchored(scope),
+            exact=True,
         )
         found: dict[str, list[Current]] = {}
         for row in chosen(await self.visible(wanted) if declared else ()):
@@ -83,7 +114,7 @@ class Reader:
     async def history(
         self,
         concept: Concept[Any, Any] | str,
-        subject: MemorySubject | None,
+        subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
         labels: Mapping[str, str] | None,
     ) -> list[FactRecord[Any]]:
@@ -91,7 +122,9 @@ class Reader:
         if not isinstance(concept, str):
             check_concept(concept)
         keyword = concept if isinstance(concept, str) else concept.keyword
-        wanted = RecallFilter(keywords=(keyword,), subject=subject, scope=self._context.anchored(scope), exact=True)
+        wanted = RecallFilter(
+            keywords=(keyword,), subject=self._context.named(subject), scope=self._context.anchored(scope), exact=True
+        )
         declared = {keyword: concept} if isinstance(concept, Concept) else self._context.concepts
         found = await self._history_of(wanted, declared)
         if not found and isinstance(concept, str):
@@ -136,18 +169,23 @@ class Reader:
         scope: MemoryScope | str | None = None,
         *,
         exact: bool = False,
-        subjects: Collection[MemorySubject] | None = None,
+        subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeInfo:
         """See `Memory.info`."""
         anchored = self._context.anchored(scope)
         here = anchored.within(None) if anchored else None
-        wanted = RecallFilter(scope=anchored, exact=exact, subjects=subjects)
+        wanted = RecallFilter(scope=anchored, exact=exact, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
 
-    async def tree(self, subjects: Collection[MemorySubject] | None) -> ScopeTree:
+    async def tree(
+        self, scope: MemoryScope | str | None, depth: int | None, subjects: Collection[MemorySubject | str] | None
+    ) -> ScopeTree:
         """See `Memory.tree`."""
-        wanted = RecallFilter(subjects=subjects)
-        return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows))
+        check_range(depth=depth)
+        anchored = self._context.anchored(scope)
+        root = anchored.within(None) if anchored else None
+        wanted = RecallFilter(scope=anchored, subjects=self._subjects(subjects))
+        return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth))
 
     async def current(self, record_ids: Collection[str]) -> list[FactRecord[Any]]:
         """Return current records by their ids, each once, in the order of the ids.
@@ -186,7 +224,14 @@ class Reader:
 
     def wanted(self, filters: Filters) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant."""
-        return filter_of(filters, self._context.anchored(filters.get("scope")))
+        scope = self._context.anchored(filters.get("scope"))
+        subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
+        return filter_of(filters, scope, subject, subjects)
+
+    def _subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
+        if subjects is None or isinstance(subjects, str):
+            return subjects  # type: ignore[return-value]  # a single text is refused by the filter
+        return [found for subject in subjects if (found := self._context.named(subject)) is not None]
 
     def confined(self, wanted: RecallFilter) -> RecallFilter:
         """Return a filter confined to the view. Providers of four verbs look in its scopes and subjects."""
@@ -239,9 +284,13 @@ class Reader:
     async def _history_of(
         self, wanted: RecallFilter, declared: Mapping[str, Concept[Any, Any]]
     ) -> list[FactRecord[Any]]:
-        part = LogPart(kept=wanted)
-        log = [entry for entry in await self._backend.mirror.log(part) if self._is_of(entry, wanted)]
-        return self._revisions(log, declared)
+        place = self._exact_place(wanted)
+        if place is not None and wanted.keywords is not None:
+            (keyword,) = wanted.keywords
+            log = await self._backend.history().entries(place, keyword)
+        else:
+            log = await self._backend.mirror.log(LogPart(kept=wanted))
+        return self._revisions([entry for entry in log if self._is_of(entry, wanted)], declared)
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never let in."""

@@ -21,25 +21,33 @@ from factmem.memory.context import Context
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import Reader
 from factmem.recall import (
+    COMPARED,
+    TELLING,
     Corpus,
-    DeepRecall,
     DeepSettings,
+    EventTime,
+    Hint,
+    Kind,
+    Look,
     Mirror,
     Query,
     RecallFilter,
     RecallMatch,
     RecallMatches,
     RecallSettings,
+    Results,
+    asks_for_assistant,
     embedded,
+    events_in,
     explored,
+    in_seconds,
+    kinds_asked,
     marked,
     ranked,
     selected,
+    timed,
     times_in,
 )
-from factmem.recall.deep import COMPARED, Hint, Look, Results
-from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
-from factmem.recall.signs import Kind, asks_for_assistant, kinds_asked
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
@@ -52,9 +60,11 @@ _log = logging.getLogger("factmem")
 
 
 class RecallDepth(enum.Enum):
-    """How much is done to find what answers a question.
+    """Depth of recall.
 
-    SHALLOW: one search, without a model. DEEP: a language model takes it apart, and says what is missing.
+    Attributes:
+        SHALLOW: One search, without a model.
+        DEEP: A language model takes the question apart, and says what is missing.
     """
 
     SHALLOW = "shallow"
@@ -86,20 +96,20 @@ class Recaller:
         strongest: bool,
         history: bool,
         settings: RecallSettings | None,
+        deep: DeepSettings | None,
+        strict: bool,
         filters: Filters,
     ) -> RecallMatches:
         """See `Memory.recall`."""
         search = self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
-        if _depth(depth) is RecallDepth.DEEP and self._backend.question_analyst is not None:
-            deep = await self._deeply(query, search, self._context.deep, strict=False)
-            matches = RecallMatches(deep.matches, failure=deep.words_only)
+        if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
+            matches = await self._deeply(query, search, deep or self._context.deep, strict=strict)
         else:
             matches = await self._shallowly(query, search)
         if history:
-            matches = RecallMatches(await self._reader.with_earlier(matches), failure=matches.failure)
-        return self._counted(matches)
-
-    def _counted(self, matches: RecallMatches) -> RecallMatches:
+            earlier = await self._reader.with_earlier(matches)
+            found = None if matches.deep is None else attrs.evolve(matches.deep, matches=tuple(earlier))
+            matches = RecallMatches(earlier, failure=matches.failure, deep=found)
         if self._backend.accesses is not None:
             self._backend.accesses.count(match.record.id for match in matches)
         return matches
@@ -146,35 +156,11 @@ class Recaller:
             return found
         return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
 
-    async def recall_deeply(
-        self,
-        question: str,
-        *,
-        limit: int,
-        min_score: float,
-        lexical: bool,
-        semantic: bool,
-        strongest: bool,
-        history: bool,
-        settings: RecallSettings | None,
-        deep: DeepSettings | None,
-        strict: bool,
-        filters: Filters,
-    ) -> DeepRecall:
-        """See `Memory.recall_deeply`."""
-        search = self.search(question, limit, min_score, lexical, semantic, strongest, settings, filters)
-        found = await self._deeply(question, search, deep or self._context.deep, strict=strict)
-        if history:
-            found = attrs.evolve(found, matches=tuple(await self._reader.with_earlier(found.matches)))
-        self._counted(RecallMatches(found.matches))
-        return found
-
-    async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> DeepRecall:
+    async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
         analyst = self._backend.question_analyst
         if analyst is None:
             raise CapabilityError(
-                "deep recall asks a language model: open the memory with model=language_model(...), or leave the "
-                "depth shallow"
+                "deep recall asks a language model: open the memory with model=language_model(...), or leave strict out"
             )
         searches = Searches(
             corpus=self._reader.corpus,
@@ -200,7 +186,8 @@ class Recaller:
         )
         matches = [match for match in found.matches if match.score >= search.min_score]
         matches = await to_thread.run_sync(self._marked, await self._reader.corpus(), search, matches)
-        return attrs.evolve(found, matches=tuple(matches), words_only=searches.failure)
+        found = attrs.evolve(found, matches=tuple(matches), words_only=searches.failure)
+        return RecallMatches(matches, failure=searches.failure, deep=found)
 
     def _marked(self, corpus: Corpus, search: _Search, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Mark what was overtaken or taken back. This may block: for worker threads only."""
@@ -241,7 +228,7 @@ class Recaller:
 
 @attrs.frozen(kw_only=True)
 class _Search:
-    """What was asked for, checked."""
+    """A checked search."""
 
     mirror: Mirror
     viewer: str | None
@@ -300,7 +287,7 @@ def _raised(error: EmbedderError) -> str:
 
 @attrs.define(eq=False, kw_only=True)
 class Searches:
-    """Makes the searches of one deep recall. See `factmem.recall.exploring.Searcher`.
+    """Makes the searches of one deep recall. See `factmem.recall.deep.Searcher`.
 
     What was found is kept as long as the store has nothing new; the embedder is asked once for all new texts.
 
@@ -337,7 +324,7 @@ class Searches:
     _allowed: frozenset[int] | None = attrs.field(init=False, default=None)
 
     async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
-        """See `factmem.recall.exploring.Searcher.offered`. What most records have comes first."""
+        """See `factmem.recall.deep.Searcher.offered`. What most records have comes first."""
         corpus = await self.corpus()
 
         def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -353,7 +340,7 @@ class Searches:
         return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, most_questions=most_questions)
 
     async def found(self, looks: Sequence[Look]) -> Results:
-        """See `factmem.recall.exploring.Searcher.found`."""
+        """See `factmem.recall.deep.Searcher.found`."""
         try:
             await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
             corpus = await self.corpus(embedded=self.needs_vectors)
@@ -423,7 +410,7 @@ class Searches:
         return [event.phrase for event in events_in(text, self.now)]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
-        """Which records hold among all that count, by their numbers: among fewer, others would."""
+        """Return the numbers of the records that are chosen among all candidates; among fewer, others would be."""
         rows = selected(corpus, self.viewer, self.wanted).rows
         return frozenset(corpus.columns["record"][rows].tolist())
 

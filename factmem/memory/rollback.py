@@ -1,4 +1,4 @@
-"""Rolling back and restoring: which states must change so that a record is what it was."""
+"""Rollback and restoration: the changes of state after which a record is what it was."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, Stat
 __all__ = ["changed_log", "current_of", "restore_requests", "revision_in", "rollback_requests"]
 
 _ROLLED_BACK: Final = "rolled back"
-"""What the reasons of rollbacks begin with: `restore` must tell what they took from what was retracted after them."""
+"""Prefix of the reasons of rollbacks: `restore` distinguishes them from later retractions by it."""
 
 
 def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
@@ -46,7 +46,7 @@ def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Rec
 
 
 def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
-    """What was quarantined, or rejected from there, is let in by those who may and not by a rollback."""
+    """Return whether an assertion was ever let in: a rollback must not accept quarantined ones."""
     states = [change.state for change in log if isinstance(change, StateChange) and change.assertion_id == target.id]
     return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
 
@@ -187,7 +187,7 @@ def _last_taken(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[st
 
 @attrs.define
 class _Run:
-    """The last retraction of a record, as far as the log was read."""
+    """The last retraction of a record up to a point of the log."""
 
     taken: list[str] = attrs.field(factory=list)
     reason: str | None = None

@@ -1,16 +1,15 @@
-"""What is where: scopes as a tree, with counts."""
+"""Scopes with counts: a summary of one scope, and the tree of all of them."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
 from factmem.recall import Columns
 from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,43 +17,45 @@ if TYPE_CHECKING:
 
 __all__ = ["ScopeInfo", "ScopeTree", "info_of", "tree_of"]
 
+KeyT = TypeVar("KeyT", bound=Hashable)
+
 
 @attrs.frozen(kw_only=True)
 class ScopeInfo:
-    """What a scope holds, its subtree included.
+    """Summary of the records in a scope and its subtree. Mappings hold the number of records, in the order of the keys.
 
     Attributes:
-        scope: which; None for the whole of what was looked at.
-        records: how many records.
-        keywords: the concepts in use, sorted.
-        subjects: the subjects that have records, sorted.
-        categories: the categories in use, sorted.
-        oldest: when the oldest was said, in UTC.
-        newest: when the newest was said, in UTC.
-        children: the scopes one level down that hold records, or have scopes below that do.
-        scopes: every scope here and below that holds records itself, sorted by path.
+        scope: The scope; None for everything.
+        records: Number of records.
+        keywords: Records by keyword of the concept.
+        subjects: Records by subject.
+        categories: Records by category.
+        scopes: Records by the very scope that holds them.
+        children: The scopes one level down that hold records, or have scopes below that do.
+        oldest: The time when the oldest record was said, in UTC.
+        newest: The time when the newest record was said, in UTC.
     """
 
     scope: MemoryScope | None
     records: int
-    keywords: tuple[str, ...]
-    subjects: tuple[str, ...]
-    categories: tuple[str, ...]
+    keywords: Mapping[str, int]
+    subjects: Mapping[str, int]
+    categories: Mapping[str, int]
+    scopes: Mapping[MemoryScope, int]
+    children: tuple[MemoryScope, ...]
     oldest: dt.datetime | None
     newest: dt.datetime | None
-    children: tuple[MemoryScope, ...]
-    scopes: tuple[MemoryScope, ...]
 
 
 @attrs.frozen(kw_only=True)
 class ScopeTree:
-    """One node of the tree of scopes.
+    """One node of the tree of scopes. Printed, it is the whole tree, one node a line.
 
     Attributes:
-        name: the last segment of the path; empty for the root.
-        scope: the scope that this is; None for the root and for a kind, which hold no records themselves.
-        records: how many records here and below.
-        children: the nodes one level down, sorted by name.
+        name: The last segment of the path; empty for the root.
+        scope: The scope of the node; None for the root and for a kind that holds no records itself.
+        records: Number of records here and below.
+        children: The nodes one level down, sorted by name.
     """
 
     name: str
@@ -62,33 +63,61 @@ class ScopeTree:
     records: int
     children: tuple[ScopeTree, ...]
 
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.name or '/'} ({self.records})"
+        for child in self.children:
+            first, *rest = child._lines()
+            last = child is self.children[-1]
+            yield ("└── " if last else "├── ") + first
+            yield from (("    " if last else "│   ") + line for line in rest)
+
 
 def info_of(columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None) -> ScopeInfo:
     """Sum up records that all lie in ``scope`` or below it.
 
     Args:
-        columns: the log that they are of.
-        rows: the records, as rows of the columns.
-        scope: what holds them all.
+        columns: The log that they belong to.
+        rows: The records, as rows of the columns.
+        scope: The scope that holds them all.
     """
     times = columns["said_at"][rows]
-    scopes = set(_scopes(columns, rows))
-    subjects = (MemorySubject(name, individual_name=one) for name, one in columns.subjects_of(rows))
+    scopes = _scopes(columns, rows)
     return ScopeInfo(
         scope=scope,
         records=len(rows),
-        keywords=tuple(sorted(columns.texts_of("keyword", rows))),
-        subjects=tuple(sorted(map(str, subjects))),
-        categories=tuple(columns.tags_of("categories", columns["labels"][rows])),
+        keywords=_sorted(_texts(columns, "keyword", rows)),
+        subjects=_sorted({text.replace("\0", ":"): count for text, count in _texts(columns, "subject", rows).items()}),
+        categories=_categories(columns, rows),
+        scopes=_sorted(scopes),
+        children=tuple(sorted(_children(scopes, scope), key=str)),
         oldest=_moment(times.min()) if len(rows) else None,
         newest=_moment(times.max()) if len(rows) else None,
-        children=tuple(sorted(_children(scopes, scope), key=str)),
-        scopes=tuple(sorted(scopes, key=str)),
     )
 
 
+def _sorted(counts: Mapping[KeyT, int]) -> dict[KeyT, int]:
+    return dict(sorted(counts.items(), key=lambda item: str(item[0])))
+
+
+def _texts(columns: Columns, name: str, rows: NDArray[np.intp]) -> dict[str, int]:
+    numbers, counts = columns.counted(name, rows)
+    texts = getattr(columns, f"{name}s").texts
+    return {texts[number]: count for number, count in zip(numbers, counts, strict=True)}
+
+
+def _categories(columns: Columns, rows: NDArray[np.intp]) -> dict[str, int]:
+    labels = columns["labels"][rows]
+    return {
+        name: int(columns.labels_with("categories", [name])[labels].sum())
+        for name in columns.tags_of("categories", labels)
+    }
+
+
 def _scopes(columns: Columns, rows: NDArray[np.intp]) -> dict[MemoryScope, int]:
-    """Return the scopes of records, and how many each holds."""
+    """Return the scopes of records, with the number that each holds."""
     numbers, counts = columns.counted("scope", rows)
     return {columns.scope(number).within(None): count for number, count in zip(numbers, counts, strict=True)}
 
@@ -102,13 +131,34 @@ def _children(scopes: Iterable[MemoryScope], parent: MemoryScope | None) -> set[
     return {attrs.evolve(scope, path=scope.path[:depth]) for scope in scopes if parent is None or scope != parent}
 
 
-def tree_of(columns: Columns, rows: NDArray[np.intp]) -> ScopeTree:
-    """Return the tree of all scopes that hold records, given as rows of the columns."""
-    return _node("", {scope.segments: (scope, count) for scope, count in _scopes(columns, rows).items()})
+def tree_of(
+    columns: Columns, rows: NDArray[np.intp], scope: MemoryScope | None = None, depth: int | None = None
+) -> ScopeTree:
+    """Return the tree of scopes of records, given as rows of the columns.
+
+    Args:
+        columns: The log that they belong to.
+        rows: The records.
+        scope: The root of the tree, which holds them all; None for the root of all scopes.
+        depth: Number of levels below the root; all if None.
+    """
+    below = {found.segments: (found, count) for found, count in _scopes(columns, rows).items()}
+    root = () if scope is None else scope.segments
+    if below:
+        tree = _node(root[-1] if root else "", below, len(root))
+    else:
+        tree = ScopeTree(name=root[-1] if root else "", scope=None, records=0, children=())
+    if scope is not None:
+        tree = attrs.evolve(tree, scope=scope)
+    return tree if depth is None else _cut(tree, depth)
+
+
+def _cut(tree: ScopeTree, depth: int) -> ScopeTree:
+    return attrs.evolve(tree, children=tuple(_cut(child, depth - 1) for child in tree.children) if depth > 0 else ())
 
 
 def _node(name: str, below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], depth: int = 0) -> ScopeTree:
-    """Return the node that some scopes, by their segments, have in common: each is looked at once a level."""
+    """Return the node at a depth that some scopes, by their segments, have in common."""
     branches: dict[str, dict[tuple[str, ...], tuple[MemoryScope, int]]] = {}
     for segments, held in below.items():
         if len(segments) > depth:
@@ -122,7 +172,7 @@ def _node(name: str, below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], d
 
 
 def _scope_at(below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], depth: int) -> MemoryScope | None:
-    """The scope of a node; the root is none, and a kind is one only where it holds records itself."""
+    """Return the scope of a node: none for the root, and for a kind only if it holds records itself."""
     if depth > 1:
         scope, _ = next(iter(below.values()))
         return attrs.evolve(scope, path=scope.path[: depth - 1])

@@ -31,16 +31,16 @@ from factmem.records import AssertionState, Place, Recorded
 __all__ = ["ABANDONED_AFTER", "Streams", "due_at"]
 
 ABANDONED_AFTER: Final = dt.timedelta(hours=24)
-"""A stream to which nothing was added for so long is read, whatever its trigger says (as Memory Bank has it)."""
+"""Time without new events after which a stream is read, whatever its trigger says (as in Memory Bank)."""
 
 
 def due_at(unit: Unit, trigger: Trigger, now: dt.datetime) -> dt.datetime:
-    """Return when the events that wait are to be read.
+    """Return the time at which waiting events are to be read.
 
     Args:
-        unit: the events that wait.
-        trigger: the stream's.
-        now: the present.
+        unit: The waiting events.
+        trigger: The stream's trigger.
+        now: The present.
     """
     handed_in = [recorded.recorded_at for recorded in unit.words]
     events = {recorded.assertion.details.evidence[0].message_id for recorded in unit.words}
@@ -164,8 +164,8 @@ class Streams:
         handover = Handover([unit.errand.id for unit in others if unit.given.owner in visible], beside=unseen)
         for owner in dict.fromkeys(unit.given.owner for unit in others):
             mine = [unit for unit in others if unit.given.owner == owner]
-            told = handover if owner in visible else unseen
-            self._backend.worker.submit(Pipeline(self._of(owner), self._backend).unit_reader, mine, told)
+            submission = handover if owner in visible else unseen
+            self._backend.worker.submit(Pipeline(self._of(owner), self._backend).unit_reader, mine, submission)
         streams = [unit for unit in units if unit.errand.streamed]
         for owner in dict.fromkeys(unit.given.owner for unit in streams):
             ids = {unit.errand.id for unit in streams if unit.given.owner == owner}
@@ -266,7 +266,7 @@ def _due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
 
 
 def _overlap(unit: Unit) -> int:
-    """How many events that were read before are read along."""
+    """Return the number of earlier events that are shown as context."""
     return unit.errand.trigger.overlap if unit.errand.trigger else 0
 
 

@@ -1,4 +1,4 @@
-"""What an erasure must leave no trace of, gathered before it: words, names, ids, vectors. Pure."""
+"""Traces of records, gathered before their erasure: words, names, ids, vectors."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["Traces", "names_in", "said_in", "traces_of"]
 
 @attrs.frozen(kw_only=True, repr=False)
 class Traces:
-    """What to look for in files, once it is erased; see `Memory.traces`. Its repr holds none of it.
+    """Pieces to look for in files after an erasure; see `Memory.traces`. The repr holds none of them.
 
     Attributes:
         words: what was said: values, quotes, metadata, reasons.
         names: what it was said about and where: keyword, description, scope, subject, categories and so on.
         marks: ids of records, and the digests by which a store tells values apart.
         vectors: the float32 numbers of the embeddings.
-        too_short: how many words and names cannot be told apart from what else stands in a file.
-        said_by: the ids of other records, visible to whoever gathered this, that say some of the words too.
-        tenant: whose it was.
+        too_short: Number of words and names too short to be distinguished from other content.
+        said_by: Ids of other visible records that hold some of the words, too.
+        tenant: The organization.
     """
 
     words: frozenset[str]
@@ -53,7 +53,7 @@ def traces_of(
     texts: Collection[str] = (),
     tenant: str | None = None,
 ) -> Traces:
-    """Return what is to be looked for when some assertions are erased.
+    """Return the traces of some assertions.
 
     Args:
         gone: the assertions.

@@ -1,4 +1,4 @@
-"""How long memories last: a policy of times to live, and what has outlived its time."""
+"""Times to live: the policy, the expiry of new revisions, and the revisions that have outlived their time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ExpiryReceipt", "Outlived", "TtlOperation", "TtlPolicy", "after", "e
 
 
 class TtlOperation(enum.Enum):
-    """What brings a revision about. GENERATE_CREATED and GENERATE_UPDATED are a model's doing."""
+    """Operation that creates a revision. GENERATE_CREATED and GENERATE_UPDATED are results of a model's reading."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -34,7 +34,7 @@ def _positive(instance: object, attribute: attrs.Attribute[Any], value: object) 
 
 @attrs.frozen(kw_only=True)
 class TtlPolicy:
-    """How long memories last, by what brought them about; without any, for ever.
+    """Times to live, by the operation that creates a revision; without any, memories last for ever.
 
     Whoever creates or updates a memory sets its expiry anew: the present plus the time to live. An
     operation that has a time of its own goes by that, any other one by ``default``; without a default
@@ -108,12 +108,12 @@ def after(now: dt.datetime, ttl: dt.timedelta) -> dt.datetime:
 
 @attrs.frozen(kw_only=True)
 class ExpiryReceipt:
-    """What `Memory.expire` erased, or would.
+    """Result of `Memory.expire`.
 
     Attributes:
-        expired: how many revisions had expired, those included that an expired update had revised.
-        superseded: how many superseded revisions had outlived the policy.
-        pending: True if another process still held old bytes (an open WAL); expire again to finish.
+        expired: Number of expired revisions, with those that an expired update had revised.
+        superseded: Number of superseded revisions that were older than the policy allows.
+        pending: Whether another process still holds old bytes (an open WAL); expire again to finish.
     """
 
     expired: int
@@ -128,11 +128,11 @@ class ExpiryReceipt:
 
 @attrs.frozen(kw_only=True)
 class Outlived:
-    """What has outlived its time.
+    """Revisions that have outlived their time.
 
     Attributes:
-        expired: what has expired, and what an expired update had revised.
-        superseded: superseded revisions that are too old.
+        expired: Expired revisions, and those that an expired update had revised.
+        superseded: Superseded revisions that are too old.
     """
 
     expired: tuple[Recorded, ...]
@@ -169,7 +169,7 @@ def outlived(log: Iterable[LogEntry], now: dt.datetime, revisions: dt.timedelta 
 def _expired(
     said: Sequence[Recorded], counting: Sequence[Recorded], states: dict[str, AssertionState], moment: Moment
 ) -> list[Recorded]:
-    """What of a record has expired, whatever its state, and what came before an update that has."""
+    """Return the expired revisions of a record in any state, and those before an expired update."""
     ends = [item for item in counting if item.assertion.revises is not None and has_expired(item.assertion, moment)]
     last = said_order(ends[-1]) if ends else None
     return [
@@ -181,7 +181,7 @@ def _expired(
 
 
 def _superseded(counting: Sequence[Recorded]) -> list[Recorded]:
-    """What of a record can be left out and is never missed: not as evidence, nor when what stands over it expires."""
+    """Return the revisions of a record that nothing needs: neither as evidence nor when a later one expires."""
     if not counting:
         return []
     lasting = [place for place, item in enumerate(counting) if _lasts(item)]

@@ -89,10 +89,10 @@ class Writer:
         self,
         fact: Fact[T],
         *,
-        subject: MemorySubject,
+        subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
         details: FactDetails | None,
-        private: bool,
+        private: bool | None,
         ttl: dt.timedelta | None,
     ) -> tuple[FactRecord[T], ...]:
         """See `Memory.save`."""
@@ -101,28 +101,57 @@ class Writer:
             raise InvalidDataError(
                 f"save takes a SingleFact or MultipleFacts, not a {type(fact).__name__}: for words there is remember()"
             )
-        place = Place(subject, self._context.target(scope))
+        place = Place(self._context.about(subject), self._context.target(scope))
         details = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
         if self._backend.four_verbs_only:
             return await self._save_four_verbs(self.dated(fact), place, details)
         recorded = await self.append(assertions_of(self.dated(fact), place, details))
         return tuple(record_of(item, fact.concept, state=item.assertion.state) for item in recorded)
 
+    async def save_many(
+        self,
+        facts: Iterable[Fact[Any] | tuple[Fact[Any], MemorySubject | str | None, MemoryScope | str | None]],
+        *,
+        details: FactDetails | None,
+        private: bool | None,
+        ttl: dt.timedelta | None,
+    ) -> tuple[FactRecord[Any], ...]:
+        """See `Memory.save_many`."""
+        self._context.check_writable()
+        given = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
+        items = [self._placed(item) for item in facts]
+        if self._backend.four_verbs_only:
+            return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
+        said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
+        recorded = await self.append([assertion for assertion, _ in said])
+        return tuple(
+            record_of(item, concept, state=item.assertion.state)
+            for item, (_, concept) in zip(recorded, said, strict=True)
+        )
+
+    def _placed(self, item: object) -> tuple[Fact[Any], Place]:
+        fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
+        if not isinstance(fact, SingleFact | MultipleFacts):
+            raise InvalidDataError(
+                f"save_many takes facts, or tuples (fact, subject, scope), not a {type(fact).__name__}"
+            )
+        return self.dated(fact), Place(self._context.about(subject), self._context.target(scope))
+
     async def save_profile(
         self,
         profile: object,
         *,
-        subject: MemorySubject,
+        subject: MemorySubject | str | None,
         scope: MemoryScope | str | None,
         details: FactDetails | None,
-        private: bool,
+        private: bool | None,
         ttl: dt.timedelta | None,
     ) -> tuple[FactRecord[Any], ...]:
         """See `Memory.save_profile`."""
         self._context.check_writable()
         schema = ProfileSchema.of(type(profile))
         facts = schema.facts(profile, self._context.clock())
-        place = Place(subject, self._context.target(scope))
+        place = Place(self._context.about(subject), self._context.target(scope))
         given = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
         if self._backend.four_verbs_only:
             return tuple([record for fact in facts for record in await self._save_four_verbs(fact, place, given)])

@@ -1,12 +1,20 @@
-"""Finding and building providers, and the two that need no file."""
+"""Opening providers, the parts to build one from, and the two that need no file."""
 
 from __future__ import annotations
 
-from factmem.providers.group import GroupCommit, Waiting, raised_again
-from factmem.providers.ledger import LedgerProvider, fact_of
+from factmem.providers.history import HistoryProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
-from factmem.providers.registry import ENTRY_POINT_GROUP, open_provider, provider_entry_points
+from factmem.providers.registry import ENTRY_POINT_GROUP, default_store, open_provider, provider_entry_points
+from factmem.providers.threaded import (
+    Engine,
+    GroupCommit,
+    Request,
+    ThreadedProvider,
+    flag_option,
+    raised_again,
+    seconds_option,
+)
 from factmem.providers.tracks import (
     TrackIndex,
     check_expected,
@@ -19,20 +27,25 @@ from factmem.providers.tracks import (
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "Engine",
     "GroupCommit",
+    "HistoryProvider",
     "InMemoryProvider",
-    "LedgerProvider",
     "NoMemory",
+    "Request",
+    "ThreadedProvider",
     "TrackIndex",
-    "Waiting",
     "check_expected",
     "check_readable",
     "check_writable",
+    "default_store",
     "erased_meanwhile",
     "fact_of",
+    "flag_option",
     "new_id",
     "open_provider",
     "provider_entry_points",
     "raised_again",
+    "seconds_option",
     "unknown_assertion",
 ]

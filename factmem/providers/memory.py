@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
+
+from typing_extensions import override
 
 from factmem.abc import (
     Access,
@@ -11,16 +13,20 @@ from factmem.abc import (
     Clock,
     EmbedderIdentity,
     EraseReceipt,
+    Erases,
+    FeedsChanges,
+    KeepsAccesses,
+    KeepsVectors,
     Receipt,
     Statement,
     StateRequest,
     system_clock,
 )
 from factmem.errors import EmbedderMismatchError, ProviderClosedError
-from factmem.providers.ledger import LedgerProvider
+from factmem.providers.history import HistoryProvider
 from factmem.providers.tracks import TrackIndex
 from factmem.records import Assertion, LogEntry, Place, Recorded, Tombstone
-from factmem.vectors import storable_vector, unit_vector
+from factmem.vectors import storable_vector
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,13 +35,14 @@ if TYPE_CHECKING:
 __all__ = ["InMemoryProvider"]
 
 
-class InMemoryProvider(LedgerProvider):
+class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:
         clock: gives the time of recording, and decides what has expired.
     """
 
+    @override
     def __init__(self, *, clock: Clock = system_clock) -> None:
         super().__init__(clock=clock)
         self._log: list[LogEntry] = []
@@ -47,8 +54,8 @@ class InMemoryProvider(LedgerProvider):
         self._seq = 0
         self._closed = False
 
+    @override
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        """See `factmem.abc.KeepsHistory.append`."""
         self._check_open()
         vectors = self._checked(statements)
         receipts: list[Receipt] = []
@@ -59,6 +66,8 @@ class InMemoryProvider(LedgerProvider):
                 case StateRequest():
                     self._seq += 1
                     self._log.append(self._index.change(statement, self._seq, self._clock))
+                case _:
+                    assert_never(statement)
         return receipts
 
     def _checked(self, statements: Sequence[Statement]) -> dict[int, NDArray[np.float32]]:
@@ -76,6 +85,8 @@ class InMemoryProvider(LedgerProvider):
                 case StateRequest():
                     trial.check(statement)
                     trial.change(statement, 0, self._clock)
+                case _:
+                    assert_never(statement)
         return vectors
 
     def _append(self, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
@@ -89,8 +100,8 @@ class InMemoryProvider(LedgerProvider):
             self._vectors[recorded.seq] = vector
         return Receipt(recorded=recorded, new=True)
 
+    @override
     async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
-        """See `factmem.abc.KeepsHistory.entries`."""
         self._check_open()
         here = {
             entry.id
@@ -101,23 +112,23 @@ class InMemoryProvider(LedgerProvider):
         }
         return [entry for entry in self._log if _assertion_id(entry) in here]
 
+    @override
     async def version(self) -> int:
-        """See `factmem.abc.FeedsChanges.version`."""
         self._check_open()
         return self._seq
 
+    @override
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
-        """See `factmem.abc.FeedsChanges.changes`."""
         self._check_open()
         return [entry for entry in self._log if entry.seq > since and self._tenants[_assertion_id(entry)] == tenant]
 
+    @override
     async def embedder(self) -> EmbedderIdentity | None:
-        """See `factmem.abc.KeepsVectors.embedder`."""
         self._check_open()
         return self._embedder
 
+    @override
     async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
-        """See `factmem.abc.KeepsVectors.use_embedder`."""
         self._check_open()
         if self._embedder not in (None, identity) and not replace:
             raise EmbedderMismatchError(
@@ -128,15 +139,15 @@ class InMemoryProvider(LedgerProvider):
             self._vectors.clear()
         self._embedder = identity
 
+    @override
     async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """See `factmem.abc.KeepsVectors.put_vectors`."""
         self._check_open()
         checked = {seq: storable_vector(vector, dimension=self._dimension) for seq, vector in vectors.items()}
         known = {entry.seq for entry in self._log if isinstance(entry, Recorded)}
         self._vectors.update({seq: vector for seq, vector in checked.items() if seq in known})
 
+    @override
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
-        """See `factmem.abc.KeepsVectors.vectors`."""
         import numpy as np
 
         seqs = [
@@ -147,27 +158,15 @@ class InMemoryProvider(LedgerProvider):
         width = self._dimension or 0
         return seqs, np.array([self._vectors[seq] for seq in seqs], dtype=np.float32).reshape(len(seqs), width)
 
-    async def nearest(
-        self, vector: NDArray[np.float32], limit: int, *, tenant: str | None
-    ) -> Sequence[tuple[int, float]]:
-        """See `factmem.abc.SearchesVectors.nearest`."""
-        import numpy as np
-
-        wanted = unit_vector(vector, dimension=self._dimension)
-        seqs, rows = await self.vectors(tenant)
-        cosines = rows @ wanted
-        best = np.argsort(-cosines, kind="stable")[:limit]
-        return [(seqs[row], float(cosines[row])) for row in best]
-
+    @override
     async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-        """See `factmem.abc.KeepsAccesses.add_accesses`."""
         self._check_open()
         known = self._record_ids(tenant)
         for id in accesses.keys() & known:
             self._accesses[tenant, id] = self._accesses.get((tenant, id), Access()) + accesses[id]
 
+    @override
     async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
-        """See `factmem.abc.KeepsAccesses.accesses`."""
         self._check_open()
         return {id: access for id in record_ids if (access := self._accesses.get((tenant, id))) is not None}
 
@@ -175,10 +174,10 @@ class InMemoryProvider(LedgerProvider):
         recorded = (entry for entry in self._log if isinstance(entry, Recorded))
         return {entry.record_id for entry in recorded if entry.assertion.place.scope.tenant == tenant}
 
+    @override
     async def erase(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
-        """See `factmem.abc.Erases.erase`."""
         self._check_open()
         records, singly = set(record_ids), set(assertion_ids)
         gone = [

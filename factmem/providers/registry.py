@@ -1,17 +1,20 @@
-"""Finding providers by address: ``sqlite-vec:///var/lib/agent/facts.db``, ``file:facts``, ``memory:``."""
+"""Provider addresses: ``sqlite-vec:///var/lib/agent/facts.db``, ``file:facts``, ``memory:``."""
 
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from factmem.abc import AgentMemoryProvider
-from factmem.errors import MissingPackageError, UnknownProviderError
+from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
 
-__all__ = ["ENTRY_POINT_GROUP", "check_address", "open_provider", "provider_entry_points"]
+__all__ = ["ENTRY_POINT_GROUP", "check_address", "default_store", "open_provider", "provider_entry_points"]
 
 ENTRY_POINT_GROUP: Final = "factmem.providers"
 """The entry-point group that providers are found in, ours and third parties'."""
@@ -39,6 +42,25 @@ def open_provider(address: str) -> AgentMemoryProvider:
     """
     factory, arguments, options = _resolved(address)
     return cast("AgentMemoryProvider", factory(*arguments, **options))
+
+
+def default_store() -> str:
+    """Return the address of the user's own store; its folder is created if it is missing.
+
+    Raises:
+        StoreUnavailableError: The folder cannot be created.
+    """
+    if sys.platform == "win32":
+        folder = Path(os.environ.get("APPDATA") or Path.home()) / "factmem"
+    elif sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Application Support" / "factmem"
+    else:
+        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "factmem"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailableError(f"{folder} cannot be created ({error.strerror}): name a store") from None
+    return f"sqlite-vec:{quote(str(folder / 'facts.db'))}"
 
 
 def check_address(address: str) -> None:

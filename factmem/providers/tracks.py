@@ -1,22 +1,22 @@
-"""What decides whether an assertion, or a change of its state, may be written: the types of tracks, and states.
+"""Checks of assertions and of changes of state before they are written: the types of tracks, and states.
 
-A track takes its type from the first assertion that counts in it. What has never counted (it is quarantined,
-or waits and is of an untrusted origin) neither gives a type nor is held to one, so that nobody can keep the
-user's facts out by planting words of another type.
+A track takes its type from the first assertion that counts in it. An assertion that has never counted (a quarantined
+one, or a pending one of an untrusted origin) neither sets a type nor is checked against one, so that planted words of
+another type cannot keep the user's facts out.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 
 from factmem.abc import Append, Clock, StateRequest
 from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import Concept, FactType
-from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
+from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange, Tombstone
 from factmem.values import Shape, accepts
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def new_id() -> str:
-    """Return a fresh random id for an assertion or a record."""
+    """Return a new random id for an assertion or a record."""
     return secrets.token_hex(16)
 
 
@@ -79,7 +79,7 @@ def unknown_assertion() -> RecordNotFoundError:
 
 
 def erased_meanwhile() -> RecordNotFoundError:
-    """Return the error of an update of what is not there any more."""
+    """Return the error of an update of an assertion that does not exist any more."""
     return RecordNotFoundError("what this would update was erased meanwhile, and nothing was written")
 
 
@@ -94,12 +94,12 @@ def _conflict(said: Assertion, stored: Shape | FactType, wanted: Shape | FactTyp
 
 @attrs.frozen
 class _Life:
-    """How an assertion stands.
+    """An assertion with its state.
 
     Attributes:
         said: the assertion.
-        state: its present state.
-        joined: whether it has ever counted, and is held to the type of its track since.
+        state: its current state.
+        joined: whether it has ever counted; from then on it conforms to the type of its track.
     """
 
     said: Assertion
@@ -109,9 +109,9 @@ class _Life:
 
 @attrs.define
 class TrackIndex:
-    """What `append` must know of a log, kept in memory: who said what before, record ids, states, types.
+    """An index of a log in memory, for providers without one of their own: assertions, record ids, states and types.
 
-    For providers without an index of their own. Feed it every entry of the log, in order.
+    Add every entry of the log, in order.
     """
 
     _below: TrackIndex | None = attrs.field(default=None, alias="below")
@@ -123,11 +123,11 @@ class TrackIndex:
     _seqs: set[int] = attrs.field(factory=set)
 
     def trial(self) -> TrackIndex:
-        """Return an index that sees what this one does and keeps what is new to itself, to try a transaction."""
+        """Return an index on top of this one that keeps additions to itself, for a trial of a transaction."""
         return TrackIndex(below=self)
 
     def known(self, assertion: Assertion) -> Recorded | None:
-        """Return the very same assertion if it was recorded before.
+        """Return the same assertion if it was recorded before.
 
         Raises:
             ConceptConflictError: it cannot join its track.
@@ -141,7 +141,7 @@ class TrackIndex:
         return None
 
     def check_followed(self, item: Append) -> None:
-        """Raise unless what an assertion follows is there.
+        """Raise unless the assertion that another one follows exists.
 
         Raises:
             RecordNotFoundError: it was erased.
@@ -150,7 +150,7 @@ class TrackIndex:
             raise erased_meanwhile()
 
     def record(self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[], str] = new_id) -> Recorded:
-        """Give a new assertion its ids, number and time, and take it in."""
+        """Assign ids, a sequence number and a time to a new assertion, and add it."""
         record_id = assertion.revises or self._record_ids.get((*assertion.track, assertion.slot)) or ids()
         recorded = Recorded(assertion=assertion, id=ids(), record_id=record_id, seq=seq, recorded_at=clock())
         self.add(recorded)
@@ -172,7 +172,7 @@ class TrackIndex:
             self._check_type(life.said)
 
     def change(self, request: StateRequest, seq: int, clock: Clock) -> StateChange:
-        """Give a change of state its number and time, and take it in."""
+        """Assign a sequence number and a time to a change of state, and add it."""
         changed = StateChange(
             assertion_id=request.assertion_id,
             state=request.state,
@@ -185,15 +185,18 @@ class TrackIndex:
         return changed
 
     def add(self, entry: LogEntry) -> None:
-        """Take in an entry of the log; make the index anew where something was erased."""
+        """Add an entry of the log. After an erasure, build a new index instead."""
         match entry:
             case Recorded():
                 self._add_assertion(entry)
-            case StateChange(assertion_id=id, state=state) if (life := self._life(id)) is not None:
-                self._lives[id] = attrs.evolve(life, state=state)
-                self._join(id)
-            case _:
+            case StateChange(assertion_id=id, state=state):
+                if (life := self._life(id)) is not None:
+                    self._lives[id] = attrs.evolve(life, state=state)
+                    self._join(id)
+            case Tombstone():
                 pass
+            case _:
+                assert_never(entry)
 
     def _add_assertion(self, recorded: Recorded) -> None:
         said = recorded.assertion

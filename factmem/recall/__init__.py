@@ -1,13 +1,14 @@
-"""Recall: analysing, embedding, mirroring, scoring, ranking."""
+"""Recall: from a question to the best records of a store.
+
+- `scoring` holds all formulas, `ranking` the two passes of a search, `filters` and `strength` what narrows it.
+- `index` is the searchable copy of a tenant's log: codec, columns, fold, segments, corpus, mirror.
+- `text` reads English: terms, times, signs, related words, updates.
+- `deep` is recall with a model, `overtaken` the marks on results, `events` dates by events, `embedders` the vectors.
+"""
 
 from __future__ import annotations
 
-from factmem.recall.analysis import analyse, indexed_text
-from factmem.recall.asking import Query
-from factmem.recall.choosing import chosen
-from factmem.recall.columns import Columns
-from factmem.recall.corpus import Corpus
-from factmem.recall.deep import DeepRecall, DeepSettings
+from factmem.recall.deep import COMPARED, DeepRecall, DeepSettings, Hint, Look, Results, explored
 from factmem.recall.embedders import (
     BoundedEmbedder,
     CallableEmbedder,
@@ -16,21 +17,28 @@ from factmem.recall.embedders import (
     WordLlamaEmbedder,
     default_embedder,
     embedded,
+    embedder_entry_points,
     embedder_named,
 )
-from factmem.recall.engine import RecallMatch, RecallMatches, ScoreParts, hydrate, ranked
-from factmem.recall.exploring import explored
+from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
-from factmem.recall.folding import Standing
-from factmem.recall.log_parts import LogPart
-from factmem.recall.mirror import Mirror
-from factmem.recall.narrowing import selected
+from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.columns import Columns
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.mirror import Mirror
+from factmem.recall.index.selection import LogPart, selected
+from factmem.recall.index.source import log_source
 from factmem.recall.overtaken import marked, still_true
-from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, decay
-from factmem.recall.sources import log_source
-from factmem.recall.time_expressions import TimeSpan, times_in
+from factmem.recall.ranking import Query, RecallMatch, RecallMatches, ScoreParts, hydrate, ranked
+from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, recency
+from factmem.recall.strength import chosen
+from factmem.recall.text.analysis import analyse, indexed_text
+from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked
+from factmem.recall.text.times import TimeSpan, times_in
 
 __all__ = [
+    "COMPARED",
+    "TELLING",
     "Additive",
     "Boost",
     "BoundedEmbedder",
@@ -39,7 +47,11 @@ __all__ = [
     "Corpus",
     "DeepRecall",
     "DeepSettings",
+    "EventTime",
+    "Hint",
+    "Kind",
     "LogPart",
+    "Look",
     "MetadataCondition",
     "MetadataOperator",
     "MiniLMEmbedder",
@@ -50,24 +62,31 @@ __all__ = [
     "RecallMatch",
     "RecallMatches",
     "RecallSettings",
+    "Results",
     "ScoreParts",
     "Standing",
     "TimeSpan",
     "WordLlamaEmbedder",
     "analyse",
+    "asks_for_assistant",
     "chosen",
     "composite",
-    "decay",
     "default_embedder",
     "embedded",
+    "embedder_entry_points",
     "embedder_named",
+    "events_in",
     "explored",
     "hydrate",
+    "in_seconds",
     "indexed_text",
+    "kinds_asked",
     "log_source",
     "marked",
     "ranked",
+    "recency",
     "selected",
     "still_true",
+    "timed",
     "times_in",
 ]

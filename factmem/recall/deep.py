@@ -1,44 +1,73 @@
-r"""Deep recall: its settings, its hints, its confidence, and how its searches become one result.
+r"""Deep recall: search, take the question apart if that is not enough, ask what is missing.
 
-**Places.** The question itself keeps the first places, in its own order and with its own scores. Everything else that
-is searched for (the parts of the question, what is missing, and whatever lies where a hint says) may only choose what
-stands in the last ``⌊added_share · limit⌋`` places. A record found by another search competes for one of them, with
-the question's own matches there, by its *fit*::
+**Course.** The course is that of CrewAI's RecallFlow, with other rules:
+
+- The question itself is always searched for, everywhere that the caller's filters allow. If its confidence is high,
+  that is the result, and no model is asked.
+- Parts, scopes and times that a model proposes are searched for besides; only scopes that it was offered count. They
+  choose a bounded share of the results.
+- All searches are of one state of the store.
+- Each round searches for new questions only. A gap is reported only while nothing fills it.
+- A model that fails, or whose answer cannot be used, costs what it would have added and nothing else.
+
+**Places.** The question itself keeps the first places, in its own order and with its own scores. All other searches
+(for parts of the question, for what is missing, and by hints) choose only the last ``⌊added_share · limit⌋`` places. A
+record found by another search competes for one of them, with the question's own matches there, by its *fit*::
 
     fit = √(similarity to the question · similarity to what that search asks)
 
-A match that lies where a hint says counts half as much again in its search. So a part that has nothing to do with the
-question adds nothing, and no model can displace more than that share. The last of these places goes to the best match
-of a question about what is missing, if that question has found it with confidence: such a match need not fit, as a
-missing link often shares no word with the question. Three other questions of the same conversation, in place of
-parts, cost .007 of turn R@10 on LoCoMo if every question is taken apart; the parts of questions made of two raise it
-from .58 to .63. ``benchmarks/deep.py`` measures both.
+A match of a search by a hint counts half as much again. So a part that has nothing to do with the question adds
+nothing, and no model can displace more than that share. The last of these places goes to the best match of a question
+about what is missing, if that question has found it with confidence: such a match need not fit, as a missing link often
+shares no word with the question. Three other questions of the same conversation, in place of parts, cost .007 of turn
+R@10 on LoCoMo if every question is taken apart; the parts of questions made of two raise it from .58 to .63.
+``benchmarks/deep.py`` measures both.
 
-**Confidence.** How far the best match of a question stands out: the highest similarity among its first ten matches,
-less the mean of the others; and the mean of that over all questions asked. It is from 0 to 1, and .05 to .2 for most
-questions. Neither how recent nor how important a record is has a part in it. It separates questions whose evidence is
-among the first ten from others better than the similarity of the best match does (AUROC .74 against .60 on LoCoMo,
-.74 against .51 on REALTALK). The default thresholds go by the distributions that ``benchmarks/deep.py`` prints.
+**Confidence.** The lead of a question's best match: the highest similarity among its first ten matches, less the mean
+of the others; and the mean of that over all questions asked. It is from 0 to 1, and .05 to .2 for most questions.
+Neither how recent nor how important a record is has a part in it. It separates questions whose evidence is among the
+first ten from others better than the similarity of the best match does (AUROC .74 against .60 on LoCoMo, .74 against
+.51 on REALTALK). The default thresholds go by the distributions that ``benchmarks/deep.py`` prints.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import logging
 import math
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from statistics import fmean
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
+import anyio
 import attrs
 
-from factmem.abc import Complexity, Gap
-from factmem.recall.engine import RecallMatch
-from factmem.recall.time_expressions import TimeSpan
+from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
+from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
+from factmem.llm import Spent, metered
+from factmem.recall.events import event_spans, events_in, sentence_of, span_between
+from factmem.recall.ranking import RecallMatch
+from factmem.recall.text.times import TimeSpan, times_in
 from factmem.validators import count, fraction, positive, seconds
+from factmem.values import check_text
 
-__all__ = ["COMPARED", "DeepRecall", "DeepSettings", "Hint", "Look", "Results", "confidence_of", "merged", "unplaced"]
+__all__ = [
+    "COMPARED",
+    "DeepRecall",
+    "DeepSettings",
+    "Hint",
+    "Look",
+    "Results",
+    "Searcher",
+    "confidence_of",
+    "explored",
+    "merged",
+    "unplaced",
+]
 
 _HINTED: Final = 1.5
-"""Factor for the similarity of a match that lies where a hint says."""
+"""Factor for the similarity of a match of a search by a hint."""
 
 COMPARED: Final = 10
 """Number of first matches that the confidence in a question is computed from."""
@@ -46,7 +75,7 @@ COMPARED: Final = 10
 
 @attrs.frozen(kw_only=True)
 class DeepSettings:
-    """When deep recall asks a model, and how much it may change.
+    """Conditions under which deep recall asks a model, and bounds of what that may change.
 
     The first four have the names that CrewAI uses. The confidences mean something else (see `factmem.recall.deep`),
     so their defaults are lower than CrewAI's. CrewAI's ``query_analysis_threshold`` has no counterpart: a low
@@ -93,12 +122,12 @@ class DeepSettings:
 
 @attrs.frozen(kw_only=True)
 class Hint:
-    """One restriction of a search that is made besides the one everywhere.
+    """A restriction of an additional search.
 
     Attributes:
         scopes: paths of scopes, each with those below it.
         keyword: the concept of the facts.
-        time: when it was said.
+        time: interval of the timestamps.
         record_ids: ids of the records.
     """
 
@@ -117,11 +146,11 @@ class Hint:
 
 @attrs.frozen
 class Look:
-    """One search for a question, within the caller's walls.
+    """One search for a question, within the caller's view and filters.
 
     Attributes:
         text: the question.
-        hint: where to search; everywhere, if None.
+        hint: restriction of the search; None for none.
     """
 
     text: str
@@ -129,28 +158,28 @@ class Look:
 
 
 Results: TypeAlias = "dict[Look, Sequence[RecallMatch]]"
-"""The matches of each search, best first, in the order in which the searches were thought of."""
+"""The matches of each search, best first, in the order of the searches."""
 
 
 @attrs.frozen(kw_only=True)
 class DeepRecall:
-    """The result of deep recall, and how it came about.
+    """The result of deep recall, with an account of its course.
 
     Attributes:
-        matches: the best records, best first, each with its score for the question itself. Those that lie where a
-            hint says have ``time``, ``scope`` or ``concept`` among their reasons.
+        matches: the best records, best first, each with its score for the question itself. Matches of a search by a
+            hint have ``time``, ``scope`` or ``concept`` among their reasons.
         confidence: from 0 to 1; see `factmem.recall.deep`.
         questions: all questions searched for, the question itself first.
-        times: the times looked into besides: those that the question names or the model proposes.
-        scopes: the paths of the scopes looked into besides.
-        complexity: how much the answer takes, as far as the model was asked.
+        times: intervals of additional searches: those that the question names or the model proposes.
+        scopes: paths of the scopes of additional searches.
+        complexity: complexity of the question, if the model was asked.
         rounds: number of rounds of asking what is missing.
-        gaps: what is still missing, as far as the model was asked.
-        calls: number of questions that the model was asked.
+        gaps: what is still missing, if the model was asked.
+        calls: number of questions to the model.
         tokens: number of tokens that they took, as far as the endpoint reports them.
-        failure: why the model could not be asked or its answer not be used; None if all went well. The result holds
-            what was found without it.
-        words_only: why meaning did not count, in words; see `RecallMatches.failure`.
+        failure: the reason why the model could not be asked or its answer not be used; None for none. The result
+            holds what was found without it.
+        words_only: the reason why meaning did not count; see `RecallMatches.failure`.
     """
 
     matches: tuple[RecallMatch, ...]
@@ -177,7 +206,7 @@ def confidence_of(found: Sequence[Sequence[RecallMatch]]) -> float:
 
 
 def _standing_out(matches: Sequence[RecallMatch]) -> float:
-    """Return how far the best match stands out from those after it."""
+    """Return the lead of the best match over those after it."""
     best, *rest = sorted((match.parts.similarity for match in matches[:COMPARED]), reverse=True) or [0.0]
     return best - fmean(rest) if rest else best
 
@@ -239,3 +268,268 @@ def _link(found: Results, missing: Iterable[str], settings: DeepSettings) -> str
     matches = [found.get(Look(text), ()) for text in missing]
     sure = [own for own in matches if own and _standing_out(own) >= settings.confidence_threshold_low]
     return max((own[0] for own in sure), key=lambda match: match.parts.similarity).record.id if sure else None
+
+
+T = TypeVar("T")
+_LOG: Final = logging.getLogger("factmem")
+_LONGEST: Final = 500
+"""Maximum length of a model's question, in characters."""
+
+_MOST_TIMES: Final = 3
+"""Maximum number of intervals of additional searches for one question."""
+
+
+class Searcher(Protocol):
+    """Makes the searches, within the caller's view and filters."""
+
+    async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
+        """Return the request to an analyst, with the scopes and keywords of what may be found."""
+        ...
+
+    async def found(self, looks: Sequence[Look]) -> Results:
+        """Return the matches of each search, all in one state of the store."""
+        ...
+
+
+async def explored(
+    question: str,
+    searcher: Searcher,
+    analyst: QuestionAnalyst,
+    *,
+    limit: int,
+    now: dt.datetime,
+    settings: DeepSettings,
+    strict: bool = False,
+) -> DeepRecall:
+    """Search for a question as deeply as it needs.
+
+    Args:
+        question: what to search for.
+        searcher: makes the searches.
+        analyst: takes the question apart, and says what is missing.
+        limit: maximum number of matches.
+        now: the present, or the moment that is looked at.
+        settings: when to ask the analyst, and how much that may change.
+        strict: raise an error of the model instead of going on without it.
+
+    Raises:
+        ModelError: the model failed, and ``strict`` was asked for.
+    """
+    with metered() as spent:
+        flow = _Flow(
+            question,
+            searcher,
+            analyst=analyst,
+            limit=limit,
+            now=now,
+            settings=settings,
+            strict=strict,
+            spent=spent,
+        )
+        await flow.run()
+    return flow.result()
+
+
+@attrs.define(eq=False)
+class _Flow:
+    question: str
+    searcher: Searcher
+    analyst: QuestionAnalyst = attrs.field(kw_only=True)
+    limit: int = attrs.field(kw_only=True)
+    now: dt.datetime = attrs.field(kw_only=True)
+    settings: DeepSettings = attrs.field(kw_only=True)
+    strict: bool = attrs.field(kw_only=True)
+    spent: Spent = attrs.field(kw_only=True)
+    deadline: float = attrs.field(init=False, factory=anyio.current_time)
+    analysis: QuestionAnalysis = attrs.field(init=False, factory=QuestionAnalysis)
+    times: tuple[TimeSpan, ...] = attrs.field(init=False, default=())
+    asked: dict[str, SubQuestion] = attrs.field(init=False, factory=dict)
+    results: Results = attrs.field(init=False, factory=dict)
+    among: Sequence[RecallMatch] = attrs.field(init=False, default=())
+    missing: list[str] = attrs.field(init=False, factory=list)
+    gaps: tuple[Gap, ...] = attrs.field(init=False, default=())
+    rounds: int = attrs.field(init=False, default=0)
+    failure: ModelError | None = attrs.field(init=False, default=None)
+
+    async def run(self) -> None:
+        self.deadline += self.settings.timeout
+        await self._search_for([SubQuestion(self.question)])
+        if not self.settings.analyses(self._confidence()):
+            return
+        await self._analyse()
+        said = [span_between(self.analysis.since, self.analysis.until, self.now)]
+        happened = await self._event_times()
+        self.times = tuple(dict.fromkeys([*times_in(self.question, self.now), *happened, *filter(None, said)]))
+        await self._search_for(self.analysis.questions)
+        for _ in range(self.settings.exploration_budget):
+            if not self._explores() or not await self._explore():
+                break
+
+    def result(self) -> DeepRecall:
+        low = self.settings.confidence_threshold_low
+        return DeepRecall(
+            matches=tuple(self._best()),
+            confidence=self._confidence(),
+            questions=tuple(item.text for item in self.asked.values()),
+            times=self.times,
+            scopes=self.analysis.scopes,
+            complexity=self.analysis.complexity,
+            rounds=self.rounds,
+            gaps=tuple(gap for gap in self.gaps if self._confidence_in(gap.question) < low),
+            calls=self.spent.questions,
+            tokens=self.spent.tokens,
+            failure=None if self.failure is None else str(self.failure),
+        )
+
+    async def _analyse(self) -> None:
+        request = await self.searcher.offered(self.now, self.settings.most_questions)
+
+        async def ask() -> QuestionAnalysis:
+            return _lawful(await self.analyst.analyse_question(self.question, request), request)
+
+        self.analysis = await self._heard(ask) or self.analysis
+
+    async def _event_times(self) -> tuple[TimeSpan, ...]:
+        """Return the intervals of the events that the question names, if their dates are known."""
+        if not (events := events_in(self.question, self.now)):
+            return ()
+        found = await self.searcher.found([Look(event.phrase) for event in events])
+        return event_spans(events, [found[Look(event.phrase)] for event in events], self.now)
+
+    async def _search_for(self, questions: Iterable[SubQuestion]) -> list[str]:
+        """Make all searches with some more questions; return those that are new."""
+        new = {_key(item.text): item for item in questions}
+        new = {key: item for key, item in new.items() if key not in self.asked}
+        asked = self.asked | new
+        looks = list(dict.fromkeys(look for item in asked.values() for look in self._looks(item)))
+        found = await self.searcher.found(looks)
+        among: Sequence[RecallMatch] = ()
+        if ids := unplaced(found, question=self.question, limit=self.limit):
+            own = Look(self.question, Hint(record_ids=ids))
+            found = await self.searcher.found([*looks, own])  # all anew if the store has changed since
+            among = found.pop(own)
+        self.asked, self.results, self.among = asked, found, among
+        return [item.text for item in new.values()]
+
+    def _looks(self, asked: SubQuestion) -> list[Look]:
+        hints = [Hint(scopes=self.analysis.scopes)] if self.analysis.scopes else []
+        hints += [Hint(keyword=asked.keyword)] if asked.keyword is not None else []
+        if self.times or asked.text != self.question:  # the question's own times: only after its first search
+            times = dict.fromkeys([*times_in(asked.text, self.now), *self.times])
+            hints += [Hint(time=time) for time in list(times)[:_MOST_TIMES]]
+        return [Look(asked.text), *(Look(asked.text, hint) for hint in hints)]
+
+    def _explores(self) -> bool:
+        if self.failure is not None or self.spent.tokens >= self.settings.token_budget:
+            return False
+        return self.settings.explores(self._confidence(), self.analysis.complexity)
+
+    async def _explore(self) -> bool:
+        """Ask what is missing and look for that; return whether there was anything new to look for."""
+        known = [Known(text=sentence_of(match.record), said_at=match.record.timestamp) for match in self._best()]
+        asked = tuple(item.text for item in self.asked.values())
+
+        async def ask() -> tuple[Gap, ...]:
+            return _lawful_gaps(await self.analyst.find_gaps(self.question, known, asked=asked))
+
+        if (gaps := await self._heard(ask)) is None:
+            return False
+        self.gaps = gaps[: self.settings.most_questions]
+        new = await self._in_time(lambda: self._search_for(SubQuestion(gap.question) for gap in self.gaps))
+        self.missing += new or ()
+        self.rounds += bool(new)
+        return bool(new)
+
+    async def _heard(self, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """Wait for the analyst; None if it failed, which is noted."""
+        try:
+            return await self._in_time(ask)
+        except ModelError as error:
+            self._failed(error)
+        except FactMemError:
+            raise
+        except Exception as error:  # somebody else's code
+            self._failed(ModelAnswerError(f"the question analyst failed with {type(error).__name__}"))
+        return None
+
+    async def _in_time(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Await within the deadline; return None if that passes."""
+        with anyio.CancelScope(deadline=self.deadline):
+            return await work()
+        self._failed(
+            ModelUnavailableError(
+                f"deep recall took more than {self.settings.timeout:g} s: try later, or raise the timeout of its "
+                "DeepSettings"
+            )
+        )
+        return None
+
+    def _failed(self, error: ModelError) -> None:
+        if self.strict:
+            raise error
+        self.failure = error
+        _LOG.warning("deep recall goes on without the model: %s", error)
+
+    def _best(self) -> list[RecallMatch]:
+        return merged(
+            self.results,
+            question=self.question,
+            among=self.among,
+            missing=self.missing,
+            limit=self.limit,
+            settings=self.settings,
+        )
+
+    def _confidence(self) -> float:
+        return confidence_of([self.results[Look(item.text)] for item in self.asked.values()])
+
+    def _confidence_in(self, question: str) -> float:
+        asked = self.asked.get(_key(question))
+        return 0.0 if asked is None else confidence_of([self.results[Look(asked.text)]])
+
+
+def _key(text: str) -> str:
+    """Return the form in which two wordings of the same question are equal."""
+    words = unicodedata.normalize("NFKC", text).casefold().split()
+    return " ".join(words).rstrip("?!. ")
+
+
+def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
+    """Return the usable part of an analysis: valid questions, and offered scopes and keywords."""
+    if not isinstance(answer, QuestionAnalysis):
+        raise ModelAnswerError(f"the question analyst answered {type(answer).__name__}")
+    offered = set(request.keywords_in_use)
+    questions = [
+        item if item.keyword is None or item.keyword in offered else SubQuestion(item.text)
+        for item in answer.questions
+        if isinstance(item, SubQuestion) and _is_question(item.text)
+    ]
+    since, until = (moment if _is_aware(moment) else None for moment in (answer.since, answer.until))
+    return attrs.evolve(
+        answer,
+        questions=tuple(questions[: request.most_questions]),
+        scopes=tuple(dict.fromkeys(path for path in answer.scopes if path in request.scopes_in_use)),
+        since=since,
+        until=until,
+    )
+
+
+def _is_aware(moment: object) -> bool:
+    return isinstance(moment, dt.datetime) and moment.tzinfo is not None
+
+
+def _is_question(text: object) -> bool:
+    if not isinstance(text, str) or not any(map(str.isalnum, text)) or len(text) > _LONGEST:
+        return False
+    try:
+        check_text(text, path="$")
+    except InvalidDataError:
+        return False
+    return True
+
+
+def _lawful_gaps(answer: object) -> tuple[Gap, ...]:
+    if not isinstance(answer, Sequence) or isinstance(answer, str):
+        raise ModelAnswerError(f"the question analyst answered {type(answer).__name__}")
+    gaps = (gap for gap in answer if isinstance(gap, Gap))
+    return tuple(gap for gap in gaps if _is_question(gap.question) and _is_question(gap.missing))

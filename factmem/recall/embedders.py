@@ -1,4 +1,4 @@
-"""Embedders: the offline default, a bigger offline one, any callable, any OpenAI-compatible endpoint."""
+"""Embedders: the offline default, a larger offline model, any callable, any OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
+    "ENTRY_POINT_GROUP",
     "BoundedEmbedder",
     "CallableEmbedder",
     "MiniLMEmbedder",
@@ -39,49 +41,95 @@ __all__ = [
     "default_embedder",
     "embed_checked",
     "embedded",
+    "embedder_entry_points",
     "embedder_named",
+    "openai_embedder",
 ]
 
 
+ENTRY_POINT_GROUP: Final = "factmem.embedders"
+"""The entry-point group of embedders, ours and third parties': factories of an `Embedder`, by name."""
+
 _FEW: Final = 8
+"""Number of texts whose vectors are checked on the event loop; a thread hop would take longer."""
+
 _TOGETHER: Final = 256
-"""Texts that a `BoundedEmbedder` hands over at a time."""
+"""Number of texts that a `BoundedEmbedder` passes on at a time."""
+
 _FOREIGN_THREADS: Final = 8
-"""Worker threads of one event loop that functions of a `CallableEmbedder` may occupy, hanging ones included."""
+"""Number of worker threads of one event loop that functions of a `CallableEmbedder` may occupy, hung ones included."""
+
 _threads: Final[RunVar[CapacityLimiter]] = RunVar("factmem_embedder_threads")
 
 
 def default_embedder() -> Embedder:
-    """Return the embedder of a `Memory` that was given none: `WordLlamaEmbedder`."""
+    """Return the default embedder of a `Memory`: `WordLlamaEmbedder`."""
     return WordLlamaEmbedder()
 
 
+def embedder_entry_points() -> dict[str, EntryPoint]:
+    """Return the installed embedders by name, without importing any of them."""
+    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
+
+
 def embedder_named(name: str) -> Embedder:
-    """Return the embedder that a name stands for, as the terminal takes it.
+    """Return the embedder that a name stands for.
 
     Args:
-        name: ``wordllama``, ``minilm``, or ``openai:MODEL@DIMENSION`` for an endpoint that the environment
-            variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` tell.
+        name: the name of an entry point of the group `ENTRY_POINT_GROUP`, such as ``wordllama`` or ``minilm``. What
+            follows a colon goes to the embedder's factory as its only argument: ``openai:MODEL@DIMENSION`` is an
+            endpoint, configured by the environment variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``.
 
     Raises:
-        InvalidDataError: the name stands for none.
+        InvalidDataError: no installed embedder has this name, or it does not take this argument.
+        MissingPackageError: the embedder needs a package that is not installed.
+
+    Example:
+        >>> embedder_named("minilm")  # doctest: +ELLIPSIS
+        <factmem.recall.embedders.MiniLMEmbedder object at ...>
     """
     check_text(name, path="$.embedder")
-    kind, _, model = name.partition(":")
-    model, _, dimension = model.rpartition("@")
-    match kind:
-        case "wordllama" if name == kind:
-            return WordLlamaEmbedder()
-        case "minilm" if name == kind:
-            return MiniLMEmbedder()
-        case "openai" if model and re.fullmatch(r"[1-9][0-9]{0,5}", dimension):
-            return OpenAIEmbedder(model, dimension=int(dimension))
-        case _:
-            raise InvalidDataError(f"no embedder is called {name!r}: use wordllama, minilm or openai:MODEL@DIMENSION")
+    kind, colon, argument = name.partition(":")
+    known = embedder_entry_points()
+    if kind not in known:
+        raise InvalidDataError(
+            f"no embedder is called {kind!r}; installed are {', '.join(known) or 'none'}. Install the package that "
+            f"brings it (entry-point group {ENTRY_POINT_GROUP}), or pass an Embedder instead of a name",
+            path="$.embedder",
+        )
+    try:
+        factory: Any = known[kind].load()
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name or kind, extra="all") from error
+    arguments = [argument] if colon else []
+    try:
+        inspect.signature(factory).bind(*arguments)
+    except TypeError:
+        usage = f"{kind}:ARGUMENT" if not colon else kind
+        raise InvalidDataError(f"the embedder {kind!r} is written as {usage}", path="$.embedder") from None
+    return cast("Embedder", factory(*arguments))
+
+
+def openai_embedder(model: str) -> OpenAIEmbedder:
+    """Return the embedder of an endpoint that the environment sets.
+
+    Args:
+        model: ``MODEL@DIMENSION``.
+
+    Raises:
+        InvalidDataError: it is not written like that.
+    """
+    name, _, dimension = model.rpartition("@")
+    if not name or not re.fullmatch(r"[1-9][0-9]{0,5}", dimension):
+        raise InvalidDataError(
+            "an embedder of an endpoint is written as openai:MODEL@DIMENSION: openai:text-embedding-3-small@1536",
+            path="$.embedder",
+        )
+    return OpenAIEmbedder(name, dimension=int(dimension))
 
 
 class _LocalModel(abc.ABC):
-    """Loads a model once, in a worker thread, and keeps it busy with one batch at a time."""
+    """Loads a model once, in a worker thread."""
 
     def __init__(self) -> None:
         self._model: Any = None
@@ -110,7 +158,7 @@ class WordLlamaEmbedder(_LocalModel):
         wordllama = _imported("wordllama", extra="")
         try:
             return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-        except Exception as error:  # whatever a broken installation brings up
+        except Exception as error:  # a broken installation may raise anything
             raise EmbedderError("wordllama cannot load its own weights: reinstall the package wordllama") from error
 
     async def identity(self) -> EmbedderIdentity:
@@ -184,9 +232,12 @@ class CallableEmbedder:
     """Any function from texts to vectors, plain or async; a plain one runs in a worker thread.
 
     Args:
-        function: takes a list of texts, gives one vector a text.
-        name: what to call it; a store remembers it and refuses another.
-        dimension: of its vectors.
+        function: takes a list of texts, returns one vector per text.
+        name: name of the embedder; a store remembers it and refuses another.
+        dimension: dimension of its vectors.
+
+    Example:
+        >>> embedder = CallableEmbedder(model.encode, name="my-model", dimension=768)  # doctest: +SKIP
     """
 
     def __init__(self, function: Callable[[list[str]], Any | Awaitable[Any]], *, name: str, dimension: int) -> None:
@@ -204,26 +255,29 @@ class CallableEmbedder:
         limiter = _threads.get(None)
         if limiter is None:
             _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
-        run = to_thread.run_sync  # a function that hangs must not hold up whoever gives it up
+        run = to_thread.run_sync  # a hung function must not block a cancelled caller
         answer = await run(self._function, list(texts), abandon_on_cancel=True, limiter=limiter)
         return cast("NDArray[np.float32]", await answer if inspect.isawaitable(answer) else answer)
 
 
 @attrs.frozen
 class BoundedEmbedder:
-    """An embedder that fails as `EmbedderError` alone, and in time.
+    """An embedder that raises `EmbedderError` only, with a timeout.
 
     Attributes:
-        embedder: the embedder; it is handed up to 256 texts at a time.
-        timeout: seconds for each of its answers; None for any number.
+        embedder: the embedder; it gets up to 256 texts at a time.
+        timeout: seconds for each of its answers; None for no limit.
     """
 
     embedder: Embedder
     timeout: float | None
+    _identity: list[EmbedderIdentity] = attrs.field(factory=list, init=False, eq=False, repr=False)
 
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`."""
-        return await self._in_time(self.embedder.identity)
+        if not self._identity:
+            self._identity.append(await self._in_time(self.embedder.identity))
+        return self._identity[0]
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
@@ -260,13 +314,13 @@ class OpenAIEmbedder:
     """Embeddings of any OpenAI-compatible endpoint.
 
     Args:
-        model: the model's name.
-        dimension: of its vectors; sent along for models that can shorten them.
+        model: name of the model.
+        dimension: dimension of its vectors; sent along for models that can shorten them.
         base_url: the endpoint; None for the ``openai`` package's own default.
-        api_key: None for the environment variable ``OPENAI_API_KEY``.
-        batch: how many texts go into one request.
-        timeout: of one request, in seconds.
-        max_retries: how often a failed request is tried again, with growing pauses.
+        api_key: the key; None for the environment variable ``OPENAI_API_KEY``.
+        batch: maximum number of texts in one request.
+        timeout: timeout of one request, in seconds.
+        max_retries: maximum number of retries of a failed request, with growing pauses.
     """
 
     def __init__(
@@ -300,7 +354,7 @@ class OpenAIEmbedder:
         return np.array(rows, dtype=np.float32)
 
     async def aclose(self) -> None:
-        """Close the connections; whoever embeds again opens new ones."""
+        """Close the connections; another call of `embed` opens new ones."""
         async with self._lock:
             client, self._client = self._client, None
             if client is not None:
@@ -342,10 +396,10 @@ class OpenAIEmbedder:
 
 
 async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Embed texts and check the answer: finite, not zero, of the embedder's dimension, length 1.
+    """Embed texts and check the vectors; they are normalised to length 1.
 
     Raises:
-        EmbedderError: the embedder failed, or answered vectors that cannot be used; the cause says how.
+        EmbedderError: the embedder failed, or returned vectors that are zero, not finite or of another dimension.
     """
     with nested(Operation.EMBED, records_in=len(texts)) as call:
         identity = await embedder.identity()
@@ -363,7 +417,7 @@ async def _embedded(embedder: Embedder, identity: EmbedderIdentity, texts: Seque
     except Exception as error:  # a third party's embedder may raise anything
         raise EmbedderError(f"the embedder {identity.name} failed: {type(error).__name__}") from error
     try:
-        if len(texts) <= _FEW:  # sooner done than handed over to a thread
+        if len(texts) <= _FEW:  # faster than a thread hop
             rows = unit_rows(answer, dimension=identity.dimension)
         else:
             rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
@@ -375,10 +429,10 @@ async def _embedded(embedder: Embedder, identity: EmbedderIdentity, texts: Seque
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
-    """Embed texts; one with no letter and no digit in it has no vector.
+    """Embed texts; the vector of a text without letters and digits is None.
 
     Raises:
-        EmbedderError: the embedder failed, or answered vectors that cannot be used.
+        EmbedderError: see `embed_checked`.
     """
     telling = [row for row, text in enumerate(texts) if any(char.isalnum() for char in text)]
     vectors: list[NDArray[np.float32] | None] = [None] * len(texts)
@@ -399,7 +453,7 @@ def _imported(package: str, *, extra: str) -> Any:
 
 @contextlib.contextmanager
 def _root_logger_kept() -> Iterator[None]:
-    """Undo what the import of a package does to the root logger, which is the program's: wordllama sets it up."""
+    """Restore the root logger after an import; wordllama configures it."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -411,7 +465,7 @@ def _root_logger_kept() -> Iterator[None]:
 
 
 def _package_file(package: str, name: str) -> Path:
-    """Find a file that a package ships, without importing the package."""
+    """Return a file that a package ships, without importing the package."""
     spec = importlib.util.find_spec(package)
     if spec is None:
         raise MissingPackageError(package.replace("_", "-"), extra="minilm")

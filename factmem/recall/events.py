@@ -1,6 +1,6 @@
 """Events that a query dates things by: "before the move", "since we got the dog", "a month after the wedding".
 
-When an event happened is looked up among the records, behind the walls of the caller.
+The date of an event is that of a record about it, found within the caller's view and filters.
 """
 
 from __future__ import annotations
@@ -16,23 +16,32 @@ from typing import Final, assert_never
 import attrs
 
 from factmem.facts import STATEMENT
-from factmem.recall.analysis import analyse
-from factmem.recall.asking import Query
-from factmem.recall.engine import RecallMatch
-from factmem.recall.outlines import term_numbers
-from factmem.recall.related_words import term_of
-from factmem.recall.time_expressions import TimeSpan, times_in
-from factmem.recall.time_words import OFFSET, Offset, offset_in
+from factmem.patterns import lazy_pattern
+from factmem.recall.index.blob import term_numbers
+from factmem.recall.ranking import Query, RecallMatch
+from factmem.recall.text.analysis import analyse
+from factmem.recall.text.related_words import term_of
+from factmem.recall.text.times import OFFSET, Offset, TimeSpan, offset_in, times_in
 from factmem.records import FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
 
-__all__ = ["TELLING", "EventTime", "Turn", "events_in", "in_seconds", "span_between", "spans_told", "timed", "told_by"]
+__all__ = [
+    "TELLING",
+    "EventTime",
+    "Turn",
+    "event_spans",
+    "events_in",
+    "in_seconds",
+    "sentence_of",
+    "span_between",
+    "timed",
+]
 
 _A_DAY: Final = dt.timedelta(days=1)
 _AROUND: Final = dt.timedelta(days=7)
 _LONGEST: Final = 8
-"""Most words of a phrase: nobody says a longer one again in the same words."""
+"""Maximum number of words of a phrase; longer ones are not repeated word by word."""
 
 _MOST: Final = 3
 
@@ -40,7 +49,7 @@ _READ: Final = 4096
 """Number of characters of a query that are searched for events, on the event loop."""
 
 TELLING: Final = 10
-"""Number of top matches among which the record of an event is looked for."""
+"""Number of top matches that are searched for the record of an event."""
 
 
 class Turn(enum.Enum):
@@ -55,31 +64,31 @@ _TURNS: Final = {
     **dict.fromkeys(("before", "until", "till"), Turn.BEFORE),
     **dict.fromkeys(("since", "after"), Turn.AFTER),
 }
-_EVENT: Final = re.compile(
+_EVENT: Final = lazy_pattern(
     rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:before|until|till|since|after|during|around)) "
     r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"
 )
-_ASKS: Final = re.compile(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
+_ASKS: Final = lazy_pattern(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
 """Start of the question behind an event: "after we moved what did I buy"."""
 
-_IN_THE_PAST: Final = re.compile(r"\b(?:did|was|were|had|have|has|been|used)\b", re.IGNORECASE)
-_AHEAD: Final = re.compile(
+_IN_THE_PAST: Final = lazy_pattern(r"\b(?:did|was|were|had|have|has|been|used)\b", re.IGNORECASE)
+_AHEAD: Final = lazy_pattern(
     r"\b(?:will|shall|going to|gonna|plan\w*|wants?|hop(?:e|es|ing)|next|soon|tomorrow|upcoming|would|might|should|"
     r"before|until|in (?:a|an|one|two|three|four|five|six|\d+) (?:days?|weeks?|months?|years?))\b|'ll\b|\?",
     re.IGNORECASE,
 )
-"""Words of a record that tells of an event to come, or that asks."""
+"""Words of a record about a future event, or of a question."""
 
-_DONE: Final = re.compile(r"\b(?:was|were|went|got|finally|first day|\w+ed)\b", re.IGNORECASE)
-"""Words of a record that tells of an event that has happened."""
+_DONE: Final = lazy_pattern(r"\b(?:was|were|went|got|finally|first day|\w+ed)\b", re.IGNORECASE)
+"""Words of a record about a past event."""
 
-_JUST_NOW: Final = re.compile(r"\b(?:today|tonight|yesterday|just|this morning|last night)\b", re.IGNORECASE)
-"""Words of a record that tells of an event on its day."""
+_JUST_NOW: Final = lazy_pattern(r"\b(?:today|tonight|yesterday|just|this morning|last night)\b", re.IGNORECASE)
+"""Words of a record about an event on its day."""
 
 _LIGHT: Final = frozenset(
     ["get", "got", "gotten", "go", "went", "gone", "come", "came", "take", "took", "make", "start"]
 )
-"""Verbs that another may stand for: who "got the dog" says that it was adopted."""
+"""Verbs that others may replace: "got the dog" and "adopted the dog"."""
 
 _RELATED: Final = 0.1
 """Least weight at which a related word stands for a word of a phrase."""
@@ -90,17 +99,17 @@ class EventTime:
     """A time that a query names by an event.
 
     Attributes:
-        turn: whether it lies before the event, after it or around it.
+        turn: position before, after or around the event.
         phrase: the event, in the query's words.
-        offset: how far before or after; None for any distance.
+        offset: distance before or after the event; None for any distance.
     """
 
     turn: Turn
     phrase: str
-    offset: Offset | None = None
+    offset: Offset | None = attrs.field(default=None, kw_only=True)
 
-    def is_told_by(self, text: str, *, related: bool = False) -> bool:
-        """Return whether a text holds every word of the phrase, function words and endings apart.
+    def is_in(self, text: str, *, related: bool = False) -> bool:
+        """Return whether a text holds every word of the phrase, regardless of function words and endings.
 
         Verbs like "get" and "start" need not occur if the phrase has other words.
 
@@ -110,14 +119,14 @@ class EventTime:
         """
         terms = set(analyse(self.phrase))
         terms = terms - _LIGHT or terms
-        told = analyse(text)
+        words = analyse(text)
         if not related:
-            return terms.issubset(told)
-        numbers = set(term_numbers(told))
+            return terms.issubset(words)
+        numbers = set(term_numbers(words))
         return all(_stands_for(number, numbers) for number in term_numbers(terms))
 
     def span(self, moment: dt.datetime, now: dt.datetime) -> TimeSpan | None:
-        """Return the time that is meant; None if it lies outside the calendar.
+        """Return the interval that is meant; None if it lies outside the calendar.
 
         Args:
             moment: when the event happened, aware.
@@ -144,14 +153,14 @@ class EventTime:
             return None
 
 
-def _stands_for(number: int, told: Set[int]) -> bool:
+def _stands_for(number: int, among: Set[int]) -> bool:
     term = term_of(number)
     related = zip(term.numbers.tolist(), term.weights.tolist(), strict=True)
-    return any(other in told and weight >= _RELATED for other, weight in related)
+    return any(other in among and weight >= _RELATED for other, weight in related)
 
 
 def in_seconds(span: TimeSpan) -> tuple[float, float]:
-    """Return a time as a pair of seconds since 1970, as `Query` has it."""
+    """Return an interval in seconds since 1970, as in `Query.times`."""
     return -math.inf if span.start is None else span.start.timestamp(), span.end.timestamp()
 
 
@@ -163,45 +172,45 @@ def timed(
     Args:
         query: the query.
         events: its events; see `events_in`.
-        find: finds records by a phrase, behind the walls of the caller.
+        find: finds records by a phrase, within the caller's view and filters.
         now: the present, aware.
     """
     if not events or not query.lexical_weight:
         return query
-    told = spans_told(events, [find(event.phrase) for event in events], now)
-    return attrs.evolve(query, times=(*query.times, *map(in_seconds, told)))
+    spans = event_spans(events, [find(event.phrase) for event in events], now)
+    return attrs.evolve(query, times=(*query.times, *map(in_seconds, spans)))
 
 
-def spans_told(
+def event_spans(
     events: Iterable[EventTime], found: Iterable[Sequence[RecallMatch]], now: dt.datetime
 ) -> tuple[TimeSpan, ...]:
-    """Return the times that events name. The date of an event is that of the best record that tells of it.
+    """Return the intervals that events name. The date of an event is that of the best record about it.
 
     Args:
         events: the events.
         found: the matches of each event's phrase.
         now: the present, aware.
     """
-    spans = (_span_told(event, matches, now) for event, matches in zip(events, found, strict=True))
+    spans = (_event_span(event, matches, now) for event, matches in zip(events, found, strict=True))
     return tuple(dict.fromkeys(span for span in spans if span is not None))
 
 
-def _span_told(event: EventTime, found: Sequence[RecallMatch], now: dt.datetime) -> TimeSpan | None:
-    """Return the time that an event names, by the most similar record that tells of it.
+def _event_span(event: EventTime, found: Sequence[RecallMatch], now: dt.datetime) -> TimeSpan | None:
+    """Return the interval that an event names, by the most similar record about it.
 
-    A record of the event's own day goes first, then one that says that it has happened, then one that says neither, and
-    last one that says that it will. Related words count only where no record has the words themselves.
+    Records of the event's own day come first, then those of a past event, then those that say neither, then those of a
+    future event. Related words count only if no record has the words themselves.
     """
     for related in (False, True):
-        telling = [match for match in found if event.is_told_by(told_by(match.record), related=related)]
+        telling = [match for match in found if event.is_in(sentence_of(match.record), related=related)]
         if telling:
-            record = min(telling, key=lambda match: (_distance(told_by(match.record)), -match.parts.similarity)).record
-            return event.span(record.fact.valid_from or record.timestamp, now)
+            best = min(telling, key=lambda match: (_distance(sentence_of(match.record)), -match.parts.similarity))
+            return event.span(best.record.fact.valid_from or best.record.timestamp, now)
     return None
 
 
 def _distance(text: str) -> int:
-    """Return how far the words of a text are from the day of the event that it tells of, from 0 to 3."""
+    """Return the rank of a text about an event by its distance from the event's day, from 0 to 3."""
     if _AHEAD.search(text):
         return 3
     if _JUST_NOW.search(text):
@@ -209,8 +218,8 @@ def _distance(text: str) -> int:
     return 1 if _DONE.search(text) else 2
 
 
-def told_by(record: FactRecord[object]) -> str:
-    """Return what a record says, in words that need no other record."""
+def sentence_of(record: FactRecord[object]) -> str:
+    """Return the content of a record as a sentence of its own."""
     data = encode_value(record.value, record.concept.value_type)
     said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     if record.concept.keyword == STATEMENT.keyword:
@@ -220,11 +229,11 @@ def told_by(record: FactRecord[object]) -> str:
 
 
 def span_between(since: dt.datetime | None, until: dt.datetime | None, now: dt.datetime) -> TimeSpan | None:
-    """Return the time between two moments, aware; None if it is none, or neither is given.
+    """Return the interval between two aware datetimes, or None if it is empty or unbounded.
 
     Args:
-        since: from when on; None for from the beginning.
-        until: until when; None for until the end of the present day.
+        since: its beginning; None for an open one.
+        until: its end; None for the end of the present day.
         now: the present, aware.
     """
     if since is None and until is None:
@@ -252,7 +261,8 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
             continue
         if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(f"{match['turn']} {phrase}", now):
             turn = _TURNS.get(match["turn"].lower(), Turn.AROUND)
-            found[EventTime(turn, phrase, None if turn is Turn.AROUND else offset_in(match))] = None
+            offset = None if turn is Turn.AROUND else offset_in(match)
+            found[EventTime(turn, phrase, offset=offset)] = None
         if len(found) == _MOST:
             break
     return tuple(found)

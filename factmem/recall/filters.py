@@ -1,26 +1,40 @@
-"""Which records count: what recall, listings and purges are narrowed by."""
+"""Filters of records, for recall, listings and erasure.
+
+A `RecallFilter` translates its fields into a few kinds of `Condition`, each on one `Facet` of a record. A new filter
+takes a field and its condition; a new facet takes its value here and its column in `factmem.recall.index.selection`.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.records import Assertion, Recorded
+from factmem.records import Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import aware, check_aware, fraction, instance_of, text
 from factmem.values import Json, canonical_bytes, check_json
 
-__all__ = ["MetadataCondition", "MetadataOperator", "RecallFilter"]
+__all__ = [
+    "Between",
+    "Condition",
+    "Facet",
+    "MetadataCondition",
+    "MetadataOperator",
+    "OneOf",
+    "RecallFilter",
+    "Satisfies",
+]
 
 
 class MetadataOperator(enum.Enum):
-    """How a record's metadata is compared with a value."""
+    """Comparisons of a record's metadata with a value."""
 
     EQUAL = "equal"
     GREATER_THAN = "greater_than"
@@ -43,15 +57,14 @@ def _comparable(
 class MetadataCondition:
     """One condition on the metadata of a record.
 
-    Numbers are compared with numbers, texts with texts (by code points), times with texts that are ISO
-    times of a known zone. A condition on what is not there, or is of another type, does not hold;
-    negated, it does.
+    Numbers are compared with numbers, texts with texts (by code points), times with texts that are ISO times with a
+    zone. A comparison with a missing entry, or with one of another type, does not hold.
 
     Attributes:
-        key: which entry of the metadata.
-        value: what to compare it with.
-        operator: how.
-        negate: whether the record passes when the comparison does *not* hold.
+        key: key of the entry.
+        value: the value to compare it with.
+        operator: the comparison.
+        negate: whether the record passes if the comparison does *not* hold.
 
     Raises:
         InvalidDataError: the value cannot be compared so.
@@ -94,7 +107,7 @@ def _time(value: Json) -> dt.datetime | None:
 
 
 def _ordered(found: object, wanted: object, operator: MetadataOperator) -> bool:
-    """Compare two of one kind; None stands for what is of another kind."""
+    """Compare two values of one kind; None stands for another kind."""
     if found is None:
         return False
     match operator:
@@ -104,6 +117,8 @@ def _ordered(found: object, wanted: object, operator: MetadataOperator) -> bool:
             return found > wanted  # type: ignore[operator, no-any-return]
         case MetadataOperator.LESS_THAN:
             return found < wanted  # type: ignore[operator, no-any-return]
+        case _:
+            assert_never(operator)
 
 
 _AWARE: Final = attrs.validators.optional(aware)
@@ -119,13 +134,13 @@ def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[Metada
 
 
 def _several(names: Collection[str] | None) -> frozenset[str] | None:
-    """Refuse a single text: letter by letter, or as parts of it, it would mean what nobody meant."""
+    """Return a frozenset; refuse a single text, which would be read letter by letter."""
     if names is None:
         return None
     several = isinstance(names, Iterable) and not isinstance(names, str)
     given = tuple(names) if several else ()
     if not several or not all(isinstance(name, str) for name in given):
-        raise InvalidDataError('what a filter takes several of is given as a list of texts: ["this", "or this"]')
+        raise InvalidDataError('a filter by several names takes a list of texts: ["this", "or this"]')
     return frozenset(given)
 
 
@@ -137,38 +152,38 @@ def _entries(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
 
 @attrs.frozen(kw_only=True)
 class RecallFilter:
-    """Which records count; all that is given must hold. Applied before ranking.
+    """Conditions on records, of which all must hold; applied before ranking.
 
-    What takes several keeps those that fit one of them: all if it is None, none if it is empty.
+    A collection keeps the records that fit one of its items: all records if it is None, none if it is empty.
 
     Attributes:
-        scope: those in this scope or in its subtree, anchored at the tenant.
-        exact: in this very scope only.
-        subject: those about this subject (and individual).
-        subjects: those about one of these subjects (and individuals).
-        places: those at one of these places, by their `Place.key`.
-        within: those in a scope that this says yes to: what a view shows.
-        keywords: those of one of these concepts.
-        without_keywords: those of none of these concepts.
-        categories: those with one of these categories.
-        topics: those with one of these topics.
-        sources: those from one of these sources.
-        since: those said at this time or later.
-        until: those said before this time.
-        recorded_since: those whose present revision was recorded at this time or later.
-        recorded_until: those whose present revision was recorded before this time.
-        min_importance: those at least so important.
-        max_importance: those at most so important.
-        metadata: those whose metadata holds all of these.
-        where: those whose metadata meets all conditions of one of these groups.
-        record_ids: those with one of these ids.
-        reviewed: those that are not `FactDetails.unreviewed`.
-        strongest: of the typed facts that pass all this, those that hold of several of one concept; see
-            `factmem.recall.chosen`. It compares records with each other: a single one always passes.
+        scope: keep this scope and its subtree, anchored at the tenant.
+        exact: keep this scope without its subtree.
+        subject: keep this subject (and individual).
+        subjects: keep these subjects (and individuals).
+        places: keep these places, given by their `Place.key`.
+        within: predicate on scopes; the scopes that a view shows.
+        keywords: keep these concepts.
+        without_keywords: leave out these concepts.
+        categories: keep these categories.
+        topics: keep these topics.
+        sources: keep these sources.
+        since: keep what was said at this time or later.
+        until: keep what was said before this time.
+        recorded_since: keep records whose present revision was recorded at this time or later.
+        recorded_until: keep records whose present revision was recorded before this time.
+        min_importance: least importance.
+        max_importance: largest importance.
+        metadata: entries that the metadata must hold, all of them.
+        where: groups of conditions; the metadata must meet all conditions of one group.
+        record_ids: keep these records.
+        reviewed: leave out what is `FactDetails.unreviewed`.
+        strongest: of the typed facts of one concept that pass all this, keep the strongest; see
+            `factmem.recall.chosen`. This compares records with each other: a single one always passes.
 
     Raises:
-        InvalidDataError: a time has no zone, a condition cannot be met, the subject is none, or a text stands
-            where a list of them belongs.
+        InvalidDataError: a time has no zone, a bound is out of range, a condition cannot be met, ``subject`` is not a
+            subject, or a collection is a single text.
     """
 
     scope: MemoryScope | None = None
@@ -197,14 +212,46 @@ class RecallFilter:
     @property
     def empty(self) -> bool:
         """Whether it keeps everything."""
-        return not (self._tests_of_tracks() or self._tests_of_records())
+        return not self.conditions
 
-    @property
-    def conditions(self) -> tuple[tuple[tuple[MetadataCondition, ...], ...], ...]:
-        """What metadata must meet: of each of these, all conditions of one group."""
-        equal = tuple(MetadataCondition(key, value) for key, value in self.metadata.items())
-        given = (((equal,) if equal else ()), tuple(map(tuple, self.where)))
-        return tuple(groups for groups in given if groups)
+    @functools.cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Everything that a record must meet, but for ``strongest``: those on its track first, the slowest last."""
+        return tuple(self._conditions())
+
+    def _conditions(self) -> Iterator[Condition]:
+        if self.scope is not None or self.within is not None:
+            yield Satisfies(Facet.SCOPE, self.reaches)
+        if self.subject is not None:
+            yield OneOf(Facet.SUBJECT, {self.subject.key})
+        if self.subjects is not None:
+            yield OneOf(Facet.SUBJECT, {subject.key for subject in self.subjects})
+        if self.places is not None:
+            yield OneOf(Facet.PLACE, self.places)
+        if self.keywords is not None:
+            yield OneOf(Facet.KEYWORD, self.keywords)
+        if self.without_keywords is not None:
+            yield OneOf(Facet.KEYWORD, self.without_keywords, negate=True)
+        if self.record_ids is not None:
+            yield OneOf(Facet.RECORD_ID, self.record_ids)
+        if self.categories is not None:
+            yield OneOf(Facet.CATEGORY, self.categories)
+        if self.topics is not None:
+            yield OneOf(Facet.TOPIC, self.topics)
+        if self.sources is not None:
+            yield OneOf(Facet.SOURCE, self.sources)
+        if self.since is not None or self.until is not None:
+            yield Between(Facet.SAID_AT, self.since, below=self.until)
+        if self.recorded_since is not None or self.recorded_until is not None:
+            yield Between(Facet.RECORDED_AT, self.recorded_since, below=self.recorded_until)
+        if self.min_importance is not None or self.max_importance is not None:
+            yield Between(Facet.IMPORTANCE, self.min_importance, most=self.max_importance)
+        if self.reviewed:
+            yield OneOf(Facet.REVIEWED, (True,))
+        if self.metadata:
+            yield Satisfies(Facet.METADATA, self._has_metadata)
+        if self.where:
+            yield Satisfies(Facet.METADATA, self._meets_where)
 
     def reaches(self, scope: MemoryScope) -> bool:
         """Whether records of a scope may pass."""
@@ -218,64 +265,117 @@ class RecallFilter:
 
     def keeps(self, recorded: Recorded) -> bool:
         """Whether an assertion passes."""
-        said = recorded.assertion
-        return all(test(said) for test in self._tests_of_tracks()) and all(
-            test(recorded) for test in self._tests_of_records()
-        )
+        return all(condition.holds(_FACETS[condition.facet](recorded)) for condition in self.conditions)
 
-    def _tests_of_tracks(self) -> list[Callable[[Assertion], bool]]:
-        about = {subject.key for subject in self.subjects or ()}
-        tests: list[tuple[bool, Callable[[Assertion], bool]]] = [
-            (self.scope is not None or self.within is not None, lambda it: self.reaches(it.place.scope)),
-            (self.subject is not None, lambda it: it.place.subject.key == (self.subject and self.subject.key)),
-            (self.subjects is not None, lambda it: it.place.subject.key in about),
-            (self.places is not None, lambda it: it.place.key in (self.places or ())),
-            (self.keywords is not None, lambda it: it.keyword in (self.keywords or ())),
-            (self.without_keywords is not None, lambda it: it.keyword not in (self.without_keywords or ())),
-        ]
-        return [test for wanted, test in tests if wanted]
+    def _has_metadata(self, metadata: Mapping[str, Json]) -> bool:
+        return all(MetadataCondition(key, value).holds(metadata) for key, value in self.metadata.items())
 
-    def _tests_of_records(self) -> list[Callable[[Recorded], bool]]:
-        said: list[tuple[bool, Callable[[Assertion], bool]]] = [
-            (self.categories is not None, lambda it: not _apart(self.categories, it.details.categories)),
-            (self.topics is not None, lambda it: not _apart(self.topics, it.details.topics)),
-            (self.sources is not None, lambda it: it.details.source in (self.sources or ())),
-            (self._bounded(self.since, self.until), lambda it: _between(it.timestamp, self.since, self.until)),
-            (self._bounded(self.min_importance, self.max_importance), self._important),
-            (self.reviewed, lambda it: not it.details.unreviewed),
-            (bool(self.conditions), lambda it: all(any(_met(group, it) for group in of) for of in self.conditions)),
-        ]
-        recorded: list[tuple[bool, Callable[[Recorded], bool]]] = [
-            (self.record_ids is not None, lambda it: it.record_id in (self.record_ids or ())),
-            (
-                self._bounded(self.recorded_since, self.recorded_until),
-                lambda it: _between(it.recorded_at, self.recorded_since, self.recorded_until),
-            ),
-        ]
-        asked = [_of_assertion(test) for wanted, test in said if wanted]
-        return asked + [test for wanted, test in recorded if wanted]
-
-    @staticmethod
-    def _bounded(*bounds: object) -> bool:
-        return any(bound is not None for bound in bounds)
-
-    def _important(self, said: Assertion) -> bool:
-        lowest, highest = self.min_importance, self.max_importance
-        importance = said.details.importance
-        return (lowest is None or importance >= lowest) and (highest is None or importance <= highest)
+    def _meets_where(self, metadata: Mapping[str, Json]) -> bool:
+        return any(all(condition.holds(metadata) for condition in group) for group in self.where)
 
 
-def _apart(wanted: Collection[str] | None, there: Collection[str]) -> bool:
-    return set(wanted or ()).isdisjoint(there)
+class Facet(enum.Enum):
+    """A property of records that filters look at.
+
+    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them.
+    """
+
+    SCOPE = enum.auto()
+    SUBJECT = enum.auto()
+    PLACE = enum.auto()
+    KEYWORD = enum.auto()
+    RECORD_ID = enum.auto()
+    CATEGORY = enum.auto()
+    TOPIC = enum.auto()
+    SOURCE = enum.auto()
+    SAID_AT = enum.auto()
+    RECORDED_AT = enum.auto()
+    IMPORTANCE = enum.auto()
+    REVIEWED = enum.auto()
+    METADATA = enum.auto()
 
 
-def _met(conditions: Sequence[MetadataCondition], said: Assertion) -> bool:
-    return all(condition.holds(said.details.metadata) for condition in conditions)
+_FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
+    Facet.SCOPE: lambda it: it.assertion.place.scope,
+    Facet.SUBJECT: lambda it: it.assertion.place.subject.key,
+    Facet.PLACE: lambda it: it.assertion.place.key,
+    Facet.KEYWORD: lambda it: it.assertion.keyword,
+    Facet.RECORD_ID: lambda it: it.record_id,
+    Facet.CATEGORY: lambda it: frozenset(it.assertion.details.categories),
+    Facet.TOPIC: lambda it: frozenset(it.assertion.details.topics),
+    Facet.SOURCE: lambda it: it.assertion.details.source,
+    Facet.SAID_AT: lambda it: it.assertion.timestamp,
+    Facet.RECORDED_AT: lambda it: it.recorded_at,
+    Facet.IMPORTANCE: lambda it: it.assertion.details.importance,
+    Facet.REVIEWED: lambda it: not it.assertion.details.unreviewed,
+    Facet.METADATA: lambda it: it.assertion.details.metadata,
+}
+"""The value of each facet; a frozenset of several."""
 
 
-def _of_assertion(test: Callable[[Assertion], bool]) -> Callable[[Recorded], bool]:
-    return lambda recorded: test(recorded.assertion)
+@attrs.frozen
+class OneOf:
+    """The condition that a facet is one of some values, or has one of them.
+
+    Attributes:
+        facet: the facet.
+        values: the values.
+        negate: whether it is that the facet is none of them.
+    """
+
+    facet: Facet
+    values: Collection[Any]
+    negate: bool = attrs.field(default=False, kw_only=True)
+
+    def holds(self, value: Any) -> bool:
+        """Whether one value meets the condition."""
+        found = not value.isdisjoint(self.values) if isinstance(value, frozenset) else value in self.values
+        return found is not self.negate
 
 
-def _between(moment: dt.datetime, since: dt.datetime | None, until: dt.datetime | None) -> bool:
-    return (since is None or moment >= since) and (until is None or moment < until)
+@attrs.frozen
+class Between:
+    """The condition that a facet lies within bounds.
+
+    Attributes:
+        facet: the facet.
+        least: lower bound, inclusive; None for none.
+        below: upper bound, exclusive.
+        most: upper bound, inclusive.
+    """
+
+    facet: Facet
+    least: Any = None
+    below: Any = attrs.field(default=None, kw_only=True)
+    most: Any = attrs.field(default=None, kw_only=True)
+
+    def holds(self, value: Any) -> Any:
+        """Whether a value meets the condition: a bool, or an array of them for an array."""
+        held: Any = True
+        if self.least is not None:
+            held = value >= self.least
+        if self.below is not None:
+            held = held & (value < self.below)
+        if self.most is not None:
+            held = held & (value <= self.most)
+        return held
+
+
+@attrs.frozen
+class Satisfies:
+    """The condition that a facet satisfies a predicate.
+
+    Attributes:
+        facet: the facet.
+        holds: the predicate.
+    """
+
+    facet: Facet
+    holds: Callable[[Any], bool]
+
+
+Condition: TypeAlias = OneOf | Between | Satisfies
+"""One condition of a filter.
+
+`RecallFilter.keeps` evaluates conditions on a single assertion, `factmem.recall.index.selection` on columns.
+"""

@@ -1,13 +1,13 @@
-"""Marks on what recall found: statements that a newer record overtakes, and those whose fact was taken back.
+"""Marks on results: statements that a newer record overtakes, and statements whose fact was taken back.
 
-Ranking knows nothing of this: results keep their scores and their order. Three signs are read, all of the corpus
-that was searched, so all of its moment, and behind the walls of whoever asks:
+Results keep their scores and their order. Marks come from the corpus of the search, so they are of its moment, and from
+records that the viewer may see:
 
-- A later statement of the same person, at the same place and of the same owner, says what became of it; see
-  `factmem.recall.updates`. Only rows that hold a clue and share a term (or one of the same matter) are read.
-- A fact that was found in the same message has another value by now.
-- A fact that was found in the same message was retracted, or removed. Nothing is written for this, so what restores
-  the fact takes the mark away.
+- A later statement of the same person, at the same place and of the same owner, overtakes a statement; see
+  `factmem.recall.text.updates`. Only rows that hold a clue and share a term (or one of the same matter) are read.
+- A fact found in the same message has another value by now.
+- A fact found in the same message was retracted or removed. Nothing is written for this: restoring the fact removes the
+  mark.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import attrs
 import numpy as np
 
 from factmem.facts import STATEMENT, Concept
-from factmem.recall.columns import Columns
-from factmem.recall.corpus import Corpus
-from factmem.recall.engine import RecallMatch, hydrate
 from factmem.recall.filters import RecallFilter
-from factmem.recall.folding import Standing
-from factmem.recall.outlines import REMOVED, STATES, TRUSTED, microseconds, term_numbers
-from factmem.recall.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
-from factmem.records import AssertionState, Evidence, FactRecord, Origin, Recorded, record_of
+from factmem.recall.index.blob import REMOVED, microseconds, term_numbers
+from factmem.recall.index.column_fold import Standing, takes_part
+from factmem.recall.index.columns import Columns
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.ranking import RecallMatch, hydrate
+from factmem.recall.text.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
+from factmem.records import Evidence, FactRecord, Origin, Recorded, record_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,19 +35,17 @@ if TYPE_CHECKING:
 __all__ = ["marked", "still_true"]
 
 _MOST_ROWS: Final = 128
-"""A term that more rows of a segment hold, and more than one in a hundred, says little about the matter."""
+"""Terms in more rows of a segment than this, and in more than one of a hundred, are too common to search for."""
 
 _LEAST_SHARED: Final = 0.3
-"""Share of a statement's terms, or of related ones, that another one holds if it is about the same matter."""
+"""Least share of a statement's terms, or of related ones, in a statement about the same matter."""
 
 _LONGEST: Final = 400
-"""A longer statement, in characters, says more than one sentence can overtake."""
+"""Maximum number of characters of a statement that one sentence can overtake."""
 
 _MOST_READ: Final = 2
-"""Number of later statements that are read for each result."""
+"""Maximum number of later statements that are read for each result."""
 
-_ACTIVE: Final = STATES.index(AssertionState.ACTIVE)
-_WAITING: Final = (STATES.index(AssertionState.PENDING), STATES.index(AssertionState.FAILED))
 
 _Message: TypeAlias = tuple[str, str]
 
@@ -65,15 +63,17 @@ def marked(
     This may block: for worker threads only.
 
     Args:
-        corpus: what was searched.
+        corpus: the corpus of the search.
         matches: the results.
-        viewer: who asks.
+        viewer: the viewer.
         wanted: the filter of the search. `RecallMatch.newer` passes it too, but for its concepts: a statement may be
             overtaken by the new value of a fact.
         concepts: the declared concepts by keyword.
     """
-    marks = _Marks(corpus, viewer, attrs.evolve(wanted, keywords=None, without_keywords=None))
-    found = [_Result.of(corpus, match.record) for match in matches]
+    if wanted.keywords is not None or wanted.without_keywords is not None:
+        wanted = attrs.evolve(wanted, keywords=None, without_keywords=None)
+    marks = _Marks(corpus, viewer, wanted)
+    found = _results(corpus, [match.record for match in matches])
     drawn = marks.drawn([item for item in found if item is not None])
     later = marks.later([item for item in found if item is not None])
     marked: list[RecallMatch] = []
@@ -87,7 +87,7 @@ def marked(
 
 
 def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
-    """Return the records to tell of: in place of what was overtaken the newer record, of what was taken back nothing.
+    """Return the records that still hold: overtaken ones replaced by the newer record, retracted ones left out.
 
     Args:
         matches: the results, best first; the records keep this order. A typed fact takes the place of a statement only
@@ -95,14 +95,14 @@ def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
     """
     gone = {match.record.id for match in matches if match.retracted or match.newer is not None}
     keywords = {match.record.concept.keyword for match in matches} - {STATEMENT.keyword}
-    told: dict[str, FactRecord[Any]] = {}
+    kept: dict[str, FactRecord[Any]] = {}
     for match in matches:
         if match.newer is not None:
             if match.newer.id not in gone and match.newer.concept.keyword not in keywords:
-                told.setdefault(match.newer.id, match.newer)
+                kept.setdefault(match.newer.id, match.newer)
         elif not match.retracted:
-            told.setdefault(match.record.id, match.record)
-    return list(told.values())
+            kept.setdefault(match.record.id, match.record)
+    return list(kept.values())
 
 
 @attrs.frozen(eq=False)
@@ -122,28 +122,33 @@ class _Result:
         """The number of its characters."""
         return len(self.record.value)
 
-    @classmethod
-    def of(cls, corpus: Corpus, record: FactRecord[Any]) -> _Result | None:
-        """Return a result that may be marked: a statement that stands in the corpus; else None."""
-        if record.concept.keyword != STATEMENT.keyword or not isinstance(record.value, str):
-            return None
-        seqs = corpus.columns["seq"]
-        row = int(np.searchsorted(seqs, record.revision))
-        if row >= len(corpus.counts) or seqs[row] != record.revision:
-            return None
-        return cls(row, record)
+
+def _results(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> list[_Result | None]:
+    """Return the results that may be marked: statements that stand in the corpus; None for the others."""
+    revisions = np.array([record.revision for record in records], np.int64)
+    seqs = corpus.columns["seq"][: len(corpus.counts)]
+    rows = seqs.searchsorted(revisions)
+    there = (rows < len(seqs)) & (seqs.take(rows, mode="clip") == revisions) if len(seqs) else rows < 0
+    return [
+        _Result(row, record) if stands and _is_statement(record) else None
+        for row, stands, record in zip(rows.tolist(), there.tolist(), records, strict=True)
+    ]
+
+
+def _is_statement(record: FactRecord[Any]) -> bool:
+    return record.concept.keyword == STATEMENT.keyword and isinstance(record.value, str)
 
 
 @attrs.frozen(eq=False)
 class _Marks:
-    """Looks for what overtakes results, behind the walls of whoever asks."""
+    """Search for what overtakes results, among records that the viewer may see."""
 
     corpus: Corpus
     viewer: str | None
     wanted: RecallFilter
 
     def shown(self, row: int | None, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any] | None:
-        """Return the record that a row won."""
+        """Return the record of a winning row."""
         if row is None:
             return None
         rows = np.array([row], np.intp)
@@ -152,7 +157,7 @@ class _Marks:
         return None if current is None else hydrate(current, concepts)
 
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
-        """Return the newest statement that overtakes each result, by rows; of those that have one."""
+        """Return the newest statement that overtakes each result, by rows; only results that have one."""
         short = [item for item in results if item.record.details.origin is Origin.USER and item.size <= _LONGEST]
         found: dict[int, int] = {}
         for item, rows in zip(short, self._candidates(short), strict=True):
@@ -171,6 +176,9 @@ class _Marks:
 
     def _candidates(self, results: Sequence[_Result]) -> list[list[int]]:
         """Return the few rows of later statements that share the most with each result, the newest first."""
+        candidates: list[list[int]] = [[] for _ in results]
+        if not results or not self.corpus.parts:
+            return candidates
         columns = self.corpus.columns
         terms, owners, sizes = _terms_of(columns, results)
         own = np.array([item.row for item in results], np.intp)
@@ -178,11 +186,11 @@ class _Marks:
         found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]] = []
         for part, mask in zip(self.corpus.parts, self.corpus.seen(self.viewer).masks, strict=True):
             segment = part.segment
-            which, at = segment.holding(terms, max(_MOST_ROWS, len(segment) // 100))
-            held = segment.clued[at]
+            which, at = segment.updates_holding(terms, max(_MOST_ROWS, len(segment) // 100))
             if mask is not None:
-                held &= mask[at]
-            pairs, shared = np.unique(owners[which[held]] * len(segment) + at[held], return_counts=True)
+                seen = mask[at]
+                which, at = which[seen], at[seen]
+            pairs, shared = np.unique(owners[which] * len(segment) + at, return_counts=True)
             of, at = np.divmod(pairs, len(segment))
             near = shared >= _LEAST_SHARED * sizes[of]
             of, rows, shared = of[near], segment.rows[at[near]].astype(np.intp), shared[near]
@@ -190,25 +198,17 @@ class _Marks:
             after = (said_at[rows] > said_at[mine]) | ((said_at[rows] == said_at[mine]) & (seqs[rows] > seqs[mine]))
             after &= heads[rows] == heads[mine]
             found.append((of[after], rows[after], shared[after] / sizes[of[after]]))
-        return [self._nearest(number, found) for number in range(len(results))]
-
-    def _nearest(
-        self, number: int, found: Sequence[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]]
-    ) -> list[int]:
-        columns = self.corpus.columns
-        rows = np.concatenate([np.empty(0, np.intp), *(rows[of == number] for of, rows, _ in found)])
-        if not len(rows):
-            return []
-        shares = np.concatenate([share[of == number] for of, _, share in found])
-        if len(rows) > _MOST_READ:
-            rows = rows[np.lexsort((columns["said_at"][rows], shares))[-_MOST_READ:]]
-        ordered: list[int] = rows[np.lexsort((columns["seq"][rows], columns["said_at"][rows]))[::-1]].tolist()
-        return ordered
+        of, rows, shares = map(np.concatenate, zip(*found, strict=True))
+        for number in np.unique(of).tolist():
+            mine = of == number
+            nearest = rows[mine][np.lexsort((said_at[rows[mine]], shares[mine]))[-_MOST_READ:]]
+            candidates[number] = nearest[np.lexsort((seqs[nearest], said_at[nearest]))[::-1]].tolist()
+        return candidates
 
     def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
-        """Return, by the rows of results, what became of the facts that were found in the same messages.
+        """Return the fate of the facts found in the same messages, by the rows of results.
 
-        That is the fact's present row if its value changed since and nothing of the message holds any more, and
+        The fate is the fact's present row, if its value changed since and nothing of the message still holds, and
         whether a fact was taken back.
         """
         columns = self.corpus.columns
@@ -231,13 +231,13 @@ class _Marks:
             news = [new for new, _ in fates if new is not None]
             taken = any(retracted for _, retracted in fates)
             if news and self._holds(result, messages):
-                news = []  # the message says more than what changed
+                news = []  # part of the message still holds
             if taken or news:
                 found[result.row] = (max(news, default=None), taken)
         return found
 
     def _holds(self, result: _Result, messages: Sequence[_Message]) -> bool:
-        """Whether a fact that was found in one of a statement's messages stands."""
+        """Return whether a fact found in one of a statement's messages is current."""
         columns, size = self.corpus.columns, len(self.corpus.counts)
         same = columns["conversation"][:size] == columns["conversation"][result.row]
         same &= columns["position"][:size] == columns["position"][result.row]
@@ -252,12 +252,12 @@ class _Marks:
         )
 
     def _is_taken_back(self, row: int, said: Recorded) -> bool:
-        """Whether a fact that was found in the message of a statement was taken back."""
+        """Return whether a fact found in the message of a statement was taken back."""
         result = _Result(row, record_of(said))
         return self.drawn([result]).get(row, (None, False))[1]
 
     def _fate(self, row: int, messages: Sequence[_Message], result: int) -> tuple[int | None, bool]:
-        """Return the row that took the place of a fact, if any may be shown, and whether the fact was taken back."""
+        """Return the row that replaced a fact, if it may be shown, and whether the fact was taken back."""
         columns, counts = self.corpus.columns, self.corpus.counts
         rivals = columns.find("fold", columns["fold"][row : row + 1])
         rivals = rivals[rivals < len(counts)]
@@ -278,22 +278,20 @@ class _Marks:
         return None, bool(removed.any())
 
     def _taken_back(self, row: int) -> bool:
-        """Whether a fact that does not count did so once, and has not expired."""
-        columns, moment = self.corpus.columns, self.corpus.moment
-        first, trusted = columns["first_state"][row], columns["flags"][row] & TRUSTED
-        counted = first == _ACTIVE or (first in _WAITING and trusted)
-        present = microseconds(moment.as_of or moment.known_at or moment.now)
+        """Return whether a fact that does not count did so once, and has not expired."""
+        columns, present = self.corpus.columns, microseconds(self.corpus.moment.present)
+        counted = takes_part(columns["first_state"][row], columns["flags"][row])
         return bool(counted and columns["expires_at"][row] > present)
 
     def _standing(self, rows: NDArray[np.intp]) -> int | None:
-        """Return the row among some of one record that stands, if one does."""
+        """Return the current row among those of one record, if there is one."""
         for part in self.corpus.parts:
             if len(at := part.locate(rows)):
                 return int(part.segment.rows[at[0]])
         return None
 
     def _read(self, rows: Sequence[int], *, filtered: bool = True) -> dict[int, Recorded]:
-        """Read what the viewer may see of some rows, through the view; only what passes the filter, if asked for."""
+        """Read the rows that the viewer may see, within the view; within the whole filter if ``filtered``."""
         read = zip(rows, self.corpus.documents.read(rows), strict=True)
         return {row: item for row, item in read if item is not None and self._sees(item, filtered)}
 
@@ -305,7 +303,7 @@ class _Marks:
 
     @functools.cached_property
     def _places(self) -> RecallFilter:
-        """What the filter says of places: at others, nothing is known of what was taken back."""
+        """The part of the filter about places, which bounds all reads."""
         wanted = self.wanted
         return RecallFilter(
             scope=wanted.scope,
@@ -320,41 +318,44 @@ class _Marks:
 def _terms_of(
     columns: Columns, results: Sequence[_Result]
 ) -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.float64]]:
-    """Return the terms that an update of each result may hold, of which result each is, and how many each result has.
+    """Return the terms that an update of each result may hold, the result of each, and the numbers of own terms.
 
-    The first term of a statement says who speaks; it and everyday words are left out.
+    The first term of a statement, which is its speaker, and everyday words are left out.
     """
     related, everyday = _numbered()
+    rows, terms = [item.row for item in results], columns.terms
+    starts, counts = columns["terms_start"][rows].tolist(), columns["terms_count"][rows].tolist()
     numbers: list[int] = []
     owners: list[int] = []
     sizes = np.ones(len(results))
-    for at, item in enumerate(results):
-        start, count = int(columns["terms_start"][item.row]), int(columns["terms_count"][item.row])
-        own = dict.fromkeys(columns.terms[start + 1 : start + count].tolist())
-        told = dict.fromkeys(number for number in own if number not in everyday or number in related)
-        sizes[at] = max(len(told), 1)
-        told |= dict.fromkeys(other for number in own for other in related.get(number, ()))
-        numbers += told
-        owners += [at] * len(told)
+    for at, (start, count) in enumerate(zip(starts, counts, strict=True)):
+        own = set(terms[start + 1 : start + count].tolist())
+        known = own & related.keys()
+        sought = own - everyday | known
+        sizes[at] = max(len(sought), 1)
+        for number in known:
+            sought.update(related[number])
+        numbers += sought
+        owners += [at] * len(sought)
     return np.array(numbers, np.uint64), np.array(owners, np.intp), sizes
 
 
 @functools.cache
 def _numbered() -> tuple[Mapping[int, Sequence[int]], frozenset[int]]:
-    """Return the related stems of `matters` and the everyday ones, by their numbers."""
+    """Return the related stems of `matters` and the everyday stems, as numbers."""
     known = matters()
     related = dict(zip(term_numbers(known), map(term_numbers, known.values()), strict=True))
     return related, frozenset(term_numbers(EVERYDAY))
 
 
 def _found(item: Recorded) -> bool:
-    """Whether an assertion is a fact that was found in words, and not the words themselves."""
+    """Return whether an assertion is a fact found in a text, and not the text itself."""
     said = item.assertion
     return said.keyword != STATEMENT.keyword or all(quote.quote != said.data for quote in said.details.evidence)
 
 
 def _messages(evidence: Sequence[Evidence]) -> list[_Message]:
-    """Return the conversations and messages that evidence cites, as far as it names both."""
+    """Return the conversations and messages that evidence cites, if it names both."""
     return [
         (item.conversation_id, item.message_id)
         for item in evidence

@@ -1,4 +1,4 @@
-r"""Formulas of recall: pure functions on numbers or arrays, called by both passes of a search and by the tests.
+r"""All formulas of recall: pure functions on numbers or arrays, called by both passes of a search and by the tests.
 
 The similarity is *pointwise*: a function of the query, the record, its own conversation and the statistics of what
 the viewer sees, never of the other results. It fuses the evidence of words and of meaning, and weighs it by names,
@@ -10,7 +10,7 @@ times and the record's own words::
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record outside conversations
     fused      = w · lexical + (1 - w) · semantic
     signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
-    answering  = signed · (μ unless the role fits) · (μ if it says hardly anything)
+    answering  = signed · (μ if misfit) · (μ if little)
     similarity = 1 - (1 - answering) · (1 - κ · concept) · (1 - β · lead · concept) · (1 - asked)
     asked      = concept · (1 - (1 - covered)²)
 
@@ -23,17 +23,17 @@ before, where that one ends with a question: the answer inherits what its questi
 A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the speaker or
 the subject: if it holds the first word of the record's text. ``dated`` is the closeness to a time in the query, see
 `closeness`. ``kind`` is 1 if the record holds the kind of value that the query asks for: a number for "How many?", and,
-of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.signs`. The role fits if the assistant said
-what the query asks the assistant for, and somebody else what it does not. A bare question or "Awww!" says hardly
-anything.
+of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A record is a ``misfit`` if it is
+the assistant's and the query does not ask for the assistant's words, or the reverse. A bare question or "Awww!" says
+hardly anything (``little``).
 
 ``concept`` is 1 if the query holds all words of the fact's concept. ``asked`` is how far the query asks for this very
 fact: ``covered`` is the share of the query's idf that the words of its concept and its subject have, where a word in no
 document weighs as much as the mean of the others.
 
 BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``. A related
-word (`factmem.recall.related_words`) counts as a part of an occurrence, a fact's topic that the word belongs to
-(`factmem.recall.topics`) as a whole one; a word that belongs to the asking, such as "many" or "remind", counts half.
+word counts as a part of an occurrence, a fact's topic that the word belongs to as a whole one; see
+`factmem.recall.text.related_words`. A word that belongs to the asking, such as "many" or "remind", counts half.
 
 Recency and importance then order records that answer about equally well, see `Boost`; `Additive` is the other way.
 `benchmarks/dated.py --ablate` measures each constant.
@@ -41,7 +41,7 @@ Recency and importance then order records that answer about equally well, see `B
 
 from __future__ import annotations
 
-import datetime as dt
+import functools
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, assert_never
@@ -66,6 +66,7 @@ __all__ = [
     "BOTH",
     "CONCEPT",
     "CONTEXT_WORDS",
+    "DAY",
     "ENOUGH_WORDS",
     "FEW_WORDS",
     "MISFIT",
@@ -79,15 +80,11 @@ __all__ = [
     "closeness",
     "composite",
     "context_weight",
-    "decay",
     "idf",
     "length_norm",
-    "lexical",
-    "question_weight",
     "raised",
     "recency",
     "says_little",
-    "semantic",
     "similarity",
     "term_share",
 ]
@@ -111,13 +108,13 @@ MISFIT: Final = 0.75
 """``μ``: the weight of the words of a role that the query does not ask for, and of a text that says hardly anything."""
 
 FEW_WORDS: Final = 12
-"""A text of fewer terms …"""
+"""Number of terms below which a text may say hardly anything; see `says_little`."""
 
 ENOUGH_WORDS: Final = 3
-"""… says hardly anything with fewer words outside questions than this: "Ready.", but not "I am vegan."."""
+"""Words outside questions that say something: "I am vegan.", but not "Ready."."""
 
 ASKING: Final = 0.5
-"""The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.signs`."""
+"""The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.text.signs`."""
 
 CONCEPT: Final = 0.4
 """``κ``: the gain if the query names the concept of a fact."""
@@ -125,8 +122,10 @@ CONCEPT: Final = 0.4
 BOTH: Final = 0.6
 """``β``: the gain if the query names both the concept and the subject."""
 
-_DAY: Final = 86_400.0
-_MONTH: Final = 30 * _DAY
+DAY: Final = 86_400.0
+"""The seconds of a day."""
+
+_MONTH: Final = 30 * DAY
 
 
 @attrs.frozen(kw_only=True)
@@ -176,7 +175,7 @@ class Additive:
 
 
 Composite: TypeAlias = Boost | Additive
-"""A way to make one score of similarity, recency and importance."""
+"""A formula that makes one score of similarity, recency and importance."""
 
 _COMPOSITES: Final[Mapping[str, Composite]] = {"boost": Boost(), "additive": Additive()}
 
@@ -197,12 +196,12 @@ class RecallSettings:
     """Weights of recall.
 
     Attributes:
-        composite: how similarity, recency and importance make one score: a `Boost`, an `Additive`, or the name of
-            either (``"boost"``, ``"additive"``) for its defaults.
+        composite: formula of the score: a `Boost`, an `Additive`, or the name of either (``"boost"``, ``"additive"``)
+            for its defaults.
         half_life_days: the age at which recency has halved, in days.
         lexical_weight: ``w``, from 0 (meaning alone) to 1 (words alone).
-        diversity: from 0 (the best alone) to 1: how much it costs a result to repeat one before it, or to come from
-            the same conversation; see `factmem.recall.diversity`. Scores stay as they are.
+        diversity: penalty of results that repeat one before them or come from the same conversation, from 0 (none)
+            to 1. Scores stay as they are.
 
     Raises:
         InvalidDataError: a number is out of range, or the composite is unknown.
@@ -233,7 +232,12 @@ def length_norm(average: float) -> tuple[float, float]:
 
 
 def term_share(count: Floats, norm: Floats) -> Floats:
-    """Return the share of a term's attainable score that so many occurrences attain, from `length_norm`'s result."""
+    """Return the share of a term's attainable score that a number of occurrences attains.
+
+    Args:
+        count: the number of occurrences.
+        norm: the norm of the document's length, from `length_norm`.
+    """
     share: Floats = count / (count + norm)
     return share
 
@@ -243,24 +247,22 @@ class Evidence(Generic[Floats]):
     """Evidence that records answer a query: numbers, or arrays that broadcast to one shape.
 
     Attributes:
-        own: the attained share of the BM25 of the record's own text, 0 to 1.
+        own: attained share of the BM25 of the record's own text, 0 to 1.
         exchange: that of the text with its neighbours.
         conversation: that of the whole conversation.
-        cosine: of the record and the query; not negative.
-        near: the mean cosine of the record and its neighbours.
-        grouped: 1 if the record stands in a conversation, else 0.
-        length: the number of terms in the record's own text.
-        says: the number of words outside questions.
-        answers: 1 if the statement before ends with a question, else 0.
-        question: the share ``own`` of the statement before.
+        cosine: cosine of the record and the query; not negative.
+        near: mean cosine of the record and its neighbours.
+        context: ``g``, see `context_weight`; 0 outside conversations.
+        question: the share ``own`` of the statement before. None if no record answers a question, as for the next two.
         question_cosine: the cosine of the statement before.
-        question_length: the length of the statement before.
-        lead: 1 if the query names the speaker or the subject, else 0.
-        concept: 1 if the query names the concept, else 0.
-        covered: the share of the query that the names cover.
-        dated: the closeness to a time in the query; 0 if the query names none.
-        kind: 1 if the record holds the kind of value that the query asks for, else 0.
-        fits: 1 for the words of a role that the query asks for, else 0.
+        answered: ``g'``, the `context_weight` of the statement before; 0 if that one does not end with a question.
+        little: whether the record says hardly anything; see `says_little`.
+        misfit: whether the record is of a role that the query does not ask for; None for no record.
+        lead: whether the query names the speaker or the subject; None for no record.
+        concept: 1 if the query names the concept, else 0; None for no record, as for ``covered``.
+        covered: share of the query that the names cover.
+        dated: closeness to a time in the query; None if the query names none.
+        kind: whether the record holds the kind of value that the query asks for; None if it asks for none.
     """
 
     own: Floats
@@ -268,55 +270,61 @@ class Evidence(Generic[Floats]):
     conversation: Floats
     cosine: Floats
     near: Floats
-    grouped: Floats
-    length: Floats
-    says: Floats
-    answers: Floats
-    question: Floats
-    question_cosine: Floats
-    question_length: Floats
-    lead: Floats
-    concept: Floats
-    covered: Floats
-    dated: Floats
-    kind: Floats
-    fits: Floats
+    context: Floats
+    question: Floats | None = None
+    question_cosine: Floats | None = None
+    answered: Floats | None = None
+    little: Any = False
+    misfit: Any = None
+    lead: Any = None
+    concept: Floats | None = None
+    covered: Floats | None = None
+    dated: Floats | None = None
+    kind: Any = None
+
+    @functools.cached_property
+    def lexical(self) -> Floats:
+        """The evidence of words, 0 to 1."""
+        around = self.exchange + self.conversation
+        if self.answered is not None and self.question is not None:
+            around = around + self.answered * self.question
+        share: Any = np.minimum((self.own + self.context * around) / (1 + 2 * self.context), 1)
+        words: Floats = share * (1 + SATURATION) / (share + SATURATION)
+        return words
+
+    @functools.cached_property
+    def semantic(self) -> Floats:
+        """The evidence of meaning, 0 to 1."""
+        around = self.near
+        if self.answered is not None and self.question_cosine is not None:
+            around = around + self.answered * self.question_cosine
+        bounded: Any = np.minimum((self.cosine + self.context * around) / (1 + self.context), 1)
+        meaning: Floats = bounded
+        return meaning
 
 
-def context_weight(evidence: Evidence[Floats]) -> Floats:
-    """Return ``g``, the weight of a record's context: the less, the longer its own text."""
-    return evidence.grouped * (CONTEXT_WORDS / (CONTEXT_WORDS + evidence.length))
+def context_weight(counts: Any, length: Floats) -> Floats:
+    """Return ``g``, the weight of a text in or as a context: the less, the longer the text.
+
+    Args:
+        counts: whether the context counts at all.
+        length: number of terms of the text.
+    """
+    weight: Floats = counts * (CONTEXT_WORDS / (CONTEXT_WORDS + length))
+    return weight
 
 
-def question_weight(evidence: Evidence[Floats]) -> Floats:
-    """Return ``g'``, the weight of the question that a record answers; 0 if it answers none."""
-    return evidence.answers * (CONTEXT_WORDS / (CONTEXT_WORDS + evidence.question_length))
+def says_little(length: Any, says: Any) -> Any:
+    """Return whether a short text says hardly anything outside questions: a bool, or an array of them.
+
+    Args:
+        length: number of terms of the text.
+        says: number of its words outside questions.
+    """
+    return (length < FEW_WORDS) & (says < ENOUGH_WORDS)
 
 
-def lexical(evidence: Evidence[Floats]) -> Floats:
-    """Return the evidence of words, 0 to 1."""
-    context = context_weight(evidence)
-    around = evidence.exchange + evidence.conversation + question_weight(evidence) * evidence.question
-    share: Any = np.minimum((evidence.own + context * around) / (1 + 2 * context), 1)
-    words: Floats = share * (1 + SATURATION) / (share + SATURATION)
-    return words
-
-
-def semantic(evidence: Evidence[Floats]) -> Floats:
-    """Return the evidence of meaning, 0 to 1."""
-    context = context_weight(evidence)
-    around = evidence.near + question_weight(evidence) * evidence.question_cosine
-    bounded: Any = np.minimum((evidence.cosine + context * around) / (1 + context), 1)
-    meaning: Floats = bounded
-    return meaning
-
-
-def says_little(evidence: Evidence[Floats]) -> Any:
-    """Return whether a short text says hardly anything outside questions: a bool, or an array of them."""
-    return (evidence.length < FEW_WORDS) & (evidence.says < ENOUGH_WORDS)
-
-
-def raised(score: Floats, by: Floats, weight: float) -> Floats:
+def raised(score: Floats, by: Any, weight: float) -> Floats:
     """Return a score, 0 to 1, raised by something from 0 to 1: a bounded gain that is none at 0."""
     higher: Floats = score + weight * score * (1 - score) * by
     return higher
@@ -324,41 +332,46 @@ def raised(score: Floats, by: Floats, weight: float) -> Floats:
 
 def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
-    lead, concept = evidence.lead, evidence.concept
-    answering = lexical_weight * lexical(evidence) + (1 - lexical_weight) * semantic(evidence)
+    lead, concept, covered = evidence.lead, evidence.concept, evidence.covered
+    words = lexical_weight * evidence.lexical if lexical_weight else 0.0
+    meaning = (1 - lexical_weight) * evidence.semantic if lexical_weight < 1 else 0.0
+    answering: Any = words + meaning
     for sign in (lead, evidence.dated, evidence.kind):
-        answering = raised(answering, sign, SIGN)
-    answering = answering * (1 - (1 - MISFIT) * (1 - evidence.fits))
-    answering = answering - (1 - MISFIT) * answering * says_little(evidence)
-    asked = concept * (1 - (1 - evidence.covered) ** 2)
-    whole: Floats = 1 - (1 - answering) * (1 - CONCEPT * concept) * (1 - BOTH * lead * concept) * (1 - asked)
+        if sign is not None:
+            answering = raised(answering, sign, SIGN)
+    for mark in (evidence.misfit, evidence.little):
+        if mark is not None:
+            answering = answering - (1 - MISFIT) * answering * mark
+    missing = 1 - answering
+    if concept is not None and covered is not None:
+        missing = missing * (1 - CONCEPT * concept)
+        if lead is not None:
+            missing = missing * (1 - BOTH * (lead * concept))
+        missing = missing * (1 - concept * (1 - (1 - covered) ** 2))
+    whole: Floats = 1 - missing
     return whole
 
 
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
-    """Return how close records lie to the closest of some times: 1 within, 0 from half its length away on.
+    """Return the closeness of records to the closest of some intervals: 1 within, 0 from half its length away.
 
     Args:
-        said_at: when, in seconds since 1970.
-        times: beginnings and ends; a time counts as a day at least and a month at most.
+        said_at: times of the records, in seconds since 1970.
+        times: beginnings and ends of the intervals; their length counts as a day at least and a month at most.
     """
     closest = np.zeros(len(said_at))
     for start, end in times:
-        reach = min(max(end - start, _DAY), _MONTH) / 2
+        reach = min(max(end - start, DAY), _MONTH) / 2
         away = np.maximum(np.maximum(start - said_at, said_at - end), 0)
         np.maximum(closest, 1 - away / reach, out=closest)
     return closest
 
 
-def recency(age: NDArray[np.float64], half_life_days: float) -> NDArray[np.float64]:
+def recency(age: Floats, half_life_days: float) -> Floats:
     """Return the recency of ages in seconds: 1 for now and for the future, halved each half-life."""
-    halved: NDArray[np.float64] = np.exp2(np.maximum(age, 0) / (-_DAY * half_life_days))
-    return halved
-
-
-def decay(age: dt.timedelta, half_life_days: float) -> float:
-    """Return the `recency` of one age."""
-    return float(recency(np.array([age.total_seconds()]), half_life_days)[0])
+    halved: Any = np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
+    recent: Floats = halved
+    return recent
 
 
 def composite(similarity: Floats, recency: Floats, importance: Floats, settings: RecallSettings) -> Floats:

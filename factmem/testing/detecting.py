@@ -11,7 +11,6 @@ from factmem.abc import (
     KeepsFiles,
     KeepsHistory,
     KeepsVectors,
-    SearchesVectors,
 )
 
 __all__ = ["capabilities_of"]
@@ -20,7 +19,6 @@ _CAPABILITIES: Final[tuple[type, ...]] = (
     KeepsHistory,
     FeedsChanges,
     KeepsVectors,
-    SearchesVectors,
     Erases,
     KeepsFiles,
 )

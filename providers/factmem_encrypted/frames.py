@@ -1,6 +1,6 @@
 """The frames of the files: sealed, each bound to its store, its log, its file, its place in it and its commit.
 
-A frame's payload is ``<index> <commit> <base64>``. The two numbers are there to tell what happened where a seal
+A frame's payload is ``<index> <commit> <base64>``. The two numbers serve to report what happened where a seal
 does not open; what is believed of them is what the seal is bound to.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["FrameKey", "commit_number", "opened", "sealed"]
 
 @attrs.frozen(kw_only=True)
 class FrameKey:
-    """What the frames of one file are sealed with.
+    """The key and the context that the frames of one file are sealed with.
 
     Attributes:
         key: of 32 bytes.
@@ -35,7 +35,7 @@ class FrameKey:
     file: str
 
     def context(self, index: int, commit: int) -> Context:
-        """What a frame is bound to."""
+        """Return the context that a frame is bound to."""
         log = self.log
         lengths = (len(log.folder), len(log.name))
         return ("frame", self.store, *lengths, *log.folder, *log.name, log.kind, self.file, index, commit)

@@ -69,7 +69,7 @@ class KeyTable:
             return self._roots
 
     def prepare(self) -> None:
-        """Draw up the keys of a new store without writing them: whoever has no key is told so first.
+        """Prepare the keys of a new store without writing them, so that a missing key is reported first.
 
         Raises:
             KeyUnavailableError: the key that they are wrapped with cannot be had.
@@ -86,7 +86,7 @@ class KeyTable:
             self._draft = None
 
     def there(self) -> bool:
-        """Return whether there are keys, whoever can open them."""
+        """Return whether there are keys, without opening them."""
         with self._guard:
             self._there = self._there or self._storage.scan(_LOG, limit=1).position.end > 0
             return self._there

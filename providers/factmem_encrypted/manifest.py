@@ -25,7 +25,7 @@ from factmem.errors import CorruptStoreError
 __all__ = ["Commit", "Listed", "Listing", "Unit", "chained", "commit_from", "commit_to"]
 
 Unit: TypeAlias = tuple[str, ...]
-"""What has a key of its own: a tenant, or a subject of a tenant."""
+"""The owner of a key: a tenant, or a subject of a tenant."""
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +51,7 @@ class Listed:
 
 @attrs.frozen(kw_only=True)
 class Commit:
-    """What changes together.
+    """The changes of one commit.
 
     Attributes:
         number: of this commit.

@@ -47,11 +47,11 @@ class ManifestLog:
             return self._there
 
     def begun(self) -> bool:
-        """Return whether a store was made here, as far as can be told without its keys."""
+        """Return whether a store was made here, as far as that is visible without its keys."""
         return self.there() or self._head.there()
 
     def used(self, roots: Roots) -> bool:
-        """Return whether anything was ever committed, as far as can be told without the manifest."""
+        """Return whether anything was ever committed, as far as that is visible without the manifest."""
         return self._head.there() and self._head.read(roots).number > 0
 
     def create(self, roots: Roots) -> None:

@@ -1,4 +1,4 @@
-"""How far a log was read: the position in its file, and what was read up to there."""
+"""Positions in sealed logs: the position in the file, and the state of reading up to there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Done", "inner_position", "outer_position"]
 
 @attrs.frozen
 class Done:
-    """What was read of a file.
+    """The state of reading a file.
 
     Attributes:
         frames: how many frames.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Literal, TypeVar
 
 from factmem_file import LocalFileMemoryProvider, LocalStorage
+from factmem_file.engine import FileEngine
 
 from factmem.abc import Clock, LogName, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
@@ -29,10 +31,10 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
     subject and its place in the file; files have random names, and a sealed manifest says what they hold. Recall
     decrypts into memory what it ranks.
 
-    *Who sees the files without a key* sees how many places there are, how many commits each had and how long
-    they were, when, and which file grew with which; and the ids of the keys.
+    *Visible without a key*: the number of places, the number, length and time of the commits of each, which files grew
+    together, and the ids of the keys.
 
-    *Who can change the files without a key* is found out: changed, swapped, cut and deleted files, files put back to
+    *Changes without a key* are detected: changed, swapped, cut and deleted files, files put back to
     an earlier state or taken from a copy of the store, and an earlier manifest raise a `CorruptStoreError` of their
     kind. Vectors are made again where they were damaged. What cannot be found out from the store alone is
 
@@ -77,8 +79,8 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         self._keyring = one_keyring(
             key, key_env, passphrase_env, os_keyring, example="encrypted:facts?key_env=FACTMEM_KEY"
         )
-        self._storage = EncryptedStorage(LocalStorage(root, form=_FORM), self._keyring, _units(key_per))
-        super().__init__(root, storage=self._storage, clock=clock, lock_timeout=lock_timeout)
+        self._sealed = EncryptedStorage(LocalStorage(root, form=_FORM), self._keyring, _units(key_per))
+        super().__init__(root, storage=self._sealed, clock=clock, lock_timeout=lock_timeout)
 
     async def rotate(
         self,
@@ -89,14 +91,14 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         """See `factmem.crypto.RotatesKeys.rotate`; a piece is a log, and others write between two of them."""
         if key is not None:
             keyring = keyring_of(key)
-            await self._write(lambda: self._locked(lambda: self._storage.begin_rotation(keyring)))
+            await self._write(lambda _: self._locked(lambda: self._sealed.begin_rotation(keyring)))
             self._keyring = keyring
-        waiting = await self._write(self._rotating)
+        waiting = await self._write(lambda _: self._rotating())
         for done, log in enumerate(waiting):
             if progress is not None:
                 progress(done, len(waiting))
-            await self._write(lambda log=log: self._locked(lambda: self._storage.rotate(log)))  # type: ignore[misc]
-        await self._write(lambda: self._locked(lambda: self._storage.end_rotation(self._keyring)))
+            await self._write(partial(self._rotate_log, log))
+        await self._write(lambda _: self._locked(lambda: self._sealed.end_rotation(self._keyring)))
         if progress is not None:
             progress(len(waiting), len(waiting))
 
@@ -106,23 +108,26 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         Raises:
             CorruptStoreError: something is not as it should be; the kinds of it say what.
         """
-        return await self._write(self._verified)
+        return await self._write(lambda _: self._verified())
 
     def _rotating(self) -> Sequence[LogName]:
-        return self._locked(self._storage.rotating) if self._storage.exists() else ()
+        return self._locked(self._sealed.rotating) if self._sealed.exists() else ()
+
+    def _rotate_log(self, log: LogName, _: FileEngine) -> None:
+        self._locked(lambda: self._sealed.rotate(log))
 
     def _verified(self) -> int:
         # Without the lock, what others are just writing could be taken for damage.
-        return self._locked(self._opened) if self._storage.exists() else 0
+        return self._locked(self._scanned) if self._sealed.exists() else 0
 
-    def _opened(self) -> int:
-        logs = self._storage.logs(kinds=("facts", "erased", "vectors", "accesses"))
+    def _scanned(self) -> int:
+        logs = self._sealed.logs(kinds=("facts", "erased", "vectors", "accesses"))
         for log in logs:
-            self._storage.scan(log)
+            self._sealed.scan(log)
         return len(logs)
 
     def _locked(self, work: Callable[[], T]) -> T:
-        with self._storage.lock(self._lock_timeout):
+        with self._sealed.lock(self._lock_timeout):
             return work()
 
 

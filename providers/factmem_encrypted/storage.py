@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
+from typing_extensions import override
 
 from factmem.abc import LogName, Position, Scan, Storage
 from factmem.crypto import Keyring, Roots, SealBrokenError, seal, unseal
@@ -27,14 +28,14 @@ _NOTES: Final = ("embedder", "sequence")
 
 @attrs.define
 class _Pending:
-    """What was appended under a lock and does not count yet."""
+    """Frames that were appended under a lock and are not sealed yet."""
 
     placed: dict[LogName, Listed] = attrs.field(factory=dict)
     grown: dict[LogName, Listed] = attrs.field(factory=dict)
     broken: bool = False
 
 
-class EncryptedStorage:
+class EncryptedStorage(Storage):
     """Seals what goes into another storage, names included.
 
     Args:
@@ -52,8 +53,8 @@ class EncryptedStorage:
         self._files = SealedFiles(inner)
         self._tidied = False
 
+    @override
     def exists(self) -> bool:
-        """See `factmem.abc.Storage.exists`."""
         if not self._inner.exists():
             return False
         if self._keys.there():
@@ -98,8 +99,8 @@ class EncryptedStorage:
             raise
         pending[log] = attrs.evolve(listed, frames=done.frames + 1, digest=chained(done.digest, (frame,)))
 
+    @override
     def seal(self) -> None:
-        """See `factmem.abc.Storage.seal`."""
         pending, self._pending = self._pending, _Pending()
         if pending.broken:
             raise StoreUnavailableError("what belongs together could not be written whole: nothing of it counts")
@@ -112,8 +113,8 @@ class EncryptedStorage:
         self._now()
         self._manifest.settle()
 
+    @override
     def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
-        """See `factmem.abc.Storage.scan`."""
         roots, listing = self._now()
         listed = listing.logs.get(log)
         if listed is None:
@@ -139,8 +140,8 @@ class EncryptedStorage:
         position = outer_position(scan.position, listed.file, now_done)
         return Scan(payloads=payloads, position=position, fresh=not inner.end)
 
+    @override
     def last(self, log: LogName) -> bytes | None:
-        """See `factmem.abc.Storage.last`."""
         roots, listing = self._now()
         listed = listing.logs.get(log)
         if listed is None or not listed.frames:
@@ -168,15 +169,15 @@ class EncryptedStorage:
         """See `factmem.abc.Storage.sweep`; each process does it once by itself."""
         self._inner.sweep()
 
+    @override
     def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
-        """See `factmem.abc.Storage.logs`."""
         if not self.exists():
             return []
         top = tuple(folder)
         return [log for log in self._now()[1].logs if log.kind in kinds and log.folder[: len(top)] == top]
 
+    @override
     def read_note(self, name: str) -> bytes | None:
-        """See `factmem.abc.Storage.read_note`."""
         if not self.exists():
             return None
         payload = self._inner.read_note(name)
@@ -188,14 +189,14 @@ class EncryptedStorage:
                 return unseal(root.key, base64.b64decode(payload, validate=True), ("note", roots.store, name))
         return None
 
+    @override
     def write_note(self, name: str, payload: bytes, *, durable: bool = True) -> None:
-        """See `factmem.abc.Storage.write_note`."""
         roots = self._keys.roots()
         text = base64.b64encode(seal(roots.current.key, payload, ("note", roots.store, name)))
         self._inner.write_note(name, text, durable=durable)
 
+    @override
     def close(self) -> None:
-        """See `factmem.abc.Storage.close`."""
         self._inner.close()
 
     def begin_rotation(self, keyring: Keyring) -> None:

@@ -10,8 +10,8 @@ from typing import Final
 
 from factmem_file import durable
 from factmem_file.durable import make_folders, replace_file
+from factmem_sqlite_vec.codecs import key_file_of
 from factmem_sqlite_vec.faults import FlushError
-from factmem_sqlite_vec.forms import key_file_of
 from filelock import FileLock, Timeout
 
 from factmem.crypto import Keyring, Roots, locked_roots, unlocked_roots
@@ -40,11 +40,11 @@ class KeyFile:
 
     @property
     def keyring(self) -> Keyring:
-        """What opens them now."""
+        """The keyring that opens the keys."""
         return self._keyring
 
     def exists(self) -> bool:
-        """Return whether there is one, whoever can open it."""
+        """Return whether the file exists, without opening it."""
         return self._path.exists()
 
     def roots(self) -> Roots:

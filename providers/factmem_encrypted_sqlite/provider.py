@@ -8,15 +8,15 @@ from functools import partial
 
 import apsw
 from factmem_sqlite_vec import SqliteVecMemoryProvider
+from factmem_sqlite_vec.codecs import PageCodec
 from factmem_sqlite_vec.faults import own_errors
-from factmem_sqlite_vec.forms import Form
 from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.store import Store
 
 from factmem.abc import Clock, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import CorruptStoreError
-from factmem_encrypted_sqlite.form import SealedForm, rekey
+from factmem_encrypted_sqlite.codec import SealedCodec, rekey
 from factmem_encrypted_sqlite.key_file import KeyFile
 
 __all__ = ["EncryptedSqliteMemoryProvider"]
@@ -27,13 +27,13 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
 
     Every page of the database and of its write-ahead log is sealed, in SQLCipher's format 4: AES-256-CBC with a
     random vector, then HMAC-SHA-512 over the page and its number. So no value, concept, subject, scope, category,
-    owner, vector or word of the full-text index can be found on the disk; what SQLite sorts, it sorts in
-    memory. The key of the database is random; it lies, wrapped with the key that is given here, in a
-    file beside the database: ``facts.db.keys``. **Keep a copy of that file**: without it nothing can be read.
+    owner or vector can be found on the disk; SQLite sorts in memory. The key of the database is random; it lies,
+    wrapped with the key that is given here, in a file beside the database: ``facts.db.keys``. **Keep a copy of that
+    file**: without it nothing can be read.
 
-    *Who sees the files without a key* sees how big the store is, which pages change when, and the ids of the keys.
+    *Visible without a key*: the size of the store, which pages change when, and the ids of the keys.
 
-    *Who can change the files without a key* is found out, when what was changed is read: changed pages, pages put in
+    *Changes without a key* are detected when the changed part is read: changed pages, pages put in
     another's place and a database cut short raise a `CorruptStoreError` of their kind; a plain database in place of
     this one raises `DowngradedStoreError`. `verify` reads everything. What cannot be found out from the files is that
     single pages, or all files, were put back to what they were at an earlier time; that the
@@ -87,12 +87,12 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
             StoreUnavailableError: others read or write for too long; call it again, without a key.
         """
         report = progress or (lambda done, pieces: None)
-        live = self._live()
         report(0, 2)
         if key is not None:
-            await live.group.alone(partial(self._begin_rotation, live.store, keyring_of(key)))
+            keyring = keyring_of(key)
+            await self._write(lambda engine: self._begin_rotation(engine.store, keyring))
         report(1, 2)
-        await live.group.alone(partial(self._end_rotation, live.store))
+        await self._write(lambda engine: self._end_rotation(engine.store))
         report(2, 2)
 
     async def verify(self) -> int:
@@ -101,14 +101,14 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         Raises:
             CorruptStoreError: something is not as it should be.
         """
-        return await self._read(_verified)
+        return await self._read(lambda engine: engine.store.read(_verified))
 
-    def _form(self) -> Form:
+    def _codec(self) -> PageCodec:
         self._keys = KeyFile(self._path, self._keyring, self._busy_timeout)
-        return SealedForm(self._keys)
+        return SealedCodec(self._keys)
 
     def _begin_rotation(self, store: Store, keyring: Keyring) -> None:
-        # Whoever makes the database while its keys change could make it under one that goes.
+        # Make the database first: made while its keys change, it could be made with a key that is going.
         store.write(lambda connection: None)
         with own_errors(store.name), self._keys.locked():
             roots = self._keys.roots()
@@ -126,7 +126,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
                 try:
                     store.write(partial(rekey, root=roots.current))
                 finally:
-                    # Whichever key it is left with, that one is found out anew.
+                    # The key that the database is left with is detected again.
                     store.reopen_to_write()
                 # Until it is empty, the file itself still has the pages of before.
                 store.write(_empty_log)

@@ -1,7 +1,7 @@
 """Facts in readable files, one per scope and subject: `LocalFileMemoryProvider` over a `LocalStorage`.
 
 Below the root, ``factmem.json`` says that this is a store and of which format. Facts lie in
-``<tenant>/<kind>/<scope…>/<subject>[@<individual>].jsonl``; `factmem_file.names` tells how names become file
+``<tenant>/<kind>/<scope…>/<subject>[@<individual>].jsonl``; `factmem_file.names` says how names become file
 names, `factmem_file.frames` what a line is, and `factmem_file.logs` what the kinds of file hold.
 """
 

@@ -1,4 +1,4 @@
-"""How often records were recalled, beside the logs of their places: frames that add up.
+"""Counts of recalled records, beside the logs of their places: frames that add up.
 
 A frame is a JSON object of record ids, each with how often it was recalled and when last (in microseconds). Once there
 are many they are written anew as one. It lies beside the facts, and so shares what becomes of them: the subject's key
@@ -24,7 +24,7 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 class Accesses:
-    """What was counted, of each place. What writes needs the storage's lock.
+    """The counts of each place. Methods that write need the storage's lock.
 
     Args:
         storage: where the logs are.

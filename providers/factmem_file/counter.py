@@ -51,11 +51,11 @@ class Counter:
         try:
             self._write(self._reserved, self._reserved)
         except StoreUnavailableError:
-            # The facts are safe; whoever asks next finds the number in the logs.
+            # The facts are safe; the next reader finds the number in the logs.
             self._trusted = False
 
     def committed(self) -> int | None:
-        """Return up to which everything is in the logs, without the lock; None if only `last` can tell."""
+        """Return the number up to which the logs are complete, without the lock; None if only `last` knows."""
         note = self._read() if self._trusted else None
         return note[0] if note is not None and note[0] >= self._committed else None
 

@@ -23,7 +23,7 @@ import attrs
 __all__ = ["CRC_LENGTH", "DamagedFrameError", "Parsed", "framed", "parse"]
 
 CRC_LENGTH: Final = 8
-"""How many hex digits a frame begins with."""
+"""Number of hex digits at the beginning of a frame."""
 
 _UNWRITTEN: Final = re.compile(rb"\A\0|\0{512}")
 

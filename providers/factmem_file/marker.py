@@ -1,4 +1,4 @@
-"""What says that a folder is a store, and of which format: ``factmem.json`` in its root."""
+"""The marker of a store and of its format: ``factmem.json`` in the root folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STORE_FORMAT: Final = 1
 """The format of the stores that this factmem writes, and the newest it reads."""
 
 PLAIN: Final = "factmem"
-"""What the marker calls a store of plain files."""
+"""The marker's name of a store of plain files."""
 
 MARKER_NAME: Final = "factmem.json"
 LOCK_NAME: Final = ".lock"

@@ -1,4 +1,4 @@
-"""What a process knows of the logs: a copy of each log it has met, caught up by reading what is new."""
+"""Copies of logs in memory, caught up by reading what is new."""
 
 from __future__ import annotations
 

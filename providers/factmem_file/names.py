@@ -3,7 +3,7 @@
 A name of only ``a-z``, ``0-9``, ``_`` and ``-`` that is short and no device of Windows stays as it is. Any
 other becomes ``<slug>~<hash>``: what can be read of it in ASCII, and 128 bits of hash over the exact name.
 Upper and lower case, composed and decomposed letters thus never meet in a file system that mixes
-them up, and no name climbs out of its folder. Nobody decodes a file name: each file tells its own.
+them up, and no name climbs out of its folder. No file name is decoded: each file holds its own name.
 
 ``@default`` is the empty segment (the tenant without a name), ``@`` joins the names of a subject and an
 individual, ``deep~~<hash>`` stands for the rest of a path that grew too long. Folders hold no full

@@ -1,15 +1,15 @@
-"""What a group of requests writes: each is refused or taken as a whole before anything is written."""
+"""Plans of a group of requests: each is refused or accepted as a whole before anything is written."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
 from factmem.abc import Append, Clock, LogName, Position, Receipt, Statement, StateRequest
-from factmem.errors import FactMemError
-from factmem.providers import TrackIndex, unknown_assertion
+from factmem.providers import Request, TrackIndex, unknown_assertion
 from factmem.records import Assertion, LogEntry
 from factmem.vectors import storable_vector
 from factmem_file.logs import place_log
@@ -19,43 +19,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Plan", "PlannedLog", "Request"]
-
-
-@attrs.define(eq=False)
-class Request:
-    """One call of `append`, waiting for its turn.
-
-    Attributes:
-        statements: what to do.
-        receipts: what became of the assertions.
-        error: why it was refused, or could not be written.
-        done: whether the above is final; see `factmem.providers.Waiting`.
-        logs: the logs it hangs on.
-    """
-
-    statements: Sequence[Statement]
-    receipts: list[Receipt] = attrs.field(factory=list)
-    error: FactMemError | None = None
-    done: bool = False
-    logs: set[LogName] = attrs.field(factory=set)
-
-    def settle(self, error: FactMemError | None) -> None:
-        """Make it final; an earlier error stands."""
-        if not self.done:
-            self.error = self.error or error
-            self.done = True
+__all__ = ["Plan", "PlannedLog"]
 
 
 @attrs.define(eq=False)
 class PlannedLog:
-    """What one log gets.
+    """The additions to one log.
 
     Attributes:
-        mirror: the copy it was planned on.
-        position: the log's end, where it goes.
-        entries: in order; none if all of it was there before.
-        vectors: of the new assertions that came with one, by sequence number.
+        mirror: the copy of the log.
+        position: the end of the log.
+        entries: the new entries in order; none if all of them exist already.
+        vectors: the vectors of new assertions, by sequence number.
     """
 
     mirror: Mirror
@@ -66,15 +41,16 @@ class PlannedLog:
 
 @attrs.define(eq=False)
 class Plan:
-    """What a group of requests writes.
+    """The writes of a group of requests.
 
     Attributes:
         seq: the last number given out.
-        mirror_of: gives the copy of a log, caught up.
-        locate: gives the log of an assertion's id, or None.
+        mirror_of: returns the copy of a log, caught up.
+        locate: returns the log of an assertion's id, or None.
         clock: gives the time of recording.
         dimension: of the store's vectors, once it has an embedder.
-        logs: what each log gets.
+        logs: the additions to each log.
+        touched: the logs that each request depends on.
     """
 
     seq: int
@@ -83,23 +59,28 @@ class Plan:
     clock: Clock
     dimension: int | None
     logs: dict[LogName, PlannedLog] = attrs.field(factory=dict)
+    touched: dict[Request, set[LogName]] = attrs.field(factory=lambda: defaultdict(set))
 
     def add(self, request: Request) -> None:
-        """Take in a request, or refuse it and leave the plan as it was.
+        """Add a request, or refuse it and leave the plan as it was.
 
         Raises:
             FactMemError: it cannot be done.
         """
         steps = self._checked(request.statements)
+        receipts: list[Receipt] = []
         for log, statement, vector in steps:
-            request.logs.add(log)
+            self.touched[request].add(log)
             match statement:
                 case Append(assertion=assertion):
-                    request.receipts.append(self._append(log, assertion, vector))
+                    receipts.append(self._append(log, assertion, vector))
                 case StateRequest():
                     self.seq += 1
                     planned = self.logs[log]
                     planned.entries.append(planned.mirror.indexed().change(statement, self.seq, self.clock))
+                case _:
+                    assert_never(statement)
+        request.receipts = receipts
 
     def _checked(self, statements: Sequence[Statement]) -> list[tuple[LogName, Statement, NDArray[np.float32] | None]]:
         trials: dict[LogName, TrackIndex] = {}
@@ -126,6 +107,8 @@ class Plan:
                     trial(found).check(statement)
                     trial(found).change(statement, 0, self.clock)
                     steps.append((found, statement, None))
+                case _:
+                    assert_never(statement)
         return steps
 
     def _planned(self, log: LogName) -> PlannedLog:

@@ -1,7 +1,7 @@
 """The vectors beside the logs: frames of sequence numbers and float32 rows, bound to their embedder.
 
 Vectors can be made again from the texts. So they are written without a flush, and a damaged log of them
-counts as empty: whoever asks finds vectors missing, and embeds again.
+counts as empty: recall finds vectors missing, and embeds again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Sidecars"]
 
 _NOTE = "embedder"
 _MOST_DIMENSIONS: Final = 1 << 20
-"""A note that tells of more is not to be believed."""
+"""Largest dimension of a valid note."""
 
 
 @attrs.define(eq=False)
@@ -37,14 +37,14 @@ class _Sidecar:
 
 
 class Sidecars:
-    """The vectors of a store. Not safe for threads by itself; what writes needs the storage's lock."""
+    """The vectors of a store. Not safe for threads; methods that write need the storage's lock."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._sidecars: dict[LogName, _Sidecar] = {}
 
     def embedder(self) -> EmbedderIdentity | None:
-        """Return whose vectors these are."""
+        """Return the identity of the embedder."""
         payload = self._storage.read_note(_NOTE)
         try:
             match json.loads(payload or b"null"):
@@ -57,7 +57,7 @@ class Sidecars:
         return None
 
     def bind(self, identity: EmbedderIdentity, *, replace: bool) -> None:
-        """See `factmem.abc.KeepsVectors.use_embedder`."""
+        """Bind the store to an embedder, dropping the vectors of another one if ``replace``."""
         bound = self.embedder()
         if bound == identity and not replace:
             return

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from filelock import FileLock, Timeout
+from typing_extensions import override
 
-from factmem.abc import LogName, Position, Scan
+from factmem.abc import LogName, Position, Scan, Storage
 from factmem.errors import CorruptStoreError, StoreUnavailableError
 from factmem.names import checked_path
 from factmem_file.durable import FlushError, make_folders, replace_file, sync_file, sync_folder, write_all
@@ -25,11 +26,11 @@ __all__ = ["LocalStorage"]
 _POLL_SECONDS: Final = 0.01
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """Keeps framed logs as files of readable lines, safe against kills, power cuts and other processes.
 
     The first frame of a file is its header: the log's true name, and a generation that changes when
-    the log is replaced. `factmem_file.frames` tells what a damaged frame means.
+    the log is replaced. `factmem_file.frames` says what a damaged frame means.
 
     Args:
         root: the folder; the first write makes it.
@@ -46,16 +47,16 @@ class LocalStorage:
         self._durable: dict[Path, int] = {}
         self._names: dict[Path, LogName] = {}
 
+    @override
     def exists(self) -> bool:
-        """See `factmem.abc.Storage.exists`."""
         if not self._found:
             with self._own_errors("read"):
                 self._found = self._look()
         return self._found
 
+    @override
     @contextlib.contextmanager
     def lock(self, timeout: float) -> Iterator[None]:
-        """See `factmem.abc.Storage.lock`."""
         self._refuse_distrusted()
         with self._own_errors("locked"):
             self._look()
@@ -88,8 +89,8 @@ class LocalStorage:
             else:
                 return True
 
+    @override
     def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
-        """See `factmem.abc.Storage.append`."""
         self._refuse_distrusted()
         path = self._path(log)
         data = framed(payload) if after.end else framed(new_header(log)) + framed(payload)
@@ -126,8 +127,8 @@ class LocalStorage:
     def seal(self) -> None:
         """See `factmem.abc.Storage.seal`: here each append counts at once."""
 
+    @override
     def settle(self, log: LogName, upto: Position) -> None:
-        """See `factmem.abc.Storage.settle`."""
         self._refuse_distrusted()
         with self._own_errors("written"):
             self._settle(self._path(log), upto)
@@ -140,7 +141,7 @@ class LocalStorage:
             self._durable[path] = upto.end
 
     def _anchor(self, path: Path) -> None:
-        """Flush the names on the way to a file: whoever made them may have died before it could."""
+        """Flush the names on the way to a file, which a process may have made and died before flushing."""
         for folder in path.parents:
             sync_folder(folder)
             if folder == self._root:
@@ -156,24 +157,24 @@ class LocalStorage:
                     sync_folder(folder)
             self._anchored = True
 
+    @override
     def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:
-        """See `factmem.abc.Storage.scan`."""
         with self._own_errors("read"):
             try:
                 return self._file(self._path(log)).scan(log, since or START, limit)
             except FileNotFoundError:
                 return Scan(payloads=(), position=START, fresh=True)
 
+    @override
     def last(self, log: LogName) -> bytes | None:
-        """See `factmem.abc.Storage.last`."""
         with self._own_errors("read"):
             try:
                 return self._file(self._path(log)).last()
             except FileNotFoundError:
                 return None
 
+    @override
     def replace(self, log: LogName, payloads: Sequence[bytes], *, durable: bool = True) -> None:
-        """See `factmem.abc.Storage.replace`."""
         self._refuse_distrusted()
         path = self._path(log)
         self._durable.pop(path, None)
@@ -191,7 +192,7 @@ class LocalStorage:
                 self._prune(path.parent)
 
     def _prune(self, folder: Path) -> None:
-        """Remove folders that became empty: their names tell of what was there."""
+        """Remove folders that became empty: their names reveal what was there."""
         while folder != self._root:
             try:
                 folder.rmdir()
@@ -200,15 +201,15 @@ class LocalStorage:
             folder = folder.parent
             sync_folder(folder)
 
+    @override
     def sweep(self) -> None:
-        """See `factmem.abc.Storage.sweep`."""
         self._refuse_distrusted()
         with self._own_errors("written"):
             for path in _log_files(self._root, {".tmp"}):
                 path.unlink(missing_ok=True)
 
+    @override
     def logs(self, folder: Sequence[str] = (), *, kinds: Collection[str]) -> Sequence[LogName]:
-        """See `factmem.abc.Storage.logs`."""
         top = self._root.joinpath(*folder_path(folder[:1]))
         with self._own_errors("read"):
             found = [self._name_of(path) for path in _log_files(top, set(map(suffix, kinds)))]
@@ -226,8 +227,8 @@ class LocalStorage:
             self._names[path] = name
         return self._names[path]
 
+    @override
     def read_note(self, name: str) -> bytes | None:
-        """See `factmem.abc.Storage.read_note`."""
         with self._own_errors("read"):
             try:
                 payloads = parse(self._note(name).read_bytes()).payloads
@@ -235,8 +236,8 @@ class LocalStorage:
                 return None
         return payloads[0] if len(payloads) == 1 else None
 
+    @override
     def write_note(self, name: str, payload: bytes, *, durable: bool = True) -> None:
-        """See `factmem.abc.Storage.write_note`."""
         self._refuse_distrusted()
         path, data = self._note(name), framed(payload)
         with self._own_errors("written"):
@@ -248,8 +249,8 @@ class LocalStorage:
                 write_all(file, data)
                 file.truncate()
 
+    @override
     def close(self) -> None:
-        """See `factmem.abc.Storage.close`."""
         self._durable.clear()
         self._names.clear()
 

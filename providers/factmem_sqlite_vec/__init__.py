@@ -1,4 +1,4 @@
-"""Facts in one SQLite file: assertions with their history, full text, and sqlite-vec vectors."""
+"""Facts in one SQLite file: assertions with their history, and sqlite-vec vectors."""
 
 from __future__ import annotations
 

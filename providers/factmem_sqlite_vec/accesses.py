@@ -1,16 +1,16 @@
-"""How often records were recalled: a table of its own, made by the first count."""
+"""Counts of how often records were recalled: a table of its own, made by the first count."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import apsw
 
 from factmem.abc import Access
-from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.rows import OF_RECORD, microseconds, record_key, select
 
 __all__ = ["accesses", "add_accesses", "drop_accesses"]
 
@@ -27,14 +27,13 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 def add_accesses(connection: apsw.Connection, tenant: str | None, counted: Mapping[str, Access]) -> None:
-    """See `KeepsAccesses.add_accesses`; in a transaction."""
+    """Add counts of records; in a transaction."""
     connection.execute(_TABLE)
     connection.executemany(
-        "INSERT INTO accesses"
-        " SELECT record_id, tenant, ?, ? FROM assertions WHERE record_id = ? AND +tenant = ? LIMIT 1"
+        f"INSERT INTO accesses SELECT ?, tenant, ?, ? FROM assertions WHERE {OF_RECORD} AND +tenant = ? LIMIT 1"
         " ON CONFLICT(record_id) DO UPDATE SET count = count + excluded.count, last = max(last, excluded.last)",
         [
-            (access.count, (access.last - _EPOCH) // _MICROSECOND, id, tenant or "")
+            (id, access.count, microseconds(access.last), *record_key(id), tenant or "")
             for id, access in counted.items()
             if access.last is not None
         ],
@@ -42,7 +41,7 @@ def add_accesses(connection: apsw.Connection, tenant: str | None, counted: Mappi
 
 
 def accesses(connection: apsw.Connection, tenant: str | None, record_ids: Collection[str]) -> dict[str, Access]:
-    """See `KeepsAccesses.accesses`."""
+    """Return the counts of some records of a tenant."""
     if not _is_there(connection):
         return {}
     rows = select(
@@ -54,10 +53,13 @@ def accesses(connection: apsw.Connection, tenant: str | None, record_ids: Collec
     return {id: Access(count=count, last=_EPOCH + last * _MICROSECOND) for id, count, last in rows}
 
 
-def drop_accesses(connection: apsw.Connection) -> None:
-    """Delete what is known of records that are no more; in a transaction."""
+def drop_accesses(connection: apsw.Connection, record_ids: Iterable[str]) -> None:
+    """Delete the counts of those of some records that have no assertion any more; in a transaction."""
     if _is_there(connection):
-        connection.execute("DELETE FROM accesses WHERE record_id NOT IN (SELECT record_id FROM assertions)")
+        connection.executemany(
+            f"DELETE FROM accesses WHERE record_id = ? AND NOT EXISTS (SELECT 1 FROM assertions WHERE {OF_RECORD})",
+            [(id, *record_key(id)) for id in record_ids],
+        )
 
 
 def _is_there(connection: apsw.Connection) -> bool:

@@ -1,27 +1,26 @@
 """Erasing: the rows, and then every copy of their bytes.
 
-What is deleted is not gone by that. `secure_delete` zeroes it, but not the copies that SQLite leaves behind when
-it moves rows from one page to another; FTS5 keeps the beginnings of words as the separators of its pages, even
-with its own ``secure-delete``; and the WAL keeps what it held until somebody truncates it. So an erasure
+Deleting rows does not remove their bytes. `secure_delete` zeroes them, but not the copies that SQLite leaves behind
+when it moves rows from one page to another, and the WAL keeps its contents until it is truncated. So an erasure
 
-1. deletes the rows, makes the full-text index anew from what is left and leaves a note, in one transaction;
+1. deletes the rows and leaves a note, in one transaction;
 2. writes the whole file anew (VACUUM, into the WAL) and changes the note;
-3. moves the WAL into the file, cuts it to nothing and drops the note.
+3. moves the WAL into the file, truncates it and deletes the note.
 
-Whoever is killed in between leaves the note, and whoever erases or closes the store next goes on from there.
+A process that is killed in between leaves the note, and the next erasure or closing of the store continues from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Final
 
 import apsw
 
 from factmem_sqlite_vec.accesses import drop_accesses
 from factmem_sqlite_vec.faults import is_failed_flush
-from factmem_sqlite_vec.outlining import delete_outlines
-from factmem_sqlite_vec.rows import Row, select, seq_of
+from factmem_sqlite_vec.outlines import delete_outlines
+from factmem_sqlite_vec.rows import OF_RECORD, Row, pack_id, record_key, select, seq_of, unpack_id, unpack_record_id
 from factmem_sqlite_vec.sums import row_sum
 from factmem_sqlite_vec.tracks import settle_tracks, sums_of_track
 from factmem_sqlite_vec.writing import Batch
@@ -37,23 +36,23 @@ _IN_THE_WAY: Final = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOE
 def delete_assertions(
     connection: apsw.Connection,
     batch: Batch,
-    record_ids: Sequence[str],
-    assertion_ids: Sequence[str],
+    record_ids: Collection[str],
+    assertion_ids: Collection[str],
     tenant: str | None,
 ) -> int:
-    """Delete assertions and all that hangs on them, leaving tombstones; return how many.
+    """Delete assertions and everything that belongs to them, leaving tombstones; return their number.
 
     Args:
         connection: the one of the batch.
         batch: the transaction under way.
         record_ids: records to delete whole.
         assertion_ids: assertions to delete one by one.
-        tenant: whose.
+        tenant: the tenant.
     """
     named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant)}
     named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant)}
     gone, number = sorted(named), 0
-    for seq, id, track in gone:
+    for seq, id, _, track in gone:
         _take_from_sums(connection, batch, seq, sums_of_track(connection, track))
         connection.execute("DELETE FROM state_changes WHERE assertion = ?", (seq,))
         if batch.embedder is not None:
@@ -62,11 +61,10 @@ def delete_assertions(
         number = batch.next_seq()
         batch.sums.add(row_sum(id, number), tenant or "")
         connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (number, id, tenant or ""))
-    delete_outlines(connection, [seq for seq, _, _ in gone], tenant)
-    drop_accesses(connection)
+    delete_outlines(connection, [row[0] for row in gone], tenant)
+    drop_accesses(connection, {row[2] for row in gone})
     if gone:
-        settle_tracks(connection, {track for _, _, track in gone})
-        connection.execute("INSERT INTO texts(texts) VALUES ('rebuild')")
+        settle_tracks(connection, {row[3] for row in gone})
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (number,))
     return len(gone)
 
@@ -79,20 +77,20 @@ def _take_from_sums(connection: apsw.Connection, batch: Batch, seq: int, track: 
 
 
 def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None) -> list[Row]:
-    # The plus keeps SQLite from looking through everything of the tenant instead.
-    return select(
-        connection,
-        "SELECT seq, id, track FROM assertions WHERE record_id = ? AND +tenant = ?",
-        (record_id, tenant or ""),
-    )
+    # The plus keeps SQLite from using the index of tenants instead.
+    return _named(connection, f"{OF_RECORD} AND +tenant = ?", (*record_key(record_id), tenant or ""))
 
 
 def _by_id(connection: apsw.Connection, id: str, tenant: str | None) -> list[Row]:
-    return select(
-        connection,
-        "SELECT seq, id, track FROM assertions WHERE seq = ? AND id = ? AND tenant = ?",
-        (seq_of(id), id, tenant or ""),
-    )
+    seq = seq_of(id)
+    return _named(connection, "seq = ? AND id = ? AND tenant = ?", (seq, pack_id(id, seq), tenant or ""))
+
+
+def _named(connection: apsw.Connection, where: str, arguments: Row) -> list[Row]:
+    """Return number, id, record id and track of some assertions."""
+    rows = select(connection, f"SELECT seq, id, record_id, track FROM assertions WHERE {where}", arguments)
+    ids = [unpack_id(row[1], row[0]) for row in rows]
+    return [(row[0], id, unpack_record_id(row[2], id), row[3]) for row, id in zip(rows, ids, strict=True)]
 
 
 def scrub_is_due(connection: apsw.Connection) -> bool:
@@ -101,10 +99,10 @@ def scrub_is_due(connection: apsw.Connection) -> bool:
 
 
 def scrub(connection: apsw.Connection) -> bool:
-    """Do what is left to do after erasures; return whether nothing stood in the way.
+    """Finish erasures and migrations; return whether they are finished.
 
-    A transaction of another process that began before this keeps the WAL as it is, and with it the bytes; so
-    does a disk that is full. Nothing is lost by that, and the next call goes on.
+    An older transaction of another process keeps the WAL as it is, and with it the bytes; so does a full disk.
+    Nothing is lost then, and the next call continues.
     """
     try:
         for _ in range(_TRIES):
@@ -113,7 +111,7 @@ def scrub(connection: apsw.Connection) -> bool:
                 return True
             if due > 0:
                 connection.execute("VACUUM")
-                # Whoever has erased something meanwhile has left a note of their own, which must stand.
+                # A concurrent erasure leaves a note of its own, which must stay.
                 connection.execute("UPDATE meta SET value = ? WHERE key = 'scrub' AND value = ?", (-due, due))
             else:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

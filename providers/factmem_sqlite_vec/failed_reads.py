@@ -1,7 +1,7 @@
-"""Pages that the disk did not give, told apart from pages that hold something else than was written.
+"""Failed reads of the disk, distinguished from damaged pages.
 
-Where the operating system says EIO, SQLite says that the database is malformed: it takes the file system for
-damaged. Nobody should restore a backup because of a cable, so its files are asked for the error that they met last.
+SQLite reports EIO of the operating system as a malformed database. Nobody should restore a backup because of a
+cable, so the files are queried for their last error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import apsw
 from factmem.errors import CorruptStoreError
 from factmem_sqlite_vec.faults import ReadError
 
-__all__ = ["telling_failed_reads"]
+__all__ = ["detecting_failed_reads"]
 
 _ERRORS_OF_DISKS: Final = frozenset({errno.EIO, errno.ENXIO, errno.ERANGE})
 """Those that SQLite takes for damage, on POSIX alone."""
@@ -40,8 +40,8 @@ class _File(ctypes.Structure):
 
 
 @contextmanager
-def telling_failed_reads(connection: apsw.Connection) -> Iterator[None]:
-    """Tell damage that is found inside from a failure to read.
+def detecting_failed_reads(connection: apsw.Connection) -> Iterator[None]:
+    """Distinguish damage that is found inside from a failure to read.
 
     Raises:
         ReadError: the disk did not give what was asked for. The connection is to be closed: it forgets no error.

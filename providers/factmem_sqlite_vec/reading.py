@@ -1,7 +1,8 @@
-"""What is read, from one state of the store."""
+"""Queries of the log, each of one state of the store."""
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Final
 
@@ -9,31 +10,37 @@ import apsw
 
 from factmem.abc import EmbedderIdentity
 from factmem.records import LogEntry, Place, Tombstone
-from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, place_digest, read_assertion, read_state, select
+from factmem_sqlite_vec.rows import assertion_columns, place_digest, read_assertion, read_state, select
 from factmem_sqlite_vec.sums import check_place, check_tenant, last_seq
 
-__all__ = ["bound_embedder", "changes", "entries", "matching", "newest_seq"]
+__all__ = ["bound_embedder", "changes", "entries", "newest_seq", "read_embedder"]
 
 _LARGEST: Final = 2**63 - 1
 
 
 def newest_seq(connection: apsw.Connection) -> int:
-    """See `FeedsChanges.version`."""
+    """Return the newest sequence number."""
     return last_seq(connection)
 
 
 def bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
-    """See `KeepsVectors.embedder`."""
+    """Return the embedder that the store is bound to."""
     found = select(connection, "SELECT value FROM meta WHERE key = 'embedder'")
-    return EmbedderIdentity(**json.loads(found[0][0])) if found else None
+    return read_embedder(found[0][0]) if found else None
+
+
+@functools.lru_cache(maxsize=16)
+def read_embedder(text: str | None) -> EmbedderIdentity | None:
+    """Read the identity of an embedder as it is stored; None for None."""
+    return None if text is None else EmbedderIdentity(**json.loads(text))
 
 
 def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> list[LogEntry]:
-    """See `KeepsHistory.entries`."""
+    """Return the log of a place, of one concept or of all."""
     here = "FROM tracks t CROSS JOIN assertions a ON a.track = t.id"
     where = "WHERE t.place = ?" if keyword is None else "WHERE t.place = ? AND t.keyword = ?"
     wanted = (place_digest(place),) if keyword is None else (place_digest(place), keyword)
-    said = select(connection, f"SELECT {ASSERTION_COLUMNS} {here} {where}", wanted)
+    said = select(connection, f"SELECT {assertion_columns(connection)} {here} {where}", wanted)
     changed = select(
         connection,
         f"SELECT a.id, s.* {here} CROSS JOIN state_changes s ON s.assertion = a.seq {where}",
@@ -45,11 +52,11 @@ def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> l
 
 
 def changes(connection: apsw.Connection, tenant: str | None, since: int) -> list[LogEntry]:
-    """See `FeedsChanges.changes`."""
+    """Return the log of a tenant after a sequence number."""
     wanted = (tenant or "", min(since, _LARGEST))
     said = select(
         connection,
-        f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE a.tenant = ? AND a.seq > ? ORDER BY a.seq",
+        f"SELECT {assertion_columns(connection)} FROM assertions a WHERE a.tenant = ? AND a.seq > ? ORDER BY a.seq",
         wanted,
     )
     changed = select(
@@ -73,18 +80,3 @@ def changes(connection: apsw.Connection, tenant: str | None, since: int) -> list
 
 def _in_order(log: list[LogEntry]) -> list[LogEntry]:
     return sorted(log, key=lambda entry: entry.seq)
-
-
-def matching(connection: apsw.Connection, text: str, limit: int, tenant: str | None) -> list[int]:
-    """See `SqliteVecMemoryProvider.matching`."""
-    # Quoted, a word is never FTS5 syntax, whatever it holds.
-    words = text.encode(errors="replace").decode().replace("\0", " ").split()
-    if not words:
-        return []
-    query = " ".join('"' + word.replace('"', '""') + '"' for word in words)
-    found = connection.execute(
-        "SELECT a.seq FROM texts CROSS JOIN assertions a ON a.seq = texts.rowid"
-        " WHERE texts MATCH ? AND a.tenant = ? ORDER BY texts.rowid DESC LIMIT ?",
-        (query, tenant or "", max(0, limit)),
-    )
-    return [seq for (seq,) in found]

@@ -1,4 +1,9 @@
-"""Between assertions and the rows of the file: pure functions of their arguments."""
+"""Conversion between assertions and the rows of the file: pure functions of their arguments.
+
+The document of an assertion is stored in two parts. Its *head* (place, subject, concept, type and first state) is
+the same for many assertions and is stored once, in the table ``heads``. The rest is stored with the assertion.
+Rows of formats before 5 hold the whole document and have no head.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,16 @@ import datetime as dt
 import functools
 import hashlib
 import json
+import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import apsw
 import attrs
 
 from factmem.abc import Append, Outline, Statement, StateRequest
-from factmem.codec import decode_entry, encode_entry
+from factmem.codec import decode_assertion, decode_entry, encode_head, encode_rest
 from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, NewerVersionError
 from factmem.records import Assertion, AssertionState, Place, Recorded, StateChange
 from factmem.vectors import unit_vectors
@@ -25,28 +31,54 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSERTION_COLUMNS",
+    "OF_RECORD",
     "NewRow",
     "PlaceKey",
     "Row",
+    "assertion_columns",
     "checksum",
-    "numbered_id",
+    "format_version",
+    "microseconds",
+    "new_id",
+    "own_record_id",
+    "pack_id",
+    "pack_moment",
+    "pack_record_id",
+    "partial_checksum",
     "place_digest",
     "prepared",
     "read_assertion",
     "read_state",
+    "record_key",
     "select",
     "seq_of",
+    "unpack_id",
+    "unpack_moment",
+    "unpack_record_id",
 ]
 
-ASSERTION_COLUMNS: Final = "a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.doc"
-"""What `read_assertion` takes, of a table called ``a``."""
+ASSERTION_COLUMNS: Final = (
+    "a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at, (SELECT doc FROM heads WHERE id = a.head)"
+)
+"""Columns that `read_assertion` takes, of a table called ``a``."""
+
+OF_RECORD: Final = "(record_id = ? OR (seq = ? AND id = ? AND record_id IS NULL))"
+"""Condition on the assertions of a record; see `record_key`."""
+
+_COLUMNS_BEFORE_HEADS: Final = "a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at, NULL"
+_HEADS_SINCE: Final = 5
+
+_MOST_HEADS: Final = 1024
+_HEADS: Final[dict[tuple[object, ...], str]] = {}
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 _ID_DIGITS: Final = 12
-"""How many hexadecimal digits of an id are its sequence number."""
+"""Number of hexadecimal digits of an id that are its sequence number."""
+
+_ID_BYTES: Final = 16
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -55,19 +87,19 @@ PlaceKey: TypeAlias = tuple[str | None, tuple[str, ...], tuple[str, str | None]]
 
 @attrs.define(eq=False)
 class NewRow:
-    """An assertion made ready to be written, before any transaction is open.
+    """An assertion prepared for writing, before any transaction is open.
 
     Attributes:
-        assertion: what it says.
+        assertion: the assertion.
         place: the digest of its place.
         slot: see `Assertion.slot`.
-        said_at: the assertion's timestamp, in microseconds.
+        said_at: its timestamp, in microseconds since 1970.
         fingerprint: see `Assertion.fingerprint`.
-        doc: the assertion as a JSON document.
-        partial_checksum: that of the document alone.
-        text: what the full-text index takes of it.
+        head: the part of its document that other assertions share.
+        doc: the rest of its document.
+        partial_checksum: the checksum of both and of the timestamp.
         vector: its embedding, of length 1.
-        outline: what recall keeps of it.
+        outline: what recall stores with it.
         follows: see `Append.follows`.
     """
 
@@ -76,9 +108,9 @@ class NewRow:
     slot: bytes
     said_at: int
     fingerprint: bytes
+    head: str
     doc: str
     partial_checksum: int
-    text: str
     vector: NDArray[np.float32] | None
     outline: Outline | None
     follows: int | None
@@ -89,8 +121,19 @@ def select(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ())
     return connection.execute(sql, arguments).fetchall()
 
 
+def format_version(connection: apsw.Connection) -> int:
+    """Return the version of the format that the file is in; older than the newest only if it is opened read-only."""
+    ((found,),) = select(connection, "SELECT user_version FROM pragma_user_version")
+    return int(found)
+
+
+def assertion_columns(connection: apsw.Connection) -> str:
+    """Return `ASSERTION_COLUMNS` for the format that the file is in."""
+    return ASSERTION_COLUMNS if format_version(connection) >= _HEADS_SINCE else _COLUMNS_BEFORE_HEADS
+
+
 def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
-    """Make a transaction's statements ready to be written.
+    """Prepare the statements of a transaction for writing.
 
     Raises:
         InvalidVectorError: a vector is NaN, infinite or zero.
@@ -107,24 +150,34 @@ def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
 
 def _new_row(item: Append, vector: NDArray[np.float32] | None) -> NewRow:
     said = item.assertion
-    document = encode_entry(Recorded(assertion=said, id="", record_id="", seq=0, recorded_at=said.timestamp))
-    # What the store gives has columns of its own, and is not known yet.
-    for given in ("id", "record_id", "seq", "recorded_at"):
-        del document[given]
-    doc = _ENCODER.encode(document)
+    head = _head(said)
+    doc = _ENCODER.encode(encode_rest(said))
+    said_at = microseconds(said.timestamp)
     return NewRow(
         assertion=said,
         place=place_digest(said.place),
         slot=said.slot,
-        said_at=(said.timestamp - _EPOCH) // _MICROSECOND,
+        said_at=said_at,
         fingerprint=said.fingerprint,
+        head=head,
         doc=doc,
-        partial_checksum=zlib.crc32(doc.encode()),
-        text=" ".join((said.description, said.keyword, *_texts_of(said.data))),
+        partial_checksum=partial_checksum(doc, said_at, head),
         vector=vector,
         outline=item.outline,
         follows=item.follows,
     )
+
+
+def _head(said: Assertion) -> str:
+    if type(said.shape) is not str:
+        return _ENCODER.encode(encode_head(said))
+    key = (said.place, said.keyword, said.description, said.fact_type, said.shape, said.state)
+    head = _HEADS.get(key)
+    if head is None:
+        if len(_HEADS) >= _MOST_HEADS:
+            _HEADS.clear()
+        head = _HEADS[key] = _ENCODER.encode(encode_head(said))
+    return head
 
 
 def _checked_request(request: StateRequest) -> StateRequest:
@@ -132,49 +185,111 @@ def _checked_request(request: StateRequest) -> StateRequest:
     return request
 
 
-def _texts_of(data: Any) -> Iterator[str]:
-    match data:
-        case str():
-            yield data
-        case Mapping():
-            for item in data.values():
-                yield from _texts_of(item)
-        case list() | tuple():
-            for item in data:
-                yield from _texts_of(item)
-        case int() | float():
-            yield str(data)
-
-
 def place_digest(place: Place) -> bytes:
-    """Return what a place is looked up by: 16 bytes that depend on its key and nothing else."""
+    """Return the 16 bytes that a place is looked up by; they depend on its key alone."""
     return _key_digest(place.key)
 
 
 @functools.lru_cache(maxsize=4096)
 def _key_digest(key: PlaceKey) -> bytes:
-    # JSON keeps None and every name apart, whatever a name holds.
+    # JSON distinguishes None from every name.
     return hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest()
 
 
-def numbered_id(seq: int, random: str) -> str:
-    """Return a fresh id that begins with a sequence number and ends at random.
+def new_id(seq: int) -> tuple[str, bytes]:
+    """Return a new id of an assertion, and how it is stored; see `pack_id`.
 
-    Ids that grow keep their index in few pages, and lead back to their row without one.
+    It begins with the sequence number, so that it leads back to its row without an index, and ends at random.
     """
-    return f"{seq:0{_ID_DIGITS}x}{random[_ID_DIGITS:]}"
+    random = os.urandom(_ID_BYTES - _ID_DIGITS // 2)
+    return f"{seq:0{_ID_DIGITS}x}{random.hex()}", random
 
 
 def seq_of(id: str) -> int:
-    """Return the sequence number that an assertion's id begins with; 0 for what is no id of ours."""
+    """Return the sequence number that an assertion's id begins with; 0 for ids of other stores."""
     try:
         return int(id[:_ID_DIGITS], 16)
     except ValueError:
         return 0
 
 
+def pack_id(id: str, seq: int | None = None) -> bytes | str:
+    """Return an id as it is stored: as bytes if it is one of ours, else as it is.
+
+    Args:
+        id: the id.
+        seq: for the id of an assertion, its sequence number, which is not stored twice.
+    """
+    try:
+        packed = bytes.fromhex(id)
+    except ValueError:
+        return id
+    if len(packed) != _ID_BYTES or packed.hex() != id:
+        return id
+    if seq is None:
+        return packed
+    return packed[_ID_DIGITS // 2 :] if seq_of(id) == seq else id
+
+
+def unpack_id(stored: bytes | str, seq: int) -> str:
+    """Return an id from what `pack_id` returned."""
+    if isinstance(stored, str):
+        return stored
+    return stored.hex() if len(stored) == _ID_BYTES else f"{seq:0{_ID_DIGITS}x}{stored.hex()}"
+
+
+def own_record_id(id: str) -> str:
+    """Return the id of the record that an assertion begins. It follows from the assertion's id, and is not stored."""
+    return id[:_ID_DIGITS] + bytes(byte ^ 0xFF for byte in bytes.fromhex(id[_ID_DIGITS:])).hex()
+
+
+def pack_record_id(record_id: str, id: str) -> bytes | str | None:
+    """Return a record's id as it is stored with an assertion; None for the record that the assertion begins."""
+    return None if record_id == own_record_id(id) else pack_id(record_id)
+
+
+def unpack_record_id(stored: bytes | str | None, id: str) -> str:
+    """Return a record's id from what `pack_record_id` returned."""
+    return own_record_id(id) if stored is None else unpack_id(stored, 0)
+
+
+def record_key(record_id: str) -> tuple[bytes | str, int, bytes | str]:
+    """Return the arguments of `OF_RECORD`."""
+    seq = seq_of(record_id)
+    try:
+        return pack_id(record_id), seq, pack_id(own_record_id(record_id), seq)
+    except ValueError:
+        return record_id, 0, record_id
+
+
+def microseconds(moment: dt.datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def pack_moment(text: str) -> int | str:
+    """Return the ISO text of a time as microseconds since 1970 if these give the same text again, else as it is."""
+    try:
+        number = microseconds(dt.datetime.fromisoformat(text))
+    except (ValueError, TypeError):
+        return text
+    return number if unpack_moment(number) == text else text
+
+
+def unpack_moment(stored: int | str) -> str:
+    """Return the ISO text of a time from what `pack_moment` returned."""
+    return stored if isinstance(stored, str) else (_EPOCH + stored * _MICROSECOND).isoformat()
+
+
+def partial_checksum(doc: str, said_at: int, head: str | None) -> int:
+    """Return the checksum of what is known of a row before it is numbered; rows without a head cover the rest."""
+    if head is None:
+        return zlib.crc32(doc.encode())
+    return zlib.crc32(f"{said_at} {doc}".encode(), zlib.crc32(head.encode()))
+
+
 def checksum(seq: int, id: str, record_id: str, recorded_at: str, partial: int) -> int:
-    """Return the checksum of a row, from that of its document."""
+    """Return the checksum of a row from `partial_checksum`."""
     return zlib.crc32(f"{seq} {id} {record_id} {recorded_at}".encode(), partial)
 
 
@@ -185,36 +300,57 @@ def read_assertion(row: Row) -> Recorded:
         NewerVersionError: a newer factmem wrote it.
         CorruptStoreError: the row is not what was written.
     """
-    seq, id, record_id, recorded_at, expected, doc = row
-    if checksum(seq, id, record_id, recorded_at, zlib.crc32(doc.encode())) != expected:
+    seq, packed_id, packed_record_id, packed_moment, expected, doc, said_at, head = row
+    try:
+        id, recorded_at = unpack_id(packed_id, seq), unpack_moment(packed_moment)
+        record_id = unpack_record_id(packed_record_id, id)
+        found = checksum(seq, id, record_id, recorded_at, partial_checksum(doc, said_at, head))
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        found = None
+    if found != expected:
         raise CorruptStoreError(f"the assertion number {seq} is damaged: restore the store from a backup")
     try:
-        entry = decode_entry(
-            {**json.loads(doc), "id": id, "record_id": record_id, "seq": seq, "recorded_at": recorded_at}
+        if head is None:
+            given = {"id": id, "record_id": record_id, "seq": seq, "recorded_at": recorded_at}
+            entry = decode_entry({**json.loads(doc), **given})
+            assert isinstance(entry, Recorded)
+            return entry
+        version, shared = _read_head(head)
+        document = {**shared, **json.loads(doc), "timestamp": unpack_moment(said_at)}
+        return Recorded(
+            assertion=decode_assertion(document, version=version),
+            id=id,
+            record_id=record_id,
+            seq=seq,
+            recorded_at=dt.datetime.fromisoformat(recorded_at),
         )
     except NewerVersionError:
         raise
-    except (CodecError, ValueError, TypeError) as error:
+    except (CodecError, ValueError, TypeError, AssertionError) as error:
         raise CorruptStoreError(f"the assertion number {seq} cannot be read: restore the store") from error
-    assert isinstance(entry, Recorded)
-    return entry
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_head(head: str) -> tuple[int, dict[str, Any]]:
+    document = json.loads(head)
+    return document.pop("v"), document
 
 
 def read_state(row: Row) -> StateChange:
-    """Read a state change: the assertion's id, then all of its columns; a store that is older has no actors.
+    """Read a change of state: the assertion's id, then all columns; a store of an older format has no actors.
 
     Raises:
         CorruptStoreError: the row is not what was written.
     """
-    assertion_id, seq, _, _, state, recorded_at, reason, *later = row
+    assertion_id, seq, assertion, _, state, recorded_at, reason, *later = row
     try:
         return StateChange(
-            assertion_id=assertion_id,
+            assertion_id=unpack_id(assertion_id, assertion),
             state=AssertionState(state),
             seq=seq,
             recorded_at=dt.datetime.fromisoformat(recorded_at),
             reason=reason,
             actor=later[0] if later else None,
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise CorruptStoreError(f"the state change number {seq} is damaged: restore the store") from error

@@ -1,7 +1,7 @@
-"""The file's format: what is in it, how it is recognised, and how an older one is brought up to date.
+"""The format of the file: tables, recognition, and migration of older formats.
 
 Names of tenants, scopes, subjects and owners are never blank, so the empty text stands for None.
-Every list of assertions is indexed by what it is asked for; no cost grows with the store. Keys grow with
+Every query of assertions has an index, so that no cost grows with the store. Keys grow with
 time where they can (ids begin with the sequence number, and the time of saying stands before the
 fingerprint), because a commit writes every page of an index that it touches.
 """
@@ -15,13 +15,13 @@ from typing import Any, Final
 import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
-from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.rows import pack_id, pack_moment, select
 from factmem_sqlite_vec.sums import OF_VECTORS, row_sum, sum_of_vectors
 
 __all__ = ["APPLICATION_ID", "MAGIC", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
 
 APPLICATION_ID: Final = 0x666D656D
-"""What SQLite's header says of a factmem store: ``fmem``."""
+"""SQLite's application id of a factmem store: ``fmem``."""
 
 _FIRST: Final = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
@@ -110,6 +110,45 @@ DROP VIEW rows_to_sum;
 """
 
 
+_COMPACT: Final = """
+DROP TABLE texts;
+DROP TABLE IF EXISTS outlines;
+DELETE FROM meta WHERE key = 'outlines';
+CREATE TABLE heads(
+  id INTEGER PRIMARY KEY,
+  track INTEGER NOT NULL,
+  doc TEXT NOT NULL
+) STRICT;
+CREATE INDEX heads_track ON heads(track);
+ALTER TABLE assertions RENAME TO wide_assertions;
+CREATE TABLE assertions(
+  seq INTEGER PRIMARY KEY,
+  id ANY NOT NULL,
+  record_id ANY,
+  track INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  slot BLOB NOT NULL,
+  said_at INTEGER NOT NULL,
+  fingerprint BLOB NOT NULL,
+  recorded_at ANY NOT NULL,
+  checksum INTEGER NOT NULL,
+  joined INTEGER,
+  head INTEGER,
+  doc TEXT NOT NULL
+) STRICT;
+INSERT INTO assertions
+  SELECT seq, pack_id(id, seq), pack_id(record_id), track, tenant, slot, said_at, fingerprint,
+    pack_moment(recorded_at), checksum, joined, NULL, doc
+    FROM wide_assertions ORDER BY seq;
+DROP TABLE wide_assertions;
+CREATE UNIQUE INDEX assertions_fingerprint ON assertions(track, said_at, fingerprint);
+CREATE INDEX assertions_slot ON assertions(track, slot);
+CREATE INDEX assertions_record ON assertions(record_id) WHERE record_id IS NOT NULL;
+CREATE INDEX assertions_tenant ON assertions(tenant);
+INSERT OR REPLACE INTO meta SELECT 'scrub', value FROM meta WHERE key = 'seq' AND value > 0;
+"""
+
+
 def _vector_sum(*row: Any) -> int:
     seq, vector = row
     return sum_of_vectors([seq], [vector])
@@ -126,11 +165,28 @@ def _sum_vectors(connection: apsw.Connection) -> None:
         )
 
 
-MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (_FIRST, _ACTORS, _SUMS, _sum_vectors)
-"""What leads from each version of the format to the next; never edit one that was released."""
+MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
+    _FIRST,
+    _ACTORS,
+    _SUMS,
+    _sum_vectors,
+    _COMPACT,
+)
+"""Steps from each version of the format to the next; never edit one that was released.
+
+From 4 to 5, the full-text index and its column go, ids and times are packed, and documents of new assertions share
+their heads. Documents that are there stay as they are. The note ``scrub`` has the file compacted when it is closed.
+"""
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "row_sum": row_sum,
+    "pack_id": pack_id,
+    "pack_moment": pack_moment,
+}
+"""Functions that the steps call."""
 
 MAGIC: Final = b"SQLite format 3\x00"
-"""What every database in clear begins with."""
+"""The first bytes of every database in clear."""
 
 
 _HEADER_BYTES: Final = 100
@@ -164,7 +220,7 @@ def check_header(path: Path) -> bool:
 
 
 def is_only_begun(path: Path) -> bool:
-    """Return whether a file has no table yet: whoever began to make it may have died, and left a rollback journal.
+    """Return whether a file has no table yet: the process that made it may have died and left a rollback journal.
 
     Such a file can be read by nobody who may not write to it; SQLite empties it for the next one who does.
     """
@@ -205,7 +261,8 @@ def migrate(connection: apsw.Connection, name: str) -> None:
     """
     if found_version(connection, name) == len(MIGRATIONS):
         return
-    connection.create_scalar_function("row_sum", row_sum, deterministic=True)
+    for name, function in _FUNCTIONS.items():
+        connection.create_scalar_function(name, function, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for step in MIGRATIONS[found_version(connection, name) :]:

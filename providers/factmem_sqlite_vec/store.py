@@ -1,4 +1,4 @@
-"""The open file: one connection that writes, a few that read. Synchronous: for worker threads only."""
+"""The open file: one connection that writes and a few that read. It blocks: for worker threads only."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
-from factmem_sqlite_vec.failed_reads import telling_failed_reads
+from factmem_sqlite_vec.codecs import PageCodec, connected
+from factmem_sqlite_vec.failed_reads import detecting_failed_reads
 from factmem_sqlite_vec.faults import FlushError, ReadError, distrusted, foreign_rows, is_failed_flush, own_errors
-from factmem_sqlite_vec.forms import Form, connected
 from factmem_sqlite_vec.schema import found_version, migrate
 
 __all__ = ["Store"]
@@ -40,7 +40,7 @@ _WRITER_PRAGMAS: Final = (
 
 
 _MOST_CHANGES_OF_KEY: Final = 10
-"""How often the key of a database may change while one transaction is to begin."""
+"""Largest number of changes of the key of a database while one transaction begins."""
 
 
 class Store:
@@ -48,18 +48,19 @@ class Store:
 
     Args:
         path: the file.
-        form: how it lies on the disk.
-        read_only: never write, nor make the file.
-        busy_timeout: how long to wait for another process's lock, in seconds.
+        codec: the codec of the file.
+        read_only: never write, nor create the file.
+        busy_timeout: the longest wait for another process's lock, in seconds.
 
     Attributes:
-        form: how it lies on the disk.
+        codec: the codec of the file.
+        read_only: whether it may not be written to.
     """
 
-    def __init__(self, path: Path, form: Form, *, read_only: bool, busy_timeout: float) -> None:
+    def __init__(self, path: Path, codec: PageCodec, *, read_only: bool, busy_timeout: float) -> None:
         self._path = path
-        self.form: Form = form
-        self._read_only = read_only
+        self.codec: PageCodec = codec
+        self.read_only: bool = read_only
         self._busy_timeout = busy_timeout
         self._writing = threading.Lock()
         self._writer: apsw.Connection | None = None
@@ -82,7 +83,7 @@ class Store:
             ReadOnlyError: the store was opened for reading only.
             ProviderError: see `AgentMemoryProvider.save`.
         """
-        if self._read_only:
+        if self.read_only:
             raise ReadOnlyError(f"{self.name} was opened for reading only: open it without read_only to write")
         with self._writing, own_errors(self.name):
             if self._damage is not None:
@@ -108,7 +109,12 @@ class Store:
             ProviderError: there is something else.
         """
         with own_errors(self.name):
-            return self._writer is not None or bool(self._idle) or self.form.is_there(self._path)
+            return self._writer is not None or bool(self._idle) or self.codec.is_there(self._path)
+
+    def files(self) -> list[Path]:
+        """Return the files of the store that are there."""
+        paths = [self._path, *(self._path.with_name(self._path.name + ending) for ending in self.codec.beside)]
+        return [path for path in paths if path.exists()]
 
     def reopen_to_write(self) -> None:
         """Close the connection that writes; the next write opens another one."""
@@ -140,7 +146,7 @@ class Store:
             with own_errors(self.name):
                 return action()
         except CorruptStoreError as error:
-            blamed = self.form.blamed(error, self._path)
+            blamed = self.codec.blamed(error, self._path)
             self._damage = type(blamed)
             raise blamed from error.__cause__
 
@@ -154,7 +160,7 @@ class Store:
             try:
                 return action()
             except apsw.NotADBError:
-                if not self.form.is_keyed:
+                if not self.codec.is_keyed:
                     raise
                 drop()
         return action()
@@ -173,7 +179,7 @@ class Store:
     def _noticing_failed_flushes(self, work: Callable[[apsw.Connection], T]) -> T:
         try:
             writer = self._open_writer()
-            with foreign_rows(self.name), telling_failed_reads(writer):
+            with foreign_rows(self.name), detecting_failed_reads(writer):
                 return work(writer)
         except ReadError:
             self._drop_writer()
@@ -185,7 +191,7 @@ class Store:
             raise
 
     def _take_back(self) -> None:
-        """Write nothing new over what was refused: it lies in the WAL, and whoever opens that next would believe it."""
+        """Overwrite a refused transaction in the WAL, which the next process to open it would take for committed."""
         if self._writer is not None:
             with contextlib.suppress(apsw.Error):
                 self._writer.execute("PRAGMA synchronous=OFF")
@@ -206,7 +212,7 @@ class Store:
         try:
             connection.execute("BEGIN")
             try:
-                with foreign_rows(self.name), telling_failed_reads(connection):
+                with foreign_rows(self.name), detecting_failed_reads(connection):
                     return query(connection)
             finally:
                 connection.execute("ROLLBACK")
@@ -222,7 +228,7 @@ class Store:
         """Answer for a store that is not there without making it."""
         if self._closed:
             raise ProviderClosedError("the provider was closed")
-        if self._read_only:
+        if self.read_only:
             raise StoreUnavailableError(f"there is no store {self.name}: check the path, or open it without read_only")
         stand_in = connected(":memory:", apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, 0)
         try:
@@ -256,15 +262,15 @@ class Store:
     def _new_reader(self) -> apsw.Connection | None:
         """Open the file for reading; None if it is only just being made and still empty."""
         try:
-            connection = self.form.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+            connection = self.codec.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
             try:
-                with telling_failed_reads(connection):
+                with detecting_failed_reads(connection):
                     made = found_version(connection, self.name) > 0
             except BaseException:
                 connection.close()
                 raise
         except apsw.ReadOnlyError:
-            if not self.form.is_only_begun(self._path):
+            if not self.codec.is_only_begun(self._path):
                 raise
             return None
         if made:
@@ -280,23 +286,23 @@ class Store:
         return self._writer
 
     def _new_writer(self) -> apsw.Connection:
-        there = self.form.is_there(self._path)
+        there = self.codec.is_there(self._path)
         if there:
-            # Whoever opens for writing may already change the file: first look whose it is.
+            # Opening for writing may change the file, so check first that it is a store.
             probe = self._new_reader()
             if probe is not None:
                 probe.close()
         else:
-            self.form.begin(self._path)
+            self.codec.begin(self._path)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = self.form.connect(self._path, flags, self._busy_timeout)
+        connection = self.codec.connect(self._path, flags, self._busy_timeout)
         try:
-            with telling_failed_reads(connection):
+            with detecting_failed_reads(connection):
                 for pragma in _WRITER_PRAGMAS:
                     connection.execute(f"PRAGMA {pragma}")
                 self._use_wal(connection)
                 migrate(connection, self.name)
-            # Whoever made the file may have died before it could.
+            # The process that made the file may have died before it could.
             _sync_folder(self._path.parent)
         except BaseException as error:
             self._distrusted = self._distrusted or is_failed_flush(error)

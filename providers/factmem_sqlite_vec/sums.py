@@ -1,18 +1,18 @@
-"""What must be found: sums of the checksums of rows, kept by place and keyword, and by tenant.
+"""Sums of the checksums of rows, stored by place and keyword, and by tenant, to detect lost and changed rows.
 
-SQLite notices some damage and not all of it: an index that lost a row hides what was said, and a date of a change of
-state may be another one. So whoever reads all there is of a place or of a tenant adds up the checksums, too. The sums
-lie where any program can keep them, unlike checksums of pages, which a copy made by SQLite's own tools would break.
+SQLite does not notice all damage: an index that lost a row hides an assertion, and a changed date is a valid one. So
+reading all rows of a place or of a tenant includes adding up their checksums. The sums are ordinary rows. Checksums
+of pages would break in a copy made by SQLite's own tools.
 
-The vectors of a tenant have a sum, too: nothing else tells a number that was changed from one that was computed.
+The vectors of a tenant have a sum, too, because every changed number is a valid one.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OF_VECTORS",
     "NewSums",
+    "agreed_seq",
     "check_place",
     "check_tenant",
     "last_seq",
@@ -52,7 +53,7 @@ def sum_of_vectors(seqs: Iterable[int], rows: Iterable[bytes] | NDArray[np.float
 
 
 class NewSums:
-    """The sums that a transaction changes."""
+    """Changes of sums in one transaction."""
 
     def __init__(self) -> None:
         self._added: list[tuple[bytes, str, int]] = []
@@ -65,7 +66,7 @@ class NewSums:
 
         Args:
             checksum: its checksum, negative for a row that is deleted.
-            tenant: whose it is.
+            tenant: its tenant.
             track: the digest of its place, and its keyword, if it is read with a place.
         """
         self._added.append((_OF_TENANTS, tenant, checksum))
@@ -81,11 +82,11 @@ class NewSums:
         self._added.append((OF_VECTORS, tenant, -sum_of_vectors([seq], [vector])))
 
     def forget(self, length: int) -> None:
-        """Forget what was added since there were so many."""
+        """Forget all additions after the first ``length``."""
         del self._added[length:]
 
     def write(self, connection: apsw.Connection) -> None:
-        """Write what was added. Where nothing is left, not even the keyword is."""
+        """Write the changes. A sum of 0 is deleted, and the keyword with it."""
         totals: Counter[tuple[bytes, str]] = Counter()
         for place, keyword, checksum in self._added:
             totals[place, keyword] += checksum
@@ -100,14 +101,14 @@ class NewSums:
 def check_place(
     connection: apsw.Connection, place: bytes, keyword: str | None, said: Iterable[Row], changed: Iterable[Row]
 ) -> None:
-    """Raise unless this is all there is at a place, as it was written.
+    """Check that rows are all rows of a place, as they were written.
 
     Args:
         connection: in a transaction.
-        place: its digest.
-        keyword: of the concept that was asked for, or None.
-        said: the rows of assertions, as `ASSERTION_COLUMNS` has them.
-        changed: those of the changes of their states, after the assertion's id.
+        place: the digest of the place.
+        keyword: the keyword of the concept that was read, or None.
+        said: the rows of the assertions, with the columns `ASSERTION_COLUMNS`.
+        changed: the rows of their changes of state, each after the assertion's id.
 
     Raises:
         CorruptStoreError: it is not.
@@ -118,11 +119,11 @@ def check_place(
 def check_tenant(
     connection: apsw.Connection, tenant: str, said: Iterable[Row], changed: Iterable[Row], erased: Iterable[Row]
 ) -> None:
-    """Raise unless this is all there is of a tenant, as it was written.
+    """Check that rows are all rows of a tenant, as they were written.
 
     Args:
         connection: in a transaction.
-        tenant: whose.
+        tenant: the tenant.
         said: see `check_place`.
         changed: see `check_place`.
         erased: the ids and numbers of tombstones.
@@ -155,7 +156,7 @@ def _kept(connection: apsw.Connection, place: bytes, keyword: str | None) -> int
 
 
 def _is_older(connection: apsw.Connection, version: int) -> bool:
-    """Whether a store was opened for reading that no factmem has written to since it keeps such sums."""
+    """Whether the file is of an older format, which is the case only if it is opened read-only."""
     ((found,),) = select(connection, "SELECT user_version FROM pragma_user_version")
     return int(found) < version
 
@@ -166,7 +167,17 @@ def last_seq(connection: apsw.Connection) -> int:
     Raises:
         CorruptStoreError: the two differ.
     """
-    found = {seq for (seq,) in select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")}
-    if len(found) != 1:
+    return agreed_seq(
+        [seq for (seq,) in select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")]
+    )
+
+
+def agreed_seq(copies: Sequence[Any]) -> int:
+    """Return the last sequence number from its copies.
+
+    Raises:
+        CorruptStoreError: they differ.
+    """
+    if len(set(copies)) != 1:
         raise CorruptStoreError("the number of the last change is damaged: restore the store from a backup")
-    return int(found.pop())
+    return int(copies[0])

@@ -15,7 +15,7 @@ from factmem.records import Assertion
 from factmem.values import Shape
 from factmem_sqlite_vec.rows import NewRow, Row, select
 
-__all__ = ["Track", "admit", "new_track", "settle_tracks", "sums_of_track", "track_numbered", "track_of"]
+__all__ = ["Track", "admit", "head_of", "new_track", "settle_tracks", "sums_of_track", "track_numbered", "track_of"]
 
 
 @attrs.frozen
@@ -75,8 +75,20 @@ def new_track(connection: apsw.Connection, row: NewRow) -> Track:
     return Track(connection.last_insert_rowid(), None, "[]")
 
 
-def admit(connection: apsw.Connection, track: Track, said: Assertion) -> None:
-    """Hold what counts to the type of its track, and widen that, or set it if the track has none.
+def head_of(connection: apsw.Connection, track: Track, head: str) -> int:
+    """Return the row of a head of a track, stored if it is new."""
+    found = select(connection, "SELECT id FROM heads WHERE track = ? AND doc = ?", (track.id, head))
+    if found:
+        return int(found[0][0])
+    connection.execute("INSERT INTO heads(track, doc) VALUES (?, ?)", (track.id, head))
+    return connection.last_insert_rowid()
+
+
+def admit(connection: apsw.Connection, track: Track, said: Assertion) -> Track:
+    """Check an assertion that counts against the type of its track; widen that type, or set it if there is none.
+
+    Returns:
+        The track with its type.
 
     Raises:
         ConceptConflictError: naming both types; nothing was written.
@@ -84,23 +96,33 @@ def admit(connection: apsw.Connection, track: Track, said: Assertion) -> None:
     shapes = _read_shapes(track.shapes)
     if track.fact_type is not None:
         check_writable(said, track.fact_type, shapes)
-    if said.shape not in shapes:
-        connection.execute(
-            "UPDATE tracks SET fact_type = ?, shapes = ? WHERE id = ?",
-            (said.fact_type.value, _written_shapes([*shapes, said.shape]), track.id),
-        )
+    if said.shape in shapes:
+        return track
+    wider = Track(track.id, said.fact_type, _written_shapes([*shapes, said.shape]))
+    connection.execute(
+        "UPDATE tracks SET fact_type = ?, shapes = ? WHERE id = ?",
+        (said.fact_type.value, wider.shapes, track.id),
+    )
+    return wider
 
 
 def settle_tracks(connection: apsw.Connection, tracks: Iterable[int]) -> None:
     """Drop tracks that hold nothing any more, and let the others forget the types that are gone."""
     for track in tracks:
+        connection.execute(
+            "DELETE FROM heads WHERE track = ?1"
+            " AND id NOT IN (SELECT head FROM assertions WHERE track = ?1 AND head IS NOT NULL)",
+            (track,),
+        )
         if not select(connection, "SELECT 1 FROM assertions WHERE track = ? LIMIT 1", (track,)):
             connection.execute("DELETE FROM tracks WHERE id = ?", (track,))
             continue
         left = select(
             connection,
-            "SELECT doc ->> '$.assertion.fact_type', doc -> '$.assertion.shape' FROM assertions"
-            " WHERE track = ? AND joined IS NOT NULL ORDER BY joined",
+            "SELECT coalesce(h.doc ->> '$.fact_type', a.doc ->> '$.assertion.fact_type'),"
+            " coalesce(h.doc -> '$.shape', a.doc -> '$.assertion.shape')"
+            " FROM assertions a LEFT JOIN heads h ON h.id = a.head"
+            " WHERE a.track = ? AND a.joined IS NOT NULL ORDER BY a.joined",
             (track,),
         )
         shapes = [json.loads(shape) for shape in dict.fromkeys(shape for _, shape in left)]

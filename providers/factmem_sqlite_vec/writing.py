@@ -1,38 +1,49 @@
-"""What is written, inside one transaction."""
+"""Write transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
 from factmem.abc import Clock, EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
-from factmem.providers import check_expected, erased_meanwhile, new_id, unknown_assertion
+from factmem.facts import utc
+from factmem.providers import check_expected, erased_meanwhile, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlining import Kept, insert_outlines, outlines_version, use_outlines
-from factmem_sqlite_vec.reading import bound_embedder
+from factmem_sqlite_vec.outlines import Kept, insert_outlines, use_outlines
+from factmem_sqlite_vec.reading import read_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
+    OF_RECORD,
     NewRow,
     checksum,
-    numbered_id,
+    microseconds,
+    new_id,
+    own_record_id,
+    pack_id,
+    pack_record_id,
     read_assertion,
     read_state,
+    record_key,
     select,
     seq_of,
+    unpack_id,
+    unpack_record_id,
 )
-from factmem_sqlite_vec.sums import NewSums, last_seq, row_sum
-from factmem_sqlite_vec.tracks import Track, admit, new_track, sums_of_track, track_numbered, track_of
+from factmem_sqlite_vec.sums import NewSums, agreed_seq, row_sum
+from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Batch", "mismatch", "write_batch"]
+
+_META: Final = "SELECT key, value FROM meta WHERE key IN ('seq', 'seq again', 'embedder', 'outlines')"
 
 
 @contextmanager
@@ -49,19 +60,17 @@ def _savepoint(connection: apsw.Connection) -> Iterator[None]:
 
 
 class Batch:
-    """One write transaction under way: hands out numbers, and gathers what is indexed at its end.
-
-    FTS5 writes its index anew at every savepoint, so texts and vectors wait for `finish`.
+    """One write transaction under way: gives out sequence numbers, and gathers what is written at its end.
 
     Args:
-        connection: in a transaction already.
+        connection: a connection with a transaction open.
         clock: gives the time of recording.
-        bound: the embedder that this process uses, if it has said so.
-        outlines: of which version it uses outlines, if it has said so: a store that keeps none keeps those from now on.
+        bound: the embedder in use in this process, if one is.
+        outlines: the version of the outlines in use in this process, if they are; a store without outlines gets them.
 
     Attributes:
-        embedder: whose vectors the store keeps.
-        sums: what the batch adds to them; written by `finish`.
+        embedder: the embedder that the store is bound to.
+        sums: the sums that the transaction changes.
     """
 
     def __init__(
@@ -75,16 +84,18 @@ class Batch:
         self._connection = connection
         self._clock = clock
         self._bound = bound
-        self._seq = self._first = last_seq(connection)
+        meta: dict[str, Any] = dict(select(connection, _META))
+        self._seq = self._first = agreed_seq([meta[key] for key in ("seq", "seq again") if key in meta])
         self.sums: NewSums = NewSums()
-        self.embedder: EmbedderIdentity | None = bound_embedder(connection)
-        self._texts: list[tuple[int, str]] = []
+        self.embedder: EmbedderIdentity | None = read_embedder(meta.get("embedder"))
         self._vectors: dict[int, tuple[str, bytes]] = {}
-        self._outlined = outlines_version(connection)
+        self._outlined = meta.get("outlines")
         if outlines is not None and self._outlined is None:
             use_outlines(connection, outlines)
             self._outlined = outlines
         self._outlines: list[Kept] = []
+        self._tracks: dict[tuple[bytes, str, str], Track] = {}
+        self._heads: dict[tuple[int, str], int] = {}
 
     def next_seq(self) -> int:
         """Return the next number of the store's sequence."""
@@ -97,7 +108,7 @@ class Batch:
         Raises:
             FactMemError: see `KeepsHistory.append`; the batch goes on without it.
         """
-        before = (self._seq, len(self._texts), len(self._vectors), len(self.sums), len(self._outlines))
+        before = (self._seq, len(self._vectors), len(self.sums), len(self._outlines))
         try:
             if len(rows) == 1:
                 # It is checked before its first write, so there is nothing to go back to.
@@ -106,18 +117,16 @@ class Batch:
                 return self._append(rows)
         except BaseException:
             self._seq = before[0]
-            del self._texts[before[1] :]
-            for number in list(self._vectors)[before[2] :]:
+            for number in list(self._vectors)[before[1] :]:
                 del self._vectors[number]
-            self.sums.forget(before[3])
-            del self._outlines[before[4] :]
+            self.sums.forget(before[2])
+            del self._outlines[before[3] :]
+            self._tracks.clear()
+            self._heads.clear()
             raise
 
     def finish(self) -> None:
-        """Index what was appended, and store the sequence."""
-        execute = self._connection.executemany
-        if self._texts:
-            execute("INSERT INTO texts(rowid, text) VALUES (?, ?)", self._texts)
+        """Write what was gathered, and the last sequence number."""
         self._store_vectors(self._vectors)
         self.sums.write(self._connection)
         if self._outlines:
@@ -175,19 +184,38 @@ class Batch:
     def _append_assertion(self, row: NewRow) -> Receipt:
         vector = None if row.vector is None else self.checked_vector(row.vector)
         said = row.assertion
-        track = track_of(self._connection, row)
+        track = self._track(row)
         if track is not None and (known := self._known(track, row)) is not None:
             return Receipt(recorded=known, new=False)
         if row.follows is not None:
             self._check_followed(row.follows)
-        track = track or new_track(self._connection, row)
+        if track is None:
+            track = self._keep_track(row, new_track(self._connection, row))
         counts = said.counts(said.state)
         if counts:
-            admit(self._connection, track, said)
+            track = self._keep_track(row, admit(self._connection, track, said))
         recorded = self._insert(row, track, joined=counts)
         if vector is not None:
             self._vectors[recorded.seq] = (said.place.scope.tenant or "", vector)
         return Receipt(recorded=recorded, new=True)
+
+    def _track(self, row: NewRow) -> Track | None:
+        found = self._tracks.get(_track_key(row))
+        if found is None:
+            found = track_of(self._connection, row)
+            if found is not None:
+                self._keep_track(row, found)
+        return found
+
+    def _keep_track(self, row: NewRow, track: Track) -> Track:
+        self._tracks[_track_key(row)] = track
+        return track
+
+    def _head(self, track: Track, head: str) -> int:
+        key = (track.id, head)
+        if key not in self._heads:
+            self._heads[key] = head_of(self._connection, track, head)
+        return self._heads[key]
 
     def _check_followed(self, seq: int) -> None:
         if not select(self._connection, "SELECT 1 FROM assertions WHERE seq = ?", (seq,)):
@@ -202,25 +230,29 @@ class Batch:
         return read_assertion(found[0]) if found else None
 
     def _record_id(self, track: Track, slot: bytes) -> str | None:
-        """The record that holds a slot: its last one, unless that has moved to another value since."""
-        found = select(
+        """Return the record that holds a slot: its last one, unless that has moved to another value since."""
+        # Asked first because SQLite takes long to find nothing in descending order.
+        if not select(
+            self._connection, "SELECT 1 FROM assertions WHERE track = ? AND slot = ? LIMIT 1", (track.id, slot)
+        ):
+            return None
+        ((seq, id, packed),) = select(
             self._connection,
-            "SELECT record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY seq DESC LIMIT 1",
+            "SELECT seq, id, record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY seq DESC LIMIT 1",
             (track.id, slot),
         )
-        if not found:
-            return None
-        ((now_in, now_at),) = select(
+        record_id = unpack_record_id(packed, unpack_id(id, seq))
+        last = select(
             self._connection,
-            "SELECT track, slot FROM assertions WHERE record_id = ? ORDER BY seq DESC LIMIT 1",
-            found[0],
+            f"SELECT track, slot FROM assertions WHERE {OF_RECORD} ORDER BY seq DESC LIMIT 1",
+            record_key(record_id),
         )
-        return str(found[0][0]) if (now_in, now_at) == (track.id, slot) else None
+        return record_id if last == [(track.id, slot)] else None
 
     def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
-        seq, now = self.next_seq(), self._clock()
-        id = numbered_id(seq, new_id())
-        record_id = row.assertion.revises or self._record_id(track, row.slot) or numbered_id(seq, new_id())
+        seq, now = self.next_seq(), utc(self._clock())
+        id, packed_id = new_id(seq)
+        record_id = row.assertion.revises or self._record_id(track, row.slot) or own_record_id(id)
         recorded_at = now.isoformat()
         check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
         tenant = row.assertion.place.scope.tenant or ""
@@ -229,21 +261,20 @@ class Batch:
             "INSERT INTO assertions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 seq,
-                id,
-                record_id,
+                packed_id,
+                pack_record_id(record_id, id),
                 track.id,
                 tenant,
                 row.slot,
                 row.said_at,
                 row.fingerprint,
-                recorded_at,
+                microseconds(now),
                 check,
                 seq if joined else None,
-                row.text,
+                self._head(track, row.head),
                 row.doc,
             ),
         )
-        self._texts.append((seq, row.text))
         if row.outline is not None and row.outline.version == self._outlined:
             kept = Kept(
                 seq=seq,
@@ -258,10 +289,11 @@ class Batch:
         return Recorded(assertion=row.assertion, id=id, record_id=record_id, seq=seq, recorded_at=now)
 
     def _append_state(self, request: StateRequest) -> None:
+        wanted = seq_of(request.assertion_id)
         found = select(
             self._connection,
             f"SELECT a.tenant, a.track, a.joined, {ASSERTION_COLUMNS} FROM assertions a WHERE a.seq = ? AND a.id = ?",
-            (seq_of(request.assertion_id), request.assertion_id),
+            (wanted, pack_id(request.assertion_id, wanted)),
         )
         if not found:
             raise unknown_assertion()
@@ -271,6 +303,7 @@ class Batch:
         seq = self.next_seq()
         if joined is None and recorded.assertion.counts(request.state):
             admit(self._connection, track_numbered(self._connection, track), recorded.assertion)
+            self._tracks.clear()
             self._connection.execute("UPDATE assertions SET joined = ? WHERE seq = ?", (seq, recorded.seq))
         now = self._clock().isoformat()
         row = (seq, recorded.seq, tenant, request.state.value, now, request.reason, request.actor)
@@ -284,6 +317,10 @@ class Batch:
             (recorded.seq,),
         )
         return read_state(changed[0]).state if changed else recorded.assertion.state
+
+
+def _track_key(row: NewRow) -> tuple[bytes, str, str]:
+    return row.place, row.assertion.keyword, row.assertion.details.owner or ""
 
 
 def write_batch(

@@ -67,7 +67,7 @@ async def test_a_home_is_found_by_its_tilde(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("HOME", str(tmp_path))
     on_disk(tmp_path, a="at home")
     assert says(await AgentsMd(["~/a.md"]).read()) == ["at home"]
-    with pytest.raises(InvalidDataError, match="nobody's home"):
+    with pytest.raises(InvalidDataError, match="unknown user"):
         await AgentsMd(["~nobody-by-this-name/a.md"]).read()
 
 

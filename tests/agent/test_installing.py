@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from factmem.agent import AgentMemory, AgentMemoryConfig, HostIntegration, hosts, install
+from factmem.agent import AgentMemory, AgentMemoryConfig, HostIntegration, install, plugin
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 
 
@@ -41,11 +41,11 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     module.readers = HostIntegration()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "factmem_robots", module)
     points = [
-        EntryPoint("robots.agents", "factmem_robots:integration", hosts.ENTRY_POINT_GROUP),
-        EntryPoint("robots.readers", "factmem_robots:readers", hosts.ENTRY_POINT_GROUP),
-        EntryPoint("broken", "factmem.integrations.no_such:integration", hosts.ENTRY_POINT_GROUP),
+        EntryPoint("robots.agents", "factmem_robots:integration", plugin.ENTRY_POINT_GROUP),
+        EntryPoint("robots.readers", "factmem_robots:readers", plugin.ENTRY_POINT_GROUP),
+        EntryPoint("broken", "factmem.integrations.no_such:integration", plugin.ENTRY_POINT_GROUP),
     ]
-    monkeypatch.setattr(hosts, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugin, "entry_points", lambda group: points)
 
 
 @pytest.mark.usefixtures("robots")
@@ -90,4 +90,4 @@ def test_a_missing_package_is_told_with_the_command_to_install_it() -> None:
 
 def test_a_host_is_imported_only_when_it_is_handed_in() -> None:
     """Naming the integrations costs nothing."""
-    assert {"langchain", "pydantic_ai", "agents", "google.adk", "openai"} <= hosts.host_entry_points().keys()
+    assert {"langchain", "pydantic_ai", "agents", "google.adk", "openai"} <= plugin.host_entry_points().keys()

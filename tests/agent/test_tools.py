@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from factmem import MemoryScope, SingleFact
+from factmem import InMemoryProvider, Memory, MemoryScope, SingleFact
 from factmem.agent import TOOL_NAMES, USER, MemoryTools, Saving
+from factmem.errors import EmbedderError
 from factmem.records import Origin
+from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin
 from tests.memory.telling import CITY, words
+
+
+class Unreachable(HashEmbedder):
+    """An embedder whose model cannot be reached."""
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        """Fail."""
+        raise EmbedderError("the embedder cannot be reached")
+
 
 ALICE, BOB = USER.individual("alice"), USER.individual("bob")
 SCOPE = MemoryScope.agent("clerk")
@@ -41,6 +54,18 @@ async def test_recalling_shows_ids_and_is_escaped() -> None:
             assert "Nothing was looked up" in await run.tools.recall_memory("  ")
         with plugin(memory).run("bob") as run:
             assert await run.tools.recall_memory("city") == "Nothing is known about that."
+
+
+async def test_recalling_by_words_alone_says_so() -> None:
+    """A model that is shown nothing else should ask again in other words."""
+    provider = InMemoryProvider()
+    async with Memory(provider, embedder=HashEmbedder()) as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=ALICE, scope=SCOPE)
+    async with Memory(provider, embedder=Unreachable()) as memory:
+        with plugin(memory).run("alice") as run:
+            answer = await run.tools.recall_memory("Oslo")
+    assert answer.startswith("Found by words alone")
+    assert len(ids_in(answer)) == 1
 
 
 async def test_what_a_model_saves_is_its_own_statement() -> None:

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from factmem.cli.app import app
-from factmem.cli.scoring import Scoring
+from factmem.cli.options import Scoring
 from factmem.memory.background import Worker
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import unreachable_base_url

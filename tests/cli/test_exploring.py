@@ -64,7 +64,7 @@ def test_a_store_whose_facts_are_gone_points_to_its_trail(cli: CommandLine) -> N
 def test_a_store_that_keeps_nothing_says_so(cli: CommandLine) -> None:
     err = cli.run("info", "--store", "none:").err
     assert "ingest" not in err
-    assert "keeps nothing at all" in err
+    assert "none: keeps nothing" in err
 
 
 def test_providers_tells_what_each_can_do(cli: CommandLine) -> None:
@@ -164,7 +164,7 @@ def test_an_embedder_that_nobody_knows_is_an_error_that_names_those_there_are(cl
     for name in ("magic", "openai:tiny", "openai:@3", "openai:tiny@0", "wordllama:large"):
         error = cli.error("recall", "seats", "--embedder", name)
         assert error["type"] == "InvalidDataError"
-        assert "minilm" in error["message"]
+        assert any(known in error["message"] for known in ("minilm", "openai:MODEL@DIMENSION", "wordllama"))
 
 
 def test_the_names_of_providers_stand_apart_from_what_brings_them(cli: CommandLine) -> None:

@@ -178,7 +178,7 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
         (["save", "seats", "7", "--timestamp", "9999-12-31"], "or leave it out to say now"),
         (["dead-letters", "dismiss", "nosuch"], "`list` shows them"),
         (["quarantine", "accept", "nosuch"], "`list` shows them"),
-        (["audit", "--page", "x"], "give the one that the page before names"),
+        (["audit", "--page", "x"], "pass the page that the previous output names"),
         (["info", "--store", "encrypted:facts"], "one of key_env="),
     ],
 )

@@ -203,7 +203,7 @@ def test_a_long_value_is_cut_on_a_terminal_only(cli: CommandLine, monkeypatch: p
     assert record["value"] == text
     monkeypatch.setattr("factmem.cli.output._on_a_terminal", lambda: True)
     told = cli.run("recall", "seats").out
-    assert "54,000 characters; --json has them all" in told
+    assert "54,000 characters; --json shows all" in told
     assert len(told) < 3_000
 
 

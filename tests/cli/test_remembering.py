@@ -144,7 +144,7 @@ def test_a_class_is_filled_with_what_is_known(cli: CommandLine, classes: str) ->
     assert told["known"] == {"seats": 120, "stages": ["main"]}
     assert (told["complete"], told["unknown"], told["missing"]) == (False, ["owner"], ["owner"])
     page = cli.run("profile", f"{classes}:Venue").out
-    assert page.splitlines() == ["seats   120", 'stages  ["main"]', "owner   missing: the profile needs it"]
+    assert page.splitlines() == ["seats   120", 'stages  ["main"]', "owner   missing: the profile requires it"]
 
 
 def test_a_pydantic_model_is_a_profile_too(cli: CommandLine, classes: str) -> None:
@@ -160,7 +160,7 @@ def test_what_is_no_profile_is_told(cli: CommandLine, classes: str, reference: s
 @pytest.mark.parametrize("path", ["./profiles_of_a_fair.py:Venue", "profiles_of_a_fair/x:Venue"])
 def test_a_file_in_the_place_of_a_module_is_told_how_to_write_it(cli: CommandLine, classes: str, path: str) -> None:
     told = cli.error("profile", path)["message"]
-    assert "names no module: write" in told
+    assert "is not a module: write" in told
     if path.endswith(".py:Venue"):
         assert "write profiles_of_a_fair:Venue" in told
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from factmem.cli.scoring import CompositeName, Scoring
+from factmem.cli.options import CompositeName, Scoring
 from factmem.recall import Additive, Boost, RecallSettings
 
 if TYPE_CHECKING:

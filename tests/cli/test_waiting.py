@@ -106,7 +106,7 @@ def test_a_run_that_is_broken_off_is_finished_by_resuming(
             _, err = running.communicate()
         assert running.returncode == (130 if end is signal.SIGINT else -signal.SIGKILL)
         if end is signal.SIGINT:
-            assert "3 of 3 wait to be read" in err
+            assert "3 of 3 are not read yet" in err
             assert f"factmem --store {processes.store} --model '{at(server)}' resume\n" in err
             assert "Traceback" not in err
         assert len(processes.data("recall", "venue seats")) == 1, "they can be recalled meanwhile"

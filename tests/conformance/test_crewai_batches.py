@@ -18,13 +18,13 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - kill -9 in the middle of an update: reliability/test_kills.py::test_no_acknowledged_save_is_lost_to_a_kill
 - four processes, one store: reliability/test_neighbours.py::test_many_processes_share_one_store
 - a dropped duplicate: consolidation/test_duplicates.py::test_the_first_said_is_kept_and_takes_the_others_evidence_in
-- plan_conflict, first wins: consolidation/test_planning.py::test_the_first_newcomer_that_decides_about_a_record_wins
+- plan_conflict, first wins: consolidation/test_planning.py::test_the_first_candidate_that_decides_about_a_record_wins
 - batch_failure_silent: memory/test_handing_over.py::test_one_bad_item_keeps_nothing_of_the_batch
 - forget_*: memory/test_time.py::test_the_filters_of_forget_combine_and_an_empty_one_is_an_error
-- forgetting by filters: memory/test_lifecycle_ends.py::test_an_empty_filter_purges_nothing
+- forgetting by filters: memory/test_lifecycle_ends.py::test_an_empty_filter_forgets_nothing
 
 Decisions to do otherwise: 51 (no search per item; what is known is compared in memory), 54 (a handle comes
-back instead of nothing, once the words are on disk), 55 (there is no reset that could race: `Memory.purge`
+back instead of nothing, once the words are on disk), 55 (there is no reset that could race: `Memory.forget`
 and `Memory.forget` erase records, words that wait included), 56 (recall does not drain: it sees the words
 as they were said, and never waits for a model).
 """
@@ -145,12 +145,12 @@ async def test_55_what_is_forgotten_while_a_batch_is_read_stays_forgotten() -> N
         assert not [item for item in await memory.history("statement") if "Alice" in item.value]
 
 
-async def test_55_a_purge_reaches_what_waits() -> None:
+async def test_55_forgetting_reaches_waiting_words() -> None:
     model, provider = Gated(), InMemoryProvider()
     async with opened(provider, model) as memory:
         handover = await memory.remember_many(BATCH, subject=USER)
         await until(lambda: model.under_way == 3)
-        assert (await memory.purge(dry_run=False, subject=USER)).count == 3
+        assert len(await memory.forget(subject=USER)) == 3
         model.gate.set()
         await handover.wait()
         assert (await memory.list_records(), await memory.dead_letters.list()) == ([], ())

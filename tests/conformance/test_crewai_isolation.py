@@ -12,7 +12,7 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - 59, 60 and the side channels: memory/test_facts.py::test_private_facts_are_their_owners_alone
 - prefix_sibling on reads: memory/test_places.py::test_a_scope_never_reaches_its_siblings_and_takes_its_subtree_along
 - 110, root_scope_leak: memory/test_places.py::test_two_organizations_in_one_store_never_meet
-- scoped_forget_by_id, reset_sibling: memory/test_lifecycle_ends.py::test_a_purge_stays_behind_the_walls
+- scoped_forget_by_id, reset_sibling: memory/test_lifecycle_ends.py::test_forgetting_by_filters_stays_behind_the_walls
 
 deep_llm_scope_escape belongs to deep recall, slice_api to the views; source is a filter here and no lock.
 """
@@ -150,7 +150,7 @@ async def test_update_scope_escape_a_record_of_another_organisation_has_no_id_he
         for viewer, record in ((memory, foreign), (opened(provider), own)):
             with pytest.raises(RecordNotFoundError):
                 await viewer.update(record.id, value="hacked")
-            assert (await viewer.purge(record_ids=[record.id])).count == 0
+            assert len(await viewer.forget(record_ids=[record.id], dry_run=True)) == 0
     assert words(await opened(provider, organization="b").list_records()) == [OLD]
 
 

@@ -23,7 +23,7 @@ Covered elsewhere:
 - Expired: memory/test_lifecycle_ends.py::test_expire_erases_what_has_expired_and_nothing_else
 - Revisions, labels: memory/test_generate.py::test_labels_belong_to_the_revisions_that_this_makes
 - Rollback: memory/test_lifecycle.py::test_a_rollback_makes_the_record_what_it_was
-- Purge: memory/test_lifecycle_ends.py::test_a_purge_tells_first_and_then_erases_exactly_that
+- Purge: memory/test_lifecycle_ends.py::test_a_dry_run_reports_and_forget_erases_exactly_that
 - IngestEvents, ids: memory/test_event_streams.py::test_an_event_is_known_by_its_id
 - IngestEvents, order: memory/test_event_streams.py::test_events_are_read_in_the_order_of_their_times
 - IngestEvents, count: memory/test_event_triggers.py::test_so_many_events_are_read_together
@@ -37,7 +37,7 @@ Covered elsewhere:
 - Models: memory/test_model_faults.py::test_an_answer_in_the_wrong_wrapping_gives_the_facts_at_once
 - Models of embeddings: recall/test_embedders.py::test_the_openai_client_sends_batches_and_keeps_their_order
 - IAM, lists: memory/test_filters.py::test_a_filter_never_looks_behind_a_wall
-- IAM, purges: memory/test_lifecycle_ends.py::test_a_purge_stays_behind_the_walls
+- IAM, purges: memory/test_lifecycle_ends.py::test_forgetting_by_filters_stays_behind_the_walls
 - Poisoning: memory/test_model_faults.py::test_a_model_that_obeys_the_injection_changes_nothing_known
 - Poisoning by tools: memory/test_life_of_a_conversation.py::test_words_of_tools_documents_and_strangers_are_kept_apart
 

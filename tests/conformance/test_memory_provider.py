@@ -9,7 +9,7 @@ from factmem.testing import ProviderConformance
 
 
 class TestInMemoryProvider(ProviderConformance):
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases")
+    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases")
 
     async def open_provider(self, directory: Path) -> InMemoryProvider:
         return InMemoryProvider()

@@ -11,7 +11,7 @@ from factmem.testing import ProviderConformance
 
 class TestSqliteVecMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases", "KeepsFiles")
+    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "KeepsFiles")
 
     async def open_provider(self, directory: Path) -> SqliteVecMemoryProvider:
         return SqliteVecMemoryProvider(directory / "facts.db")

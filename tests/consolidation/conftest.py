@@ -11,7 +11,7 @@ import pytest
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
 from factmem.abc import Action, Append, Consolidator, Novelty, Receipt, StateRequest, Verdict, Verdicts
-from factmem.consolidation import ConsolidationPolicy, Newcomer, Plan, changes, plan
+from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, Plan, changes, plan
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.records import Assertion, AssertionState, Change, FactDetails, LogEntry, Place, Recorded, assertions_of
@@ -78,9 +78,9 @@ class World:
         receipts = await self.provider.append([Append(assertion=said, vector=vector) for said, vector in pairs])
         return [receipt.recorded for receipt in receipts]
 
-    async def newcomers(self, *assertions: Assertion, removal: bool = False) -> list[Newcomer]:
+    async def candidates(self, *assertions: Assertion, removal: bool = False) -> list[CandidateAssertion]:
         pairs = zip(assertions, await self.vectors(assertions), strict=True)
-        return [Newcomer(said, vector, removal=removal) for said, vector in pairs]
+        return [CandidateAssertion(said, vector, removal=removal) for said, vector in pairs]
 
     async def log(self, tenant: str | None = "acme") -> Sequence[LogEntry]:
         return await self.provider.changes(tenant)
@@ -105,20 +105,20 @@ class World:
 
     async def plan(
         self,
-        newcomers: Sequence[Newcomer],
+        candidates: Sequence[CandidateAssertion],
         consolidator: Consolidator | None = None,
         *,
         leave_out: frozenset[str] = frozenset(),
     ) -> Plan:
         known, log = await self.known(), await self.whole_log()
-        return await plan(newcomers, known, consolidator, self.policy, log=log, leave_out=leave_out)
+        return await plan(candidates, known, consolidator, self.policy, log=log, leave_out=leave_out)
 
     async def consolidate(
-        self, newcomers: Sequence[Newcomer], consolidator: Consolidator | None = None
+        self, candidates: Sequence[CandidateAssertion], consolidator: Consolidator | None = None
     ) -> tuple[Plan, list[Change]]:
         """Plan, apply in one transaction, and say what changed."""
         before = await self.current()
-        planned = await self.plan(newcomers, consolidator)
+        planned = await self.plan(candidates, consolidator)
         await self.provider.append(planned.statements)
         return planned, changes(before, await self.current())
 

@@ -62,16 +62,16 @@ async def test_values_are_read_with_their_declared_concepts(world: World) -> Non
     ],
     ids=["insert", "delete", "update", "both", "keep"],
 )
-async def test_the_same_newcomers_again_bring_nothing_about(
+async def test_the_same_candidates_again_bring_nothing_about(
     world: World, actions: tuple[Action, ...], insert: bool
 ) -> None:
     """Whatever was decided about them, and although the consolidator would decide the same again."""
     await world.save(world.says("the user lives in Paris"))
-    newcomers = await world.newcomers(
+    candidates = await world.candidates(
         world.says("the user lives in Berlin", minute=1), world.typed("city", "Berlin", minute=1)
     )
     consolidator = world.always(*actions, insert=insert, text="the user lives in Berlin now")
-    await world.consolidate(newcomers, consolidator)
+    await world.consolidate(candidates, consolidator)
     asked = len(consolidator.asked)
-    planned, changed = await world.consolidate(newcomers, consolidator)
+    planned, changed = await world.consolidate(candidates, consolidator)
     assert (planned.statements, changed, len(consolidator.asked)) == ((), [], asked)

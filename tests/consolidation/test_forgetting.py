@@ -22,7 +22,7 @@ async def test_a_wish_is_shown_everything_said_before_behind_its_walls(world: Wo
     """Typed facts too, without a threshold; and what was said later cannot be meant."""
     await world.save(world.says("dogs bark"), world.typed("home_city", "Paris"), world.says(PARIS, minute=9))
     asked = world.always(Action.KEEP, Action.DELETE)
-    await world.consolidate(await world.newcomers(world.says("dogs", minute=5), removal=True), asked)
+    await world.consolidate(await world.candidates(world.says("dogs", minute=5), removal=True), asked)
     (novelty,) = asked.asked
     assert novelty.removal
     assert [known.text for known in novelty.known] == ["dogs bark", "home city: Paris"]
@@ -31,14 +31,14 @@ async def test_a_wish_is_shown_everything_said_before_behind_its_walls(world: Wo
 
 async def test_without_a_consolidator_only_an_exact_match_is_forgotten(world: World) -> None:
     await world.save(world.says(PARIS), world.says(BERLIN))
-    await world.consolidate(await world.newcomers(world.says(PARIS, minute=5), removal=True))
+    await world.consolidate(await world.candidates(world.says(PARIS, minute=5), removal=True))
     assert await world.texts() == [BERLIN]
 
 
 async def test_an_exact_match_is_meant_whatever_the_consolidator_thinks(world: World) -> None:
     await world.save(world.says(PARIS), world.says(BERLIN))
     await world.consolidate(
-        await world.newcomers(world.says(PARIS, minute=5), removal=True), world.always(Action.KEEP, Action.KEEP)
+        await world.candidates(world.says(PARIS, minute=5), removal=True), world.always(Action.KEEP, Action.KEEP)
     )
     assert await world.texts() == [BERLIN]
 
@@ -46,7 +46,7 @@ async def test_an_exact_match_is_meant_whatever_the_consolidator_thinks(world: W
 async def test_what_was_forgotten_can_be_restored(world: World) -> None:
     await world.save(world.says(PARIS))
     await world.consolidate(
-        await world.newcomers(world.says("home", minute=5), removal=True), world.always(Action.DELETE)
+        await world.candidates(world.says("home", minute=5), removal=True), world.always(Action.DELETE)
     )
     assert await world.texts() == []
     await world.restore_everything()
@@ -55,17 +55,17 @@ async def test_what_was_forgotten_can_be_restored(world: World) -> None:
 
 async def test_a_part_of_a_record_can_be_forgotten(world: World) -> None:
     (known,) = await world.save(world.says("the user likes tea and hates milk"))
-    wish = world.newcomers(world.says("what the user hates", minute=5), removal=True)
+    wish = world.candidates(world.says("what the user hates", minute=5), removal=True)
     _, (change,) = await world.consolidate(await wish, world.always(Action.UPDATE, text="the user likes tea"))
     assert (change.record.id, change.record.value) == (known.record_id, "the user likes tea")
 
 
 async def test_a_wish_reaches_what_was_said_before_it_in_the_same_batch(world: World) -> None:
     """What is taken back is kept as something that was said, and what comes after the wish stands."""
-    newcomers = await world.newcomers(world.says(PARIS))
-    newcomers += await world.newcomers(world.says("where the user lives", minute=1), removal=True)
-    newcomers += await world.newcomers(world.says(BERLIN, minute=2))
-    await world.consolidate(newcomers, world.always(Action.DELETE))
+    candidates = await world.candidates(world.says(PARIS))
+    candidates += await world.candidates(world.says("where the user lives", minute=1), removal=True)
+    candidates += await world.candidates(world.says(BERLIN, minute=2))
+    await world.consolidate(candidates, world.always(Action.DELETE))
     assert await world.texts() == [BERLIN]
     states = {entry.assertion.data: entry.assertion.state for entry in await world.log() if isinstance(entry, Recorded)}
     assert states[PARIS] is AssertionState.RETRACTED
@@ -73,25 +73,25 @@ async def test_a_wish_reaches_what_was_said_before_it_in_the_same_batch(world: W
 
 async def test_a_wish_goes_before_an_update_of_the_same_record(world: World) -> None:
     await world.save(world.says(PARIS), world.says("dogs bark"))
-    newcomers = await world.newcomers(world.says(BERLIN, minute=1))
-    newcomers += await world.newcomers(world.says("Paris", minute=2), removal=True)
+    candidates = await world.candidates(world.says(BERLIN, minute=1))
+    candidates += await world.candidates(world.says("Paris", minute=2), removal=True)
 
     def answer(novelty: Novelty) -> Verdicts:
         numbers = {known.text: number for number, known in enumerate(novelty.known)}
         action = Action.DELETE if novelty.removal else Action.UPDATE
         return Verdicts(insert=False, known={numbers[PARIS]: Verdict(action=action, text=BERLIN + " now")})
 
-    await world.consolidate(newcomers, world.answering(answer))
+    await world.consolidate(candidates, world.answering(answer))
     assert await world.texts() == ["dogs bark", BERLIN]
 
 
 async def test_a_wish_that_was_met_is_not_met_again(world: World) -> None:
     """The same conversation ingested again must not take away what was restored since, nor anything else."""
     await world.save(world.says(PARIS))
-    newcomers = await world.newcomers(world.says("where the user lives", minute=5), removal=True)
-    await world.consolidate(newcomers, world.always(Action.DELETE))
+    candidates = await world.candidates(world.says("where the user lives", minute=5), removal=True)
+    await world.consolidate(candidates, world.always(Action.DELETE))
     await world.restore_everything()
-    planned, _ = await world.consolidate(newcomers, world.always(Action.DELETE))
+    planned, _ = await world.consolidate(candidates, world.always(Action.DELETE))
     assert (planned.statements, await world.texts()) == ((), [PARIS])
 
 
@@ -99,9 +99,9 @@ async def test_a_plan_that_deletes_most_of_what_was_shown_is_refused_and_everyth
     """ "Delete everything" costs nothing: no approval, no deletion; and no update from the same answers either."""
     cities = [world.says(f"the user lives in {city}") for city in ("Paris", "Rome", "Oslo", "Bonn")]
     await world.save(*cities)
-    newcomers = await world.newcomers(world.says(BERLIN, minute=1))
+    candidates = await world.candidates(world.says(BERLIN, minute=1))
     actions = [Action.DELETE] * 3 + [Action.UPDATE]
-    planned, _ = await world.consolidate(newcomers, world.always(*actions, text="nothing", insert=False))
+    planned, _ = await world.consolidate(candidates, world.always(*actions, text="nothing", insert=False))
     assert await world.texts() == [*(str(said.data) for said in cities), BERLIN]
     (proposal,) = planned.refused
     assert (proposal.deletions, proposal.among, proposal.removal) == (3, 4, False)
@@ -117,8 +117,8 @@ async def test_whoever_approves_sees_which_records_and_decides(world: World, app
 
     world.policy = attrs.evolve(world.policy, approve=approve)
     known = await world.save(world.says(PARIS), world.says("the user lives in Rome"))
-    newcomers = await world.newcomers(world.says(BERLIN, minute=1))
-    await world.consolidate(newcomers, world.always(Action.DELETE, Action.DELETE))
+    candidates = await world.candidates(world.says(BERLIN, minute=1))
+    await world.consolidate(candidates, world.always(Action.DELETE, Action.DELETE))
     assert set(seen[0].record_ids) == {recorded.record_id for recorded in known}
     assert len(await world.texts()) == (1 if approved else 3)
 
@@ -127,19 +127,19 @@ async def test_a_wish_is_measured_by_all_that_is_known_behind_its_walls(world: W
     """Two of five may go at a wish although they are all that was shown; four of five may not."""
     world.policy = attrs.evolve(world.policy, limit=4)
     await world.save(*(world.says(f"the user lives in {city}") for city in ("Paris", "Rome", "Oslo", "Bonn", "Kiel")))
-    wish = await world.newcomers(world.says("Oslo and Bonn", minute=1), removal=True)
+    wish = await world.candidates(world.says("Oslo and Bonn", minute=1), removal=True)
     planned, changed = await world.consolidate(wish, world.always(Action.DELETE, Action.DELETE))
     assert (len(planned.refused), len(changed)) == (0, 2)
-    again = await world.newcomers(world.says("all of it", minute=2), removal=True)
+    again = await world.candidates(world.says("all of it", minute=2), removal=True)
     planned, changed = await world.consolidate(again, world.always(*[Action.DELETE] * 3))
     assert (len(planned.refused), planned.refused[0].among, changed) == (1, 3, [])
 
 
-async def test_a_refused_wish_does_not_keep_other_newcomers_from_updating(world: World) -> None:
+async def test_a_refused_wish_does_not_keep_other_candidates_from_updating(world: World) -> None:
     await world.save(world.says(PARIS), world.says("dogs bark"), world.says("cats purr"))
-    newcomers = await world.newcomers(world.says("forget the lot", minute=1), removal=True)
-    newcomers += await world.newcomers(world.says(BERLIN, minute=2))
-    await world.consolidate(newcomers, world.always(*[Action.DELETE] * 3))
+    candidates = await world.candidates(world.says("forget the lot", minute=1), removal=True)
+    candidates += await world.candidates(world.says(BERLIN, minute=2))
+    await world.consolidate(candidates, world.always(*[Action.DELETE] * 3))
     assert await world.texts() == ["dogs bark", "cats purr", BERLIN]
 
 
@@ -149,6 +149,6 @@ async def test_an_expiry_does_not_bring_back_what_a_wish_took(world: World) -> N
     await world.save(attrs.evolve(world.says(BERLIN, minute=1, expires_at=soon), revises=first.record_id, revised=1))
     await world.save(world.says("dogs bark"))
     await world.consolidate(
-        await world.newcomers(world.says("home", minute=5), removal=True), world.always(Action.KEEP)
+        await world.candidates(world.says("home", minute=5), removal=True), world.always(Action.KEEP)
     )
     assert await world.texts() == ["dogs bark"]

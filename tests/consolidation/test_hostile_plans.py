@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
 from factmem.abc import Action, Append, Known, Novelty, StateRequest, Verdict, Verdicts
-from factmem.consolidation import ConsolidationPolicy, Newcomer, Plan
-from factmem.consolidation.candidates import walls_of
+from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, Plan
+from factmem.consolidation.candidates import partition_of
 from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.fold import Moment, fold
 from factmem.records import Assertion, LogEntry, Origin, Place, Recorded, StateChange
@@ -82,18 +82,18 @@ def somewhere(world: World, dice: random.Random, minute: int) -> Assertion:
     )
 
 
-async def hostile_batch(world: World, dice: random.Random) -> list[Newcomer]:
-    """Newcomers behind one or a few of the walls, wishes to forget among them."""
+async def hostile_batch(world: World, dice: random.Random) -> list[CandidateAssertion]:
+    """Candidates behind one or a few of the walls, wishes to forget among them."""
     said = [somewhere(world, dice, dice.randrange(90)) for _ in range(dice.randrange(1, 5))]
-    newcomers = await world.newcomers(*said)
-    return [attrs.evolve(item, removal=not dice.randrange(4)) for item in newcomers]
+    candidates = await world.candidates(*said)
+    return [attrs.evolve(item, removal=not dice.randrange(4)) for item in candidates]
 
 
-async def seen_outside(world: World, batch: list[Newcomer]) -> list[Any]:
+async def seen_outside(world: World, batch: list[CandidateAssertion]) -> list[Any]:
     """Everything that lies behind other walls than the batch, with what became of it."""
-    walls = {walls_of(newcomer.assertion) for newcomer in batch}
+    walls = {partition_of(candidate.assertion) for candidate in batch}
     log = await world.whole_log()
-    outside = {entry.id for entry in log if isinstance(entry, Recorded) and walls_of(entry.assertion) not in walls}
+    outside = {entry.id for entry in log if isinstance(entry, Recorded) and partition_of(entry.assertion) not in walls}
     return [
         entry
         for entry in log
@@ -122,7 +122,7 @@ def accounted_for(planned: Plan, log: Sequence[LogEntry]) -> set[str]:
 
 
 async def test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall(world: World, big: bool) -> None:
-    """Outside the walls not one log entry; inside nothing goes silently, and every newcomer is kept."""
+    """Outside the walls not one log entry; inside nothing goes silently, and every candidate is kept."""
     dice = random.Random(20240101)
     world.policy = ConsolidationPolicy(threshold=0.3, max_deleted_share=1.0)  # the guard must not be what saves us
     for turn in range(1_000 if big else 30):
@@ -144,17 +144,17 @@ async def test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall(world: World,
 
 
 def told(said: Assertion) -> tuple[Any, ...]:
-    return (*walls_of(said), said.keyword, said.data)
+    return (*partition_of(said), said.keyword, said.data)
 
 
-async def test_a_newcomer_is_current_or_lives_on_in_a_record_that_is(world: World, big: bool) -> None:
+async def test_a_candidate_is_current_or_lives_on_in_a_record_that_is(world: World, big: bool) -> None:
     """Unless a wish to forget takes it back, which here nobody has."""
     dice = random.Random(11)
     world.policy = ConsolidationPolicy(threshold=0.3, max_deleted_share=1.0)
     for minute in range(300 if big else 40):
         said = world.says(f"the user {dice.choice(('lives in', 'likes'))} {dice.choice(CITIES)}", minute=minute)
         before = await standing_in(world)
-        planned = await world.plan(await world.newcomers(said), world.answering(partial(hostile, dice)))
+        planned = await world.plan(await world.candidates(said), world.answering(partial(hostile, dice)))
         receipts = await world.provider.append(planned.statements)
         standing = await standing_in(world)
         assert {receipt.recorded.record_id for receipt in receipts} <= standing.keys()
@@ -182,8 +182,8 @@ async def test_a_hostile_plan_deletes_no_more_than_its_share(world: World, share
     await world.save(*(world.says(f"the user lives in {city}") for city in CITIES))
     everything = {number: Verdict(action=Action.DELETE) for number in range(99)}
     consolidator = world.answering(lambda novelty: Verdicts(insert=False, known=everything))
-    newcomers = await world.newcomers(*(world.says(f"the user lives in {city}", minute=1) for city in "abcd"))
-    planned, _ = await world.consolidate(newcomers, consolidator)
+    candidates = await world.candidates(*(world.says(f"the user lives in {city}", minute=1) for city in "abcd"))
+    planned, _ = await world.consolidate(candidates, consolidator)
     assert (len(planned.refused), len(await world.texts())) == (1, len(CITIES) + 4)
 
 

@@ -179,11 +179,11 @@ async def test_over_a_socket_each_fault_is_an_answer_or_a_typed_error(
 
 @pytest.mark.parametrize("fault", [name for name, (raised, _) in FAULTS.items() if raised], ids=str)
 async def test_a_plan_made_over_a_failing_server_inserts(world: World, fault: str) -> None:
-    """CrewAI's degradation, said out loud: the newcomer is kept, and the plan has the failure."""
+    """CrewAI's degradation, said out loud: the candidate is kept, and the plan has the failure."""
     await world.save(world.says("Ana lives in Lyon."))
     with LoopbackOpenAIServer(answering(FAULTS[fault][1])) as server:
         model = InstructorModel("m", base_url=server.base_url, api_key="k", tries=1, retries=0, pause=0.0)
-        newcomers = await world.newcomers(world.says("Ana lives in Faro.", minute=1))
-        planned, _ = await world.consolidate(newcomers, InstructorConsolidator(model))
+        candidates = await world.candidates(world.says("Ana lives in Faro.", minute=1))
+        planned, _ = await world.consolidate(candidates, InstructorConsolidator(model))
     assert await world.texts() == ["Ana lives in Lyon.", "Ana lives in Faro."]
     assert len(planned.failures) == 1

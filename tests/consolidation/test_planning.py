@@ -1,4 +1,4 @@
-"""What newcomers do to what is known."""
+"""What candidates do to what is known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GREEN, BOTH = "the user likes green tea", "the user likes green and black tea"
 async def test_what_is_like_nothing_known_is_inserted_without_a_question(world: World) -> None:
     await world.save(world.says(PARIS))
     asked = world.always()
-    planned, (change,) = await world.consolidate(await world.newcomers(world.says("dogs bark loudly")), asked)
+    planned, (change,) = await world.consolidate(await world.candidates(world.says("dogs bark loudly")), asked)
     assert (asked.asked, planned.questions, change.kind) == ([], 0, ChangeKind.CREATED)
 
 
@@ -32,7 +32,7 @@ async def test_an_equal_statement_needs_no_model_and_adds_its_evidence(world: Wo
     await world.save(world.says(PARIS, evidence=[Evidence(quote="a")]))
     again = world.says(PARIS, minute=5, evidence=[Evidence(quote="b")])
     asked = world.always(Action.DELETE)
-    _, (change,) = await world.consolidate(await world.newcomers(again), asked)
+    _, (change,) = await world.consolidate(await world.candidates(again), asked)
     assert (asked.asked, change.kind) == ([], ChangeKind.UPDATED)
     assert [item.quote for item in change.record.evidence] == ["a", "b"]
 
@@ -41,9 +41,9 @@ async def test_typed_facts_and_their_removals_are_appended_as_they_are(world: Wo
     """The newest said wins and a removal has its date: that is the fold's, and no model's, affair."""
     await world.save(world.typed("city", "Paris", minute=3), world.typed("pet", "cat"))
     asked = world.always(Action.DELETE)
-    newcomers = await world.newcomers(world.typed("city", "Rome", minute=1))
-    newcomers += await world.newcomers(world.typed("pet", "cat", minute=9), removal=True)
-    await world.consolidate(newcomers, asked)
+    candidates = await world.candidates(world.typed("city", "Rome", minute=1))
+    candidates += await world.candidates(world.typed("pet", "cat", minute=9), removal=True)
+    await world.consolidate(candidates, asked)
     assert asked.asked == []
     assert await world.texts() == ["Paris"]
 
@@ -51,7 +51,7 @@ async def test_typed_facts_and_their_removals_are_appended_as_they_are(world: Wo
 async def test_a_similar_statement_can_take_the_place_of_a_known_one(world: World) -> None:
     (known,) = await world.save(world.says(PARIS))
     planned, changed = await world.consolidate(
-        await world.newcomers(world.says(BERLIN, minute=1)), world.always(Action.DELETE)
+        await world.candidates(world.says(BERLIN, minute=1)), world.always(Action.DELETE)
     )
     assert await world.texts() == [BERLIN]
     assert [change.kind for change in changed] == [ChangeKind.DELETED, ChangeKind.CREATED]
@@ -64,7 +64,7 @@ async def test_deleting_a_record_brings_back_nothing_that_it_said_before(world: 
     """Every counting assertion of a record goes, not only the newest."""
     (first,) = await world.save(world.says(PARIS))
     await world.save(attrs.evolve(world.says("the user lives in Rome", minute=1), revises=first.record_id, revised=1))
-    await world.consolidate(await world.newcomers(world.says(BERLIN, minute=2)), world.always(Action.DELETE))
+    await world.consolidate(await world.candidates(world.says(BERLIN, minute=2)), world.always(Action.DELETE))
     assert await world.texts() == [BERLIN]
 
 
@@ -73,19 +73,19 @@ async def test_deleting_a_record_uncovers_no_other_record_of_the_same_value(worl
     await world.save(world.says(PARIS))
     (other,) = await world.save(world.says("the user has moved"))
     await world.save(attrs.evolve(world.says(PARIS, minute=1), revises=other.record_id, revised=other.seq))
-    await world.consolidate(await world.newcomers(world.says(BERLIN, minute=2)), world.always(Action.DELETE))
+    await world.consolidate(await world.candidates(world.says(BERLIN, minute=2)), world.always(Action.DELETE))
     assert await world.texts() == [BERLIN]
 
 
 async def test_an_update_keeps_the_record_and_unites_the_evidence(world: World) -> None:
     (known,) = await world.save(world.says(GREEN, evidence=[Evidence(quote="green")]))
-    newcomer = world.says("the user likes black tea", minute=7, evidence=[Evidence(quote="black")])
+    candidate = world.says("the user likes black tea", minute=7, evidence=[Evidence(quote="black")])
     _, (change,) = await world.consolidate(
-        await world.newcomers(newcomer), world.always(Action.UPDATE, text=BOTH, insert=False)
+        await world.candidates(candidate), world.always(Action.UPDATE, text=BOTH, insert=False)
     )
     assert (change.kind, change.record.id, change.record.value) == (ChangeKind.UPDATED, known.record_id, BOTH)
     assert [item.quote for item in change.record.evidence] == ["green", "black"]
-    assert change.record.timestamp == newcomer.timestamp
+    assert change.record.timestamp == candidate.timestamp
     assert change.previous is not None
     assert change.previous.value == GREEN
 
@@ -94,18 +94,18 @@ async def test_an_update_by_something_said_earlier_stands_all_the_same(world: Wo
     """Words that arrive late must not vanish behind the record that they complete."""
     await world.save(world.says(GREEN, minute=9))
     late = world.says("the user likes black tea", minute=1)
-    await world.consolidate(await world.newcomers(late), world.always(Action.UPDATE, text=BOTH, insert=False))
+    await world.consolidate(await world.candidates(late), world.always(Action.UPDATE, text=BOTH, insert=False))
     assert await world.texts() == [BOTH]
 
 
 async def test_a_fact_that_a_kept_record_says_lives_on_as_its_evidence(world: World) -> None:
     await world.save(world.says(GREEN))
-    newcomer = world.says("the user likes his green tea", minute=2)
-    _, (change,) = await world.consolidate(await world.newcomers(newcomer), world.always(Action.KEEP, insert=False))
+    candidate = world.says("the user likes his green tea", minute=2)
+    _, (change,) = await world.consolidate(await world.candidates(candidate), world.always(Action.KEEP, insert=False))
     assert (change.kind, change.record.value) == (ChangeKind.UPDATED, GREEN)
-    assert change.record.evidence[-1].quote == newcomer.data
+    assert change.record.evidence[-1].quote == candidate.data
     await world.restore_everything()
-    assert newcomer.data in {entry.assertion.data for entry in await world.log() if isinstance(entry, Recorded)}
+    assert candidate.data in {entry.assertion.data for entry in await world.log() if isinstance(entry, Recorded)}
 
 
 @pytest.mark.parametrize("actions", [(), (Action.DELETE,)], ids=["nothing", "delete"])
@@ -113,7 +113,7 @@ async def test_a_fact_that_no_record_would_say_is_inserted_against_the_verdict(
     world: World, actions: tuple[Action, ...]
 ) -> None:
     await world.save(world.says(PARIS))
-    await world.consolidate(await world.newcomers(world.says(BERLIN)), world.always(*actions, insert=False))
+    await world.consolidate(await world.candidates(world.says(BERLIN)), world.always(*actions, insert=False))
     assert BERLIN in await world.texts()
 
 
@@ -123,12 +123,12 @@ async def test_an_update_without_a_usable_text_is_a_keep(world: World, text: str
     """And what is new is inserted, whatever the verdict says: it would have stood in that text."""
     await world.save(world.says(PARIS))
     updating = world.always(Action.UPDATE, text=text, insert=insert)
-    await world.consolidate(await world.newcomers(world.says(BERLIN)), updating)
+    await world.consolidate(await world.candidates(world.says(BERLIN)), updating)
     assert sorted(await world.texts()) == [BERLIN, PARIS]
 
 
 async def test_what_an_update_that_cannot_be_made_would_say_is_inserted(world: World) -> None:
-    """Another newcomer has the record already, and the one that is kept beside it says something else."""
+    """Another candidate has the record already, and the one that is kept beside it says something else."""
     third = "the user lives in Bern"
     await world.save(world.says(PARIS), world.says("the user lives in Oslo", minute=1))
 
@@ -137,8 +137,8 @@ async def test_what_an_update_that_cannot_be_made_would_say_is_inserted(world: W
         update = Verdict(action=Action.UPDATE, text=f"{PARIS}, and {novelty.text}")
         return Verdicts(insert=False, known={paris: update, 1 - paris: Verdict(action=Action.KEEP)})
 
-    newcomers = await world.newcomers(world.says(BERLIN, minute=2), world.says(third, minute=3))
-    await world.consolidate(newcomers, world.answering(answer))
+    candidates = await world.candidates(world.says(BERLIN, minute=2), world.says(third, minute=3))
+    await world.consolidate(candidates, world.answering(answer))
     assert third in await world.texts()
 
 
@@ -146,13 +146,13 @@ async def test_only_the_most_similar_are_shown_and_no_more_than_the_limit(world:
     world.policy = ConsolidationPolicy(threshold=0.5, limit=2)
     await world.save(*(world.says(f"the user likes {tea} tea") for tea in ("green", "black", "cold green")))
     asked = world.always()
-    await world.consolidate(await world.newcomers(world.says("the user likes cold green tea now")), asked)
+    await world.consolidate(await world.candidates(world.says("the user likes cold green tea now")), asked)
     assert [known.text for known in asked.asked[0].known] == ["the user likes cold green tea", GREEN]
 
 
 async def test_without_a_consolidator_everything_is_inserted(world: World) -> None:
     await world.save(world.says(PARIS))
-    await world.consolidate(await world.newcomers(world.says(BERLIN)))
+    await world.consolidate(await world.candidates(world.says(BERLIN)))
     assert await world.texts() == [PARIS, BERLIN]
 
 
@@ -162,7 +162,7 @@ async def test_a_failing_consolidator_costs_the_comparison_and_not_the_fact(worl
         raise error
 
     await world.save(world.says(PARIS))
-    planned, _ = await world.consolidate(await world.newcomers(world.says(BERLIN)), world.answering(fail))
+    planned, _ = await world.consolidate(await world.candidates(world.says(BERLIN)), world.answering(fail))
     assert await world.texts() == [PARIS, BERLIN]
     (failure,) = planned.failures
     assert isinstance(failure, ModelError)
@@ -183,22 +183,22 @@ async def test_questions_are_asked_in_parallel_up_to_the_limit(world: World) -> 
             running -= 1
             return Verdicts()
 
-    newcomers = await world.newcomers(*(world.says(f"the user owns a small {pet}") for pet in "abcdefgh"))
-    planned, _ = await world.consolidate(newcomers, Slow())
+    candidates = await world.candidates(*(world.says(f"the user owns a small {pet}") for pet in "abcdefgh"))
+    planned, _ = await world.consolidate(candidates, Slow())
     assert (most, planned.questions) == (3, 8)
 
 
-async def test_the_first_newcomer_that_decides_about_a_record_wins(world: World) -> None:
+async def test_the_first_candidate_that_decides_about_a_record_wins(world: World) -> None:
     """crewai plan_conflict: one action a record over the whole batch; what it brought is not lost for that."""
     (known,) = await world.save(world.says(PARIS))
-    newcomers = await world.newcomers(world.says(BERLIN, minute=1), world.says("the user lives in Rome", minute=2))
+    candidates = await world.candidates(world.says(BERLIN, minute=1), world.says("the user lives in Rome", minute=2))
 
     def conflicting(novelty: Novelty) -> Verdicts:
         update = Verdict(action=Action.UPDATE, text="the user lives in Berlin now")
         delete = Verdict(action=Action.DELETE)
         return Verdicts(insert=False, known={0: update if "Berlin" in novelty.text else delete})
 
-    planned, _ = await world.consolidate(newcomers, world.answering(conflicting))
+    planned, _ = await world.consolidate(candidates, world.answering(conflicting))
     assert await world.texts() == ["the user lives in Berlin now", "the user lives in Rome"]
     assert not any(isinstance(item, StateRequest) and item.assertion_id == known.id for item in planned.statements)
 
@@ -211,7 +211,7 @@ async def test_a_record_that_somebody_relies_on_is_not_deleted_by_the_next(world
         keep = "today" in novelty.text
         return Verdicts(insert=not keep, known={0: Verdict(action=Action.KEEP if keep else Action.DELETE)})
 
-    planned, _ = await world.consolidate(await world.newcomers(first, second), world.answering(answer))
+    planned, _ = await world.consolidate(await world.candidates(first, second), world.answering(answer))
     assert await world.texts() == [PARIS, BERLIN]
     assert not any(isinstance(item, StateRequest) for item in planned.statements)
 
@@ -219,22 +219,22 @@ async def test_a_record_that_somebody_relies_on_is_not_deleted_by_the_next(world
 async def test_what_the_assistant_says_does_not_touch_what_the_user_said(world: World) -> None:
     await world.save(world.says(PARIS))
     asked = world.always(Action.DELETE)
-    await world.consolidate(await world.newcomers(world.says(BERLIN, origin=Origin.ASSISTANT)), asked)
+    await world.consolidate(await world.candidates(world.says(BERLIN, origin=Origin.ASSISTANT)), asked)
     assert (asked.asked, await world.texts()) == ([], [PARIS, BERLIN])
 
 
 async def test_what_the_user_says_is_never_merged_into_the_assistants_words(world: World) -> None:
     """It would be read as "the assistant said" from then on; or the reverse."""
     await world.save(world.says(PARIS, origin=Origin.ASSISTANT))
-    newcomers = await world.newcomers(world.says(BERLIN, minute=1))
-    await world.consolidate(newcomers, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
+    candidates = await world.candidates(world.says(BERLIN, minute=1))
+    await world.consolidate(candidates, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
     origins = {item.recorded.assertion.data: item.details.origin for item in await world.current()}
     assert origins == {PARIS: Origin.ASSISTANT, BERLIN: Origin.USER}
 
 
 async def test_the_assistants_echo_does_not_make_the_users_words_its_own(world: World) -> None:
     await world.save(world.says(PARIS))
-    await world.consolidate(await world.newcomers(world.says(PARIS, minute=5, origin=Origin.ASSISTANT)))
+    await world.consolidate(await world.candidates(world.says(PARIS, minute=5, origin=Origin.ASSISTANT)))
     (current,) = await world.current()
     assert current.details.origin is Origin.USER
 
@@ -242,9 +242,9 @@ async def test_the_assistants_echo_does_not_make_the_users_words_its_own(world: 
 async def test_words_that_are_not_believed_ask_nothing_and_change_nothing(world: World) -> None:
     await world.save(world.says(PARIS))
     asked = world.always(Action.DELETE)
-    newcomers = await world.newcomers(world.says(BERLIN, origin=Origin.TOOL))
-    newcomers += await world.newcomers(world.says("forget where the user lives", origin=Origin.TOOL), removal=True)
-    planned, _ = await world.consolidate(newcomers, asked)
+    candidates = await world.candidates(world.says(BERLIN, origin=Origin.TOOL))
+    candidates += await world.candidates(world.says("forget where the user lives", origin=Origin.TOOL), removal=True)
+    planned, _ = await world.consolidate(candidates, asked)
     assert (asked.asked, await world.texts()) == ([], [PARIS])
     assert all(
         isinstance(item, Append) and item.assertion.state is AssertionState.QUARANTINED for item in planned.statements
@@ -256,8 +256,8 @@ async def test_the_words_that_wait_are_neither_shown_nor_taken_for_known(world: 
     other = attrs.evolve(world.says(PARIS + " now"), errand={"kind": "y"}, state=AssertionState.PENDING)
     (words, _) = await world.save(waiting, other)
     asked = world.always(Action.DELETE)
-    newcomers = await world.newcomers(world.says("the user lives in Paris too", minute=1))
-    await world.plan(newcomers, asked, leave_out=frozenset({words.id}))
+    candidates = await world.candidates(world.says("the user lives in Paris too", minute=1))
+    await world.plan(candidates, asked, leave_out=frozenset({words.id}))
     assert asked.asked == []
 
 
@@ -265,7 +265,7 @@ async def test_a_find_that_looks_just_like_words_read_before_is_not_taken_for_th
     """A store takes the very same assertion for recorded, whatever became of it: the find would be lost."""
     (words,) = await world.save(attrs.evolve(world.says(PARIS), errand={"kind": "x"}, state=AssertionState.PENDING))
     await world.provider.append([StateRequest(assertion_id=words.id, state=AssertionState.RETRACTED)])
-    await world.consolidate(await world.newcomers(world.says(PARIS)))
+    await world.consolidate(await world.candidates(world.says(PARIS)))
     assert await world.texts() == [PARIS]
 
 
@@ -273,8 +273,8 @@ async def test_words_that_stand_can_be_updated_like_any_record(world: World) -> 
     """The update waits for nothing, whatever the words have waited for."""
     (words,) = await world.save(attrs.evolve(world.says(PARIS), errand={"kind": "x"}, state=AssertionState.PENDING))
     await world.provider.append([StateRequest(assertion_id=words.id, state=AssertionState.ACTIVE)])
-    newcomers = await world.newcomers(world.says(BERLIN, minute=1, labels={"run": "2"}))
-    await world.consolidate(newcomers, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
+    candidates = await world.candidates(world.says(BERLIN, minute=1, labels={"run": "2"}))
+    await world.consolidate(candidates, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
     (current,) = await world.current()
     said = current.recorded.assertion
     assert (said.data, said.state, said.errand) == (BERLIN + " now", AssertionState.ACTIVE, None)
@@ -283,9 +283,9 @@ async def test_words_that_stand_can_be_updated_like_any_record(world: World) -> 
 
 async def test_what_is_looked_away_from_does_not_make_its_find_known(world: World) -> None:
     (words,) = await world.save(world.says(PARIS))
-    newcomers = await world.newcomers(world.says(PARIS))
-    assert (await world.plan(newcomers)).statements == ()
-    (append,) = (await world.plan(newcomers, leave_out=frozenset({words.id}))).statements
+    candidates = await world.candidates(world.says(PARIS))
+    assert (await world.plan(candidates)).statements == ()
+    (append,) = (await world.plan(candidates, leave_out=frozenset({words.id}))).statements
     assert isinstance(append, Append)
     assert append.assertion == words.assertion
 
@@ -294,15 +294,15 @@ async def test_metadata_must_be_the_same_where_the_policy_says_so(world: World) 
     world.policy = attrs.evolve(world.policy, metadata=MetadataMerge.REQUIRE_EXACT_MATCH)
     await world.save(world.says(PARIS, metadata={"case": 1}))
     asked = world.always()
-    await world.consolidate(await world.newcomers(world.says(BERLIN, metadata={"case": 2})), asked)
-    await world.consolidate(await world.newcomers(world.says("the user lives in Rome", metadata={"case": 1})), asked)
+    await world.consolidate(await world.candidates(world.says(BERLIN, metadata={"case": 2})), asked)
+    await world.consolidate(await world.candidates(world.says("the user lives in Rome", metadata={"case": 1})), asked)
     assert [[known.text for known in novelty.known] for novelty in asked.asked] == [[PARIS]]
 
 
 async def test_what_expires_does_not_carry_what_is_to_last(world: World) -> None:
     await world.save(world.says(PARIS, expires_at=dt.datetime(2030, 1, 1, tzinfo=dt.UTC)))
-    newcomers = await world.newcomers(world.says(BERLIN))
-    await world.consolidate(newcomers, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
+    candidates = await world.candidates(world.says(BERLIN))
+    await world.consolidate(candidates, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
     assert await world.texts() == [PARIS, BERLIN]
 
 

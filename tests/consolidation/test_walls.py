@@ -10,7 +10,7 @@ import pytest
 
 from factmem import MemoryScope, MemorySubject
 from factmem.abc import Action, Novelty, Verdict, Verdicts
-from factmem.consolidation.candidates import walls_of
+from factmem.consolidation.candidates import partition_of
 from factmem.records import Assertion, Evidence, Place
 
 if TYPE_CHECKING:
@@ -40,15 +40,15 @@ async def test_records_behind_other_walls_are_not_shown(world: World, where: dic
     """Conformance 122 and 123, and `scope_privacy`; although the planner was handed everything."""
     await world.save(world.says(PARIS, **where))
     asked = world.always(Action.DELETE)
-    newcomers = await world.newcomers(world.says(BERLIN, minute=1), removal=removal)
-    await world.consolidate(newcomers, asked)
+    candidates = await world.candidates(world.says(BERLIN, minute=1), removal=removal)
+    await world.consolidate(candidates, asked)
     assert asked.asked == []
 
 
 async def test_public_words_do_not_change_private_ones_nor_the_reverse(world: World) -> None:
     await world.save(world.says(PARIS, owner="alice"), world.says(PARIS, owner="bob"), world.says(PARIS))
     await world.consolidate(
-        await world.newcomers(world.says(BERLIN, minute=1, owner="alice")), world.always(Action.DELETE)
+        await world.candidates(world.says(BERLIN, minute=1, owner="alice")), world.always(Action.DELETE)
     )
     left = sorted((str(item.details.owner), item.recorded.assertion.data) for item in await world.current())
     assert left == [("None", PARIS), ("alice", BERLIN), ("bob", PARIS)]
@@ -66,10 +66,10 @@ async def test_consolidation_privacy_source_and_owner_survive_an_update(world: W
         "evidence": (Evidence(quote="I live in Paris", message_id="m1"),),
     }
     await world.save(world.says(PARIS, **kept))
-    newcomer = world.says(BERLIN, minute=1, owner="alice", metadata={"seen": True}, importance=0.1)
+    candidate = world.says(BERLIN, minute=1, owner="alice", metadata={"seen": True}, importance=0.1)
     text = "the user lives in Berlin, before that in Paris"
     _, (change,) = await world.consolidate(
-        await world.newcomers(newcomer), world.always(Action.UPDATE, text=text, insert=False)
+        await world.candidates(candidate), world.always(Action.UPDATE, text=text, insert=False)
     )
     details = change.record.details
     assert (details.owner, details.source, details.importance) == ("alice", "crm", 0.9)
@@ -88,14 +88,14 @@ async def test_a_record_that_was_not_shown_cannot_be_named(world: World, number:
     def hallucinating(novelty: Novelty) -> Verdicts:
         return Verdicts(insert=False, known={number: Verdict(action=Action.DELETE)})
 
-    await world.consolidate(await world.newcomers(world.says(BERLIN, minute=1)), world.answering(hallucinating))
+    await world.consolidate(await world.candidates(world.says(BERLIN, minute=1)), world.answering(hallucinating))
     assert sorted(await world.texts()) == sorted([*(said.data for said in known), BERLIN])
 
 
 async def test_the_question_holds_no_id(world: World) -> None:
     (known,) = await world.save(world.says(PARIS))
     asked = world.always()
-    await world.consolidate(await world.newcomers(world.says(BERLIN)), asked)
+    await world.consolidate(await world.candidates(world.says(BERLIN)), asked)
     shown = repr([(novelty.text, [item.text for item in novelty.known]) for novelty in asked.asked])
     assert known.id not in shown
     assert known.record_id not in shown
@@ -104,8 +104,8 @@ async def test_the_question_holds_no_id(world: World) -> None:
 async def test_remember_returns_foreign_what_changed_is_never_somebody_elses(world: World) -> None:
     """remember_returns_foreign: "not new" handed out whatever was most similar, another's private record."""
     await world.save(world.says(PARIS, owner="bob"))
-    newcomers = await world.newcomers(world.says("the user lives in Paris too", minute=1))
-    _, (change,) = await world.consolidate(newcomers, world.always(Action.KEEP, insert=False))
+    candidates = await world.candidates(world.says("the user lives in Paris too", minute=1))
+    _, (change,) = await world.consolidate(candidates, world.always(Action.KEEP, insert=False))
     assert (change.record.details.owner, change.record.value) == (None, "the user lives in Paris too")
 
 
@@ -114,25 +114,25 @@ async def test_similarity_is_the_cosine_whatever_the_length_of_the_vectors(world
     """dedup_threshold_cos: the threshold was compared with 1 / (1 + squared distance)."""
     await world.save(world.says(PARIS))
     world.policy = attrs.evolve(world.policy, threshold=0.8)  # four of five words: exactly .8
-    (newcomer,) = await world.newcomers(world.says(BERLIN))
-    assert newcomer.vector is not None
+    (candidate,) = await world.candidates(world.says(BERLIN))
+    assert candidate.vector is not None
     asked = world.always()
-    await world.plan([attrs.evolve(newcomer, vector=newcomer.vector * scale)], asked)
+    await world.plan([attrs.evolve(candidate, vector=candidate.vector * scale)], asked)
     assert len(asked.asked) == 1
     world.policy = attrs.evolve(world.policy, threshold=0.81)
-    await world.plan([attrs.evolve(newcomer, vector=newcomer.vector * scale)], asked)
+    await world.plan([attrs.evolve(candidate, vector=candidate.vector * scale)], asked)
     assert len(asked.asked) == 1
 
 
 async def test_vectors_that_are_no_use_are_like_nothing(world: World) -> None:
     await world.save(world.says(PARIS))
-    (newcomer,) = await world.newcomers(world.says(BERLIN))
+    (candidate,) = await world.candidates(world.says(BERLIN))
     asked = world.always()
     for vector in (None, np.zeros(256, np.float32), np.full(256, np.nan, np.float32), np.ones(3, np.float32)):
-        await world.plan([attrs.evolve(newcomer, vector=vector)], asked)
+        await world.plan([attrs.evolve(candidate, vector=vector)], asked)
     assert asked.asked == []
 
 
 def test_walls_are_the_place_and_the_owner(world: World) -> None:
     said: list[Assertion] = [world.says(PARIS, **where) for where in ELSEWHERE.values()]
-    assert len({walls_of(item) for item in [*said, world.says(BERLIN)]}) == len(said) + 1
+    assert len({partition_of(item) for item in [*said, world.says(BERLIN)]}) == len(said) + 1

@@ -98,4 +98,4 @@ def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.Monk
         end()
     assert run("erase", "--verify", "--text", word("pin"))[0] == 0
     code, out, err = run("erase")
-    assert (code, out, err) == (0, "Nothing is left of what was erased before.\n", "")
+    assert (code, out, err) == (0, "Nothing is left of earlier erasures.\n", "")

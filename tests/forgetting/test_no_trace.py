@@ -129,7 +129,9 @@ async def test_dead_letters_and_the_quarantined_are_forgotten_like_anything_else
             untrusted = FactDetails(origin=Origin.DOCUMENT, evidence=(Evidence(quote=word("page")),))
             await memory.save(SingleFact(Concept.single("link", "a link"), word("planted")), details=untrusted)
             (letter,) = await memory.dead_letters.list()
-            (planted,) = await memory.list_records(concepts=["link"]) or await memory.would_forget(concepts=["link"])
+            (planted,) = await memory.list_records(concepts=["link"]) or await memory.forget(
+                concepts=["link"], dry_run=True
+            )
             receipt = await memory.forget(*(record.id for record in letter.records))
             assert receipt.erased == 1
             assert (await memory.forget(planted.id)).erased == 1
@@ -146,7 +148,7 @@ async def test_what_expires_and_what_is_purged_is_gone_as_well(
         await memory.save(likes(word("purged")), details=FactDetails(categories=("old",)))
         clock.advance(dt.timedelta(seconds=5))
         assert (await memory.expire()).expired == 1
-        assert (await memory.purge(dry_run=False, categories=["old"])).erased.erased == 1
+        assert (await memory.forget(categories=["old"])).erased == 1
         assert hits(folder, [word("brief"), word("purged")]) == []
 
 

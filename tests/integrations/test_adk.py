@@ -22,7 +22,7 @@ from factmem import InMemoryProvider, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading, Saving, SavingTime, install
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.integrations.adk import FactMemMemoryService, memory_tools
-from factmem.integrations.adk_service import MIN_SCORE
+from factmem.integrations.adk.service import MIN_SCORE
 from factmem.memory import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import Scripted, said
@@ -282,7 +282,7 @@ async def test_an_app_is_the_product_where_the_configuration_names_nothing() -> 
         await asked(runner_of(install(memory, into=app_of(Scripted()))), "I have a dog.")
 
         async def scopes(store: Memory) -> list[str]:
-            return [str(scope) for scope in await store.list_scopes()]
+            return [str(scope) for scope in (await store.info()).scopes]
 
         assert await memory.for_run().held.use(scopes) == ["/product/fair"]
 

@@ -173,7 +173,7 @@ async def test_an_edit_becomes_typed_changes_in_the_words_of_the_model(memory: A
     ("before", "after", "what_to_do"),
     [
         ("Berlin", "Oslo", "not found"),
-        ("**seats**: 120", "**seats**: many", "the value of seats is not legal: the value is no int"),
+        ("**seats**: 120", "**seats**: many", "the value of seats is not legal: the value is not a valid int"),
         ("### user", "# Alice", "nothing is kept under this heading; there are '### user:alice in /agent/clerk'"),
         ("**city**: Rome", "**city**: Oslo\n- **city**: Bonn", "edit that one"),
         (" (said 20", " (said 10", "this changes no fact"),
@@ -243,7 +243,7 @@ async def test_what_nobody_trusts_the_model_with_waits_in_quarantine() -> None:
 async def test_what_is_private_is_kept_for_the_user_of_the_run() -> None:
     async with over(saving=Saving(private=True)) as memory:
         backend = FactMemBackend(memory)
-        assert "needs an owner" in str((await backend.awrite(MINE, "- snores\n")).error)
+        assert "names no user" in str((await backend.awrite(MINE, "- snores\n")).error)
         with memory.run("alice"):
             assert (await backend.awrite(MINE, "- snores\n")).error is None
             assert "snores (private" in str(await backend.agrep("snores"))
@@ -321,6 +321,13 @@ async def test_what_a_subagent_is_told_by_the_model_is_not_learnt_as_the_users_w
     kept = [str(record.value) for record in await records(memory)]
     assert "Where do I live?" in kept
     assert not [value for value in kept if "Paris" in value]
+
+
+def test_files_are_refused_to_a_run_without_a_user_where_users_are_kept_apart() -> None:
+    config = AgentMemoryConfig(store="memory:", agent_name="clerk", embedder=HashEmbedder())
+    backend = FactMemBackend(AgentMemory(config))
+    for error in (backend.read("/AGENTS.md").error, backend.write(MINE, "- likes trains\n").error):
+        assert "names no user" in str(error)
 
 
 def test_the_paths_of_a_backend_are_no_home_directories() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import datetime as dt
 import itertools
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +25,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from factmem import InMemoryProvider, Memory
+from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.integrations.langgraph import FactMemStore
 from factmem.testing import HashEmbedder
 
@@ -250,6 +253,78 @@ async def test_the_async_methods_do_the_same(store: BaseStore) -> None:
     assert await store.alist_namespaces(prefix=("a",)) == [("a", "b")]
     await store.adelete(("a", "b"), "k")
     assert await store.aget(("a", "b"), "k") is None
+
+
+async def test_concurrent_operations_read_the_log_once() -> None:
+    """Their cost must not grow with the number of tasks that wait."""
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
+        store = FactMemStore(memory)
+        await store.abatch([PutOp(("a",), f"k{number}", {"v": number}) for number in range(40)])
+        listings = 0
+        whole = Memory.list_records
+
+        async def counted(*args: Any, **filters: Any) -> Any:
+            nonlocal listings
+            listings += 1
+            return await whole(*args, **filters)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Memory, "list_records", counted)
+            found = await asyncio.gather(*(store.aget(("a",), f"k{number}") for number in range(40)))
+        assert [item.value["v"] for item in found if item is not None] == list(range(40))
+        assert listings == 1
+
+
+async def test_an_error_reaches_only_its_own_caller() -> None:
+    async with factmem_store() as store:
+        await store.aput(("a",), "first", {"v": 0})
+        outcomes = await asyncio.gather(
+            store.aput(("a",), "good", {"v": 1}),
+            store.aput(("a",), "bad", {"v": object()}),
+            store.asearch(("a",), filter={"v": {"$regex": "1"}}),
+            store.aput(("a",), "fine", {"v": 2}),
+            return_exceptions=True,
+        )
+        assert [type(outcome) for outcome in outcomes] == [
+            type(None),
+            InvalidDataError,
+            InvalidDataError,
+            type(None),
+        ]
+        assert keys(await store.asearch(("a",))) == ["fine", "first", "good"]
+
+
+async def test_a_cancelled_task_does_not_take_the_others_along() -> None:
+    async with factmem_store() as store:
+        puts = [asyncio.ensure_future(store.aput(("a",), f"k{number}", {"v": number})) for number in range(5)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        puts[0].cancel()
+        outcomes = await asyncio.gather(*puts, return_exceptions=True)
+        assert outcomes[1:] == [None] * 4
+        assert {"k1", "k2", "k3", "k4"} <= set(keys(await store.asearch(("a",))))
+
+
+async def test_a_closed_store_refuses_every_caller() -> None:
+    store = factmem_store()
+    await store.aput(("a",), "k", {"v": 1})
+    await store.aclose()
+    outcomes = await asyncio.gather(*(store.aget(("a",), "k") for _ in range(3)), return_exceptions=True)
+    assert all(isinstance(outcome, ProviderClosedError) for outcome in outcomes)
+
+
+def test_a_store_serves_several_event_loops() -> None:
+    with factmem_store() as store:
+
+        async def put(number: int) -> None:
+            await asyncio.gather(*(store.aput(("a",), f"k{number}-{each}", {"v": each}) for each in range(5)))
+
+        threads = [threading.Thread(target=asyncio.run, args=(put(number),)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(store.search(("a",), limit=100)) == 20
 
 
 NAMES = st.lists(st.sampled_from(["a", "ab", "b", "東京", "%2F", "agent"]), min_size=1, max_size=3).map(tuple)

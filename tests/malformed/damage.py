@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import apsw
-from factmem_sqlite_vec.rows import checksum
+from factmem_sqlite_vec.rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id
 
 from tests.malformed.mutating import hostile, hostile_text, mutated_bytes, mutated_json, torn_json
 
@@ -111,13 +111,17 @@ def _rewrite(rng: random.Random, connection: apsw.Connection) -> None:
 def _forge(rng: random.Random, connection: apsw.Connection) -> None:
     """Write another document into a row, with the checksum of that."""
     rows: list[Any] = connection.execute(
-        "SELECT seq, id, record_id, recorded_at, doc FROM assertions ORDER BY seq"
+        "SELECT seq, id, record_id, recorded_at, doc, said_at, (SELECT doc FROM heads WHERE id = head)"
+        " FROM assertions ORDER BY seq"
     ).fetchall()
-    seq, id, record_id, recorded_at, doc = rng.choice(rows)
+    seq, id, record_id, recorded_at, doc, said_at, head = rng.choice(rows)
     forged = torn_json(rng, json.loads(doc)).decode(errors="replace").replace("\0", "")
     if rng.random() < 0.1:
         forged = json.dumps(mutated_json(rng, {"v": 1, "kind": "tombstone", "assertion_id": "x", "seq": 1}))
-    found = checksum(seq, id, record_id, recorded_at, zlib.crc32(forged.encode()))
+    partial = partial_checksum(forged, said_at, head)
+    found = checksum(
+        seq, unpack_id(id, seq), unpack_record_id(record_id, unpack_id(id, seq)), unpack_moment(recorded_at), partial
+    )
     connection.execute("UPDATE assertions SET doc = ?, checksum = ? WHERE seq = ?", (forged, found, seq))
 
 

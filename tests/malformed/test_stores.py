@@ -108,7 +108,6 @@ def _reads(provider: FullProvider) -> list[Callable[[], Awaitable[object]]]:
         lambda: provider.load(STATEMENT, place.subject, place.scope),
         lambda: provider.load_by_description("what", place.subject, place.scope),
         lambda: provider.vectors(None),
-        lambda: provider.nearest(_ONES, 3, tenant=None),
     ]
 
 

@@ -113,7 +113,7 @@ def test_the_arguments_of_a_memory_are_refused_or_understood(big: bool, promise:
     async def feed(rng: random.Random) -> None:
         memory = Memory(InMemoryProvider(clock=_CLOCK), viewer="alice", embedder=HashEmbedder(4), clock=_CLOCK)
         (record,) = await memory.save(Concept.single("city", "").fact(["Oslo"], timestamp=NOW))
-        page = (await memory.list_page(size=1)).next_page
+        page = (await memory.list_records(limit=1)).next_page
         given: Any = hostile(rng)
         text: Any = hostile_text(rng)
         calls: list[Callable[[], Awaitable[object]]] = [
@@ -126,8 +126,8 @@ def test_the_arguments_of_a_memory_are_refused_or_understood(big: bool, promise:
             lambda: memory.list_records(categories=given, concepts=given),
             lambda: memory.list_records(metadata=given),
             lambda: memory.list_records(record_ids=given, since=given),
-            lambda: memory.list_page(given),
-            lambda: memory.list_page(mutated_text(rng, page or "WyJzYWlkIl0"), size=given),
+            lambda: memory.list_records(page=given),
+            lambda: memory.list_records(page=mutated_text(rng, page or "WyJzYWlkIl0"), limit=given),
             lambda: memory.get(given),
             lambda: memory.update(record.id, value=given),
             lambda: memory.update(record.id, importance=given),

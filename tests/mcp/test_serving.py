@@ -134,8 +134,8 @@ async def test_an_address_that_others_reach_needs_a_token() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--http", "nowhere"], 2, "is no HOST:PORT"),
-        (["--http", ":99999"], 2, "is no HOST:PORT"),
+        (["--http", "nowhere"], 2, "is not HOST:PORT"),
+        (["--http", ":99999"], 2, "is not HOST:PORT"),
         (["--tools", "nope"], 1, "there is no tool nope"),
         (["--read-only", "--tools", "remember"], 1, "this server is read-only"),
         (["--scope", "/a/../b"], 1, "cannot climb"),

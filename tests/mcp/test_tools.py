@@ -133,7 +133,7 @@ async def test_a_known_concept_says_which_values_are_right() -> None:
     async with opened() as memory, connected(memory, trust=True) as client:
         await memory.save(SingleFact(SEATS, 5, timestamp=MONDAY))
         assert await refusal(client, "save_fact", keyword="seats", value="many") == (
-            "the value is no int: expected int, found str"
+            "the value is not a valid int: expected int, found str"
         )
         await answer(client, "save_fact", keyword="seats", value=6)
         fact = await memory.load(SEATS)
@@ -198,7 +198,7 @@ async def test_an_update_changes_a_record_and_its_history_keeps_what_it_was() ->
             "say what to change: a value, an importance or categories"
         )
         assert await refusal(client, "update", id=record.id, value="x") == (
-            "the value is no int: expected int, found str"
+            "the value is not a valid int: expected int, found str"
         )
 
 

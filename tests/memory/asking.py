@@ -9,11 +9,11 @@ from typing import Any, Final, TypeAlias
 import anyio.lowlevel
 import attrs
 
-from factmem import DeepSettings, InMemoryProvider, Memory, RecallMatch
+from factmem import DeepRecall, DeepSettings, InMemoryProvider, Memory, RecallMatch
 from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
 from factmem.testing import FakeClock, HashEmbedder
 
-__all__ = ["ALWAYS", "NOW", "Asked", "parts", "remembering", "values"]
+__all__ = ["ALWAYS", "NOW", "Asked", "deeply", "parts", "remembering", "values"]
 
 NOW: Final = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 ALWAYS: Final = DeepSettings(confidence_threshold_high=1.0, confidence_threshold_low=0.5)
@@ -81,3 +81,10 @@ def remembering(analyst: QuestionAnalyst | None = None, **options: Any) -> Memor
 def values(matches: Sequence[RecallMatch]) -> list[Any]:
     """What was found, best first."""
     return [match.record.value for match in matches]
+
+
+async def deeply(memory: Memory, question: str, **options: Any) -> DeepRecall:
+    """Return the report of a deep recall."""
+    matches = await memory.recall(question, depth="deep", **options)
+    assert matches.deep is not None
+    return matches.deep

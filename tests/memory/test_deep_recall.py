@@ -16,7 +16,7 @@ from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.recall.deep import confidence_of
 from factmem.testing import HashEmbedder
-from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
+from tests.memory.asking import ALWAYS, NOW, Asked, deeply, parts, remembering, values
 
 CITY = Concept.single("city", "Where somebody lives")
 BOTH = "Where does Ana live, and what does Ben eat?"
@@ -52,7 +52,8 @@ async def test_without_a_model_it_is_shallow_and_cannot_tell_how() -> None:
     await told(memory, "Ana lives in Faro.")
     assert await memory.recall("who?", depth="deep") == await memory.recall("who?")
     with pytest.raises(CapabilityError, match="model="):
-        await memory.recall_deeply("who?")
+        await memory.recall("who?", depth="deep", strict=True)
+    assert (await memory.recall("who?", depth="deep")).deep is None
 
 
 async def test_there_are_two_depths() -> None:
@@ -69,7 +70,7 @@ async def test_a_blank_question_is_refused_as_it_is_by_plain_recall() -> None:
     memory = remembering(Asked())
     for wrong in ({"question": " "}, {"question": "who", "limit": 0}, {"question": "who", "semantic": False}):
         with pytest.raises(InvalidDataError):
-            await memory.recall_deeply(**{"lexical": "semantic" not in wrong, **wrong})  # type: ignore[arg-type]
+            await deeply(memory, **{"lexical": "semantic" not in wrong, **wrong})  # type: ignore[arg-type]
 
 
 async def test_only_a_question_that_is_not_answered_with_confidence_is_taken_apart() -> None:
@@ -82,7 +83,7 @@ async def test_only_a_question_that_is_not_answered_with_confidence_is_taken_apa
         for threshold, analysed in ((confidence, 0), (confidence + 0.001, 1)):
             analyst.requests.clear()
             deep = DeepSettings(confidence_threshold_high=threshold, exploration_budget=0)
-            found = await memory.recall_deeply(question, deep=deep)
+            found = await deeply(memory, question, deep=deep)
             assert len(analyst.requests) == analysed
             assert found.questions == (question, "Where is Ana?")[: 1 + analysed]
             if not analysed:
@@ -97,7 +98,7 @@ async def test_the_parts_of_a_question_find_what_it_does_not() -> None:
     await told(memory, *VILLAGE, *answers)
     plain = await memory.recall(question)
     assert not set(answers) <= set(values(plain))
-    found = await memory.recall_deeply(question)
+    found = await deeply(memory, question)
     assert set(answers) < set(values(found.matches))
     assert list(found.matches[:7]) == plain[:7]
 
@@ -116,9 +117,9 @@ async def test_irrelevant_parts_displace_nothing_but_the_last_places(irrelevant:
     await told(memory, *VILLAGE, "The choir sings on Monday.", "The mill burnt in May.", "The shop sells salt.")
     plain = await memory.recall(question)
     for share, kept in ((0.3, 7), (0.0, 10), (0.19, 9)):
-        found = await memory.recall_deeply(question, deep=attrs.evolve(ALWAYS, added_share=share))
+        found = await deeply(memory, question, deep=attrs.evolve(ALWAYS, added_share=share))
         assert list(found.matches[:kept]) == plain[:kept]
-    assert list((await memory.recall_deeply(question)).matches) == plain, "what does not fit has no place at all"
+    assert list((await deeply(memory, question)).matches) == plain, "what does not fit has no place at all"
 
 
 async def test_each_match_has_its_score_for_the_question_itself() -> None:
@@ -126,7 +127,7 @@ async def test_each_match_has_its_score_for_the_question_itself() -> None:
     memory = remembering(Asked(parts(*halves)))
     await told(memory, *VILLAGE, *answers)
     everything = {match.record.id: match.score for match in await memory.recall(question, limit=99)}
-    found = await memory.recall_deeply(question)
+    found = await deeply(memory, question)
     assert [match.score for match in found.matches] == [everything[match.record.id] for match in found.matches]
 
 
@@ -137,10 +138,10 @@ async def test_all_parts_are_embedded_at_once() -> None:
     await memory.recall("Ana")
     embedder.batches.clear()
     question = f"{BOTH} And before the move to Faro?"
-    await memory.recall_deeply(question)
+    await deeply(memory, question)
     assert [batch[0] for batch in embedder.batches] == [question, "Where is Ana?"]
     embedder.batches.clear()
-    await memory.recall_deeply(BOTH, semantic=False)
+    await deeply(memory, BOTH, semantic=False)
     assert embedder.batches == []
 
 
@@ -150,7 +151,7 @@ async def test_the_model_is_offered_what_is_in_use_and_only_that_counts() -> Non
     await memory.save(SingleFact(CITY, "Faro", timestamp=NOW), scope="/product/beta")
     analyst.analysis = parts(scopes=("/product/beta", "/product/gamma", "/"), complexity=Complexity.COMPLEX)
     analyst.analysis = parts("where", scopes=("/product/beta", "/product/gamma", "", "/product"))
-    found = await memory.recall_deeply("tea")
+    found = await deeply(memory, "tea")
     (request,) = analyst.requests
     assert request.scopes_in_use == ("/product/alpha", "/product/beta")
     assert (request.keywords_in_use, request.now) == (("city",), NOW)
@@ -163,7 +164,7 @@ async def test_what_lies_in_a_scope_that_is_meant_has_one_of_the_last_places() -
         await told(memory, f"The launch of part {number} is late.", scope="/product/alpha")
     await told(memory, "The launch is said to be somewhat late this time.", scope="/product/beta")
     plain = await memory.recall("Is the launch late?")
-    found = await memory.recall_deeply("Is the launch late?")
+    found = await deeply(memory, "Is the launch late?")
     assert "beta" not in str([match.record.scope for match in plain])
     assert list(found.matches[:9]) == plain[:9]
     assert [("scope" in match.reasons) for match in found.matches] == [False] * 9 + [True]
@@ -186,7 +187,7 @@ async def test_a_time_that_the_question_names_counts_without_a_model_saying_so()
         when = dt.datetime(2026, month, 10, tzinfo=dt.UTC)
         await memory.remember(Message(content="We talked about the budget.", timestamp=when, id=f"{month}"))
         await memory.remember(Message(content=f"The budget talk number {month} went well.", timestamp=when))
-    found = await memory.recall_deeply("What went well at the budget talk last May?")
+    found = await deeply(memory, "What went well at the budget talk last May?")
     assert values(found.matches)[0] == "The budget talk number 5 went well."
     assert [span.start for span in found.times] == [dt.datetime(2026, 5, 1, tzinfo=dt.UTC)]
     assert "time" in found.matches[0].reasons
@@ -209,21 +210,21 @@ async def test_a_time_may_be_told_by_what_happened_then() -> None:
     memory = remembering(Asked())
     for month, text in ((1, "Ana drove a van to work."), (3, "Ana moved to Faro."), (5, "Ana drove a bus to work.")):
         await memory.remember(Message(content=text, timestamp=dt.datetime(2026, month, 10, tzinfo=dt.UTC)))
-    before = await memory.recall_deeply("What did Ana drive to work before the move to Faro?")
+    before = await deeply(memory, "What did Ana drive to work before the move to Faro?")
     drove = [match for match in before.matches if "drove" in match.record.value]
     assert values(drove) == ["Ana drove a van to work.", "Ana drove a bus to work."]
     assert ["time" in match.reasons for match in drove] == [True, False]
     assert [(span.start, span.end.month) for span in before.times] == [(None, 3)]
-    assert (await memory.recall_deeply("What did Ana drive to work before her wedding?")).times == ()
+    assert (await deeply(memory, "What did Ana drive to work before her wedding?")).times == ()
 
 
 async def test_a_time_of_the_model_counts_as_well() -> None:
     since = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
     memory = remembering(Asked(parts(since=since)))
-    found = await memory.recall_deeply("How was it?")
+    found = await deeply(memory, "How was it?")
     assert [(span.start, span.end) for span in found.times] == [(since, NOW + dt.timedelta(days=1))]
     naive = remembering(Asked(parts(since=since.replace(tzinfo=None), until=since)))
-    assert [span.start for span in (await naive.recall_deeply("How was it?")).times] == [None]
+    assert [span.start for span in (await deeply(naive, "How was it?")).times] == [None]
 
 
 async def test_what_is_missing_is_asked_after_and_looked_for() -> None:
@@ -231,7 +232,7 @@ async def test_what_is_missing_is_asked_after_and_looked_for() -> None:
     memory = remembering(analyst)
     await told(memory, "The mill employs Ana.", "Ana likes her salary.")
     await told(memory, *(f"The pay of woman number {number} is good." for number in range(9)))
-    found = await memory.recall_deeply("How is the pay of that woman?", limit=4)
+    found = await deeply(memory, "How is the pay of that woman?", limit=4)
     assert (found.rounds, found.gaps) == (1, ())
     assert found.questions == ("How is the pay of that woman?", "Who employs Ana?")
     assert values(found.matches)[3] == "The mill employs Ana.", "it has the last place, though it shares no word"
@@ -244,13 +245,13 @@ async def test_what_nothing_fills_is_a_gap() -> None:
     gap = Gap(missing="the price", question="What does the harpsichord cost?")
     memory = remembering(Asked(gaps=[[gap]]))
     await told(memory, "Ana plays the flute.")
-    found = await memory.recall_deeply("What is she to pay?")
+    found = await deeply(memory, "What is she to pay?")
     assert (found.gaps, found.rounds) == ((gap,), 1)
 
 
 async def test_nothing_missing_is_no_gap_and_costs_no_search() -> None:
     memory = remembering(analyst := Asked())
-    found = await memory.recall_deeply("Where is the key?")
+    found = await deeply(memory, "Where is the key?")
     assert (found.gaps, found.rounds, len(analyst.shown), len(found.questions)) == ((), 0, 1, 1)
 
 
@@ -258,7 +259,7 @@ async def test_a_question_that_was_asked_is_not_asked_again() -> None:
     again = Gap(missing="the key", question="where is   the KEY")
     analyst = Asked(gaps=[[again], [again]])
     memory = remembering(analyst, deep=DeepSettings(exploration_budget=5))
-    found = await memory.recall_deeply("Where is the key?")
+    found = await deeply(memory, "Where is the key?")
     assert (found.questions, found.rounds, found.gaps) == (("Where is the key?",), 0, (again,))
     assert len(analyst.shown) == 1
 
@@ -267,7 +268,7 @@ async def test_a_question_that_was_asked_is_not_asked_again() -> None:
 async def test_it_explores_no_longer_than_its_budget(budget: int) -> None:
     gaps = [[Gap(missing="more", question=f"What of the thing number {number}?")] for number in range(5)]
     analyst = Asked(gaps=list(gaps))
-    found = await remembering(analyst, deep=DeepSettings(exploration_budget=budget)).recall_deeply("Where is it?")
+    found = await deeply(remembering(analyst, deep=DeepSettings(exploration_budget=budget)), "Where is it?")
     assert (found.rounds, len(analyst.shown), len(found.questions)) == (budget, budget, 1 + budget)
 
 
@@ -287,7 +288,7 @@ async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexi
     analyst = Asked(parts(complexity=Complexity(complexity)))
     memory = remembering(analyst)
     await told(memory, "Ana lives in Faro.", "Ben eats no meat.")
-    found = await memory.recall_deeply("Where does Ana live?", deep=settings)
+    found = await deeply(memory, "Where does Ana live?", deep=settings)
     assert 0.1 < found.confidence < 0.9
     assert (len(analyst.shown) == 1) is explores
 
@@ -318,6 +319,7 @@ def test_programs_without_an_event_loop_have_the_same() -> None:
         memory.remember("Ana lives in Faro.", scope="/product/alpha")
         view = memory.scope("/product/alpha", read_only=True)
         for reader in (memory, view, memory.as_of(NOW), memory.known_at(NOW)):
-            found = reader.recall_deeply("And Ana?", deep=ALWAYS)
-            assert values(found.matches) == ["Ana lives in Faro."] == values(reader.recall("And Ana?", depth="deep"))
-            assert found.questions == ("And Ana?", "Where does Ana live?")
+            found = reader.recall("And Ana?", depth="deep", deep=ALWAYS)
+            assert found.deep is not None
+            assert values(found) == ["Ana lives in Faro."] == values(found.deep.matches)
+            assert found.deep.questions == ("And Ana?", "Where does Ana live?")

@@ -22,7 +22,7 @@ from factmem.errors import (
 )
 from factmem.llm.asking import meter
 from factmem.testing import HashEmbedder, ScriptedModel
-from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
+from tests.memory.asking import ALWAYS, NOW, Asked, deeply, parts, remembering, values
 
 QUESTION = "Where does Ana live?"
 
@@ -48,36 +48,36 @@ async def knowing(analyst: Any, **options: Any) -> Memory:
 async def test_without_the_model_it_is_plain_recall(answer: Any, error: type[ModelError], told: str) -> None:
     analyst = Asked(answer, gaps=[[Gap(missing="more", question="What more?")]])
     memory = await knowing(analyst)
-    found = await memory.recall_deeply(QUESTION)
+    found = await deeply(memory, QUESTION)
     assert list(found.matches) == await memory.recall(QUESTION)
     assert (found.failure, found.questions, found.rounds) == (told, (QUESTION,), 0)
     assert analyst.shown == [], "who failed once is not asked again"
     with pytest.raises(error, match=told):
-        await memory.recall_deeply(QUESTION, strict=True)
+        await deeply(memory, QUESTION, strict=True)
     assert values(await memory.recall(QUESTION, depth="deep"))[0] == "Ana lives in Faro."
 
 
 @pytest.mark.parametrize("answer", [ModelRefusedError("it refused"), 7, KeyError("x"), None])
 async def test_a_model_that_fails_while_exploring_costs_what_it_would_have_added(answer: Any) -> None:
     memory = await knowing(Asked(parts("What does Ben eat?"), gaps=[answer] * 2))
-    found = await memory.recall_deeply("What of them?")
+    found = await deeply(memory, "What of them?")
     assert (found.questions, found.rounds, found.gaps) == (("What of them?", "What does Ben eat?"), 0, ())
     assert found.failure
     with pytest.raises(ModelError):
-        await memory.recall_deeply("What of them?", strict=True)
+        await deeply(memory, "What of them?", strict=True)
 
 
 async def test_a_package_that_is_missing_is_no_fault_of_the_model() -> None:
     memory = await knowing(Asked(MissingPackageError("instructor", extra="llm")))
     with pytest.raises(MissingPackageError):
-        await memory.recall_deeply(QUESTION)
+        await deeply(memory, QUESTION)
 
 
 async def test_answers_that_cannot_be_used_are_passed_over() -> None:
     useless = ("", "  ", "?!", "x" * 501, "\ud800 where", 7, None)
     analysis = QuestionAnalysis(questions=(*parts(*useless).questions, "Ben?", *parts("Cy?").questions))  # type: ignore[arg-type]
     gaps = [[*(Gap(missing="it", question=text) for text in useless), "Ben?", Gap(missing="it", question="Who?")]]  # type: ignore[arg-type]
-    found = await (await knowing(Asked(analysis, gaps=gaps))).recall_deeply("What of them?")
+    found = await deeply(await knowing(Asked(analysis, gaps=gaps)), "What of them?")
     assert (found.questions, found.failure) == (("What of them?", "Cy?", "Who?"), None)
 
 
@@ -85,7 +85,7 @@ async def test_it_takes_no_more_questions_than_it_may() -> None:
     many = [f"What of the thing number {number}?" for number in range(9)]
     gaps = [[Gap(missing="it", question=f"And {text}") for text in many]]
     deep = attrs.evolve(ALWAYS, most_questions=2)
-    found = await (await knowing(Asked(parts(*many), gaps=gaps))).recall_deeply("What of them?", deep=deep)
+    found = await deeply(await knowing(Asked(parts(*many), gaps=gaps)), "What of them?", deep=deep)
     assert found.questions == ("What of them?", *many[:2], f"And {many[0]}", f"And {many[1]}")
     assert len(found.gaps) == 2
 
@@ -100,11 +100,11 @@ async def test_a_model_that_is_too_slow_is_not_waited_for(exploring: bool) -> No
     analyst.meanwhile = think
     memory = await knowing(analyst, deep=attrs.evolve(ALWAYS, timeout=0.05))
     with anyio.fail_after(10):
-        found = await memory.recall_deeply("What of them?")
+        found = await deeply(memory, "What of them?")
     assert list(found.matches) == await memory.recall("What of them?")
     assert "0.05 s" in str(found.failure)
     with pytest.raises(ModelUnavailableError, match="timeout"):
-        await memory.recall_deeply("What of them?", strict=True)
+        await deeply(memory, "What of them?", strict=True)
 
 
 async def test_it_can_be_cancelled_and_leaves_nothing_behind() -> None:
@@ -117,11 +117,11 @@ async def test_it_can_be_cancelled_and_leaves_nothing_behind() -> None:
     analyst = Asked(meanwhile=think)
     memory = await knowing(analyst)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(memory.recall_deeply, QUESTION)
+        tasks.start_soon(deeply, memory, QUESTION)
         await thinks.wait()
         tasks.cancel_scope.cancel()
     analyst.meanwhile = anyio.lowlevel.checkpoint
-    assert values((await memory.recall_deeply(QUESTION)).matches)[0] == "Ana lives in Faro."
+    assert values((await deeply(memory, QUESTION)).matches)[0] == "Ana lives in Faro."
 
 
 async def test_what_changes_while_the_model_thinks_is_found_as_it_is_then() -> None:
@@ -135,7 +135,7 @@ async def test_what_changes_while_the_model_thinks_is_found_as_it_is_then() -> N
 
     analyst.meanwhile = meanwhile
     deep = attrs.evolve(ALWAYS, confidence_threshold_low=0.99)
-    found = values((await memory.recall_deeply(QUESTION, deep=deep)).matches)
+    found = values((await deeply(memory, QUESTION, deep=deep)).matches)
     assert found[0] == "Ana lives near the mill."
     assert "Ana lives in Faro." not in found
 
@@ -153,7 +153,7 @@ async def test_it_stops_asking_when_the_tokens_are_spent() -> None:
     for budget, rounds in ((101, 1), (100, 0)):
         analyst = Asked(gaps=[[Gap(missing="it", question="What of it?")]], meanwhile=spend)
         deep = attrs.evolve(ALWAYS, token_budget=budget)
-        found = await (await knowing(analyst)).recall_deeply("What of them?", deep=deep)
+        found = await deeply(await knowing(analyst), "What of them?", deep=deep)
         assert (found.rounds, found.calls, found.tokens) == (rounds, 1 + rounds, 100 * (1 + rounds))
 
 
@@ -165,12 +165,12 @@ async def test_an_embedder_that_fails_midway_leaves_words_to_go_by_as_in_plain_r
             return await super().embed(texts)
 
     memory = await knowing(Asked(parts("What of Ben?")), embedder=Broken())
-    found = await memory.recall_deeply(QUESTION)
+    found = await deeply(memory, QUESTION)
     assert found.words_only is not None
     assert {match.parts.cosine for match in found.matches} == {0.0}
     assert (await memory.recall(QUESTION, depth="deep")).failure == found.words_only
     with pytest.raises(EmbedderError):
-        await memory.recall_deeply(QUESTION, lexical=False)
+        await deeply(memory, QUESTION, lexical=False)
 
 
 async def test_another_moment_is_looked_at_as_it_was() -> None:
@@ -180,7 +180,7 @@ async def test_another_moment_is_looked_at_as_it_was() -> None:
         said = Message(content=f"Ana lives in {city}.", timestamp=NOW - dt.timedelta(days=days))
         await memory.remember(said)
     then = NOW - dt.timedelta(days=9)
-    found = await memory.as_of(then).recall_deeply("Where did Ana live last week?")
+    found = await deeply(memory.as_of(then), "Where did Ana live last week?")
     assert values(found.matches) == ["Ana lives in Lyon."]
     assert [asked.now for asked in analyst.requests] == [then]
     assert [span.end for span in found.times] == [dt.datetime(2026, 11, 9, tzinfo=dt.UTC)]
@@ -197,7 +197,7 @@ async def test_a_model_makes_an_analyst() -> None:
     model = ScriptedModel(script)
     memory = await knowing(None)
     asking = remembering(InstructorQuestionAnalyst(model), store=memory._backend.provider)
-    found = await asking.recall_deeply("Tell me of them.", deep=ALWAYS)
+    found = await deeply(asking, "Tell me of them.", deep=ALWAYS)
     assert found.questions == ("Tell me of them.", "What does Ben eat?", "What does Cy play?")
     assert (found.calls, found.rounds, found.complexity) == (2, 1, Complexity.COMPLEX)
     assert len(model.prompts) == 2

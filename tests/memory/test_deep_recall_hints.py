@@ -17,7 +17,7 @@ from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.memory.recaller import Searches
 from factmem.recall.deep import Hint, Look, confidence_of
-from tests.memory.asking import ALWAYS, NOW, Asked, parts, remembering, values
+from tests.memory.asking import ALWAYS, NOW, Asked, deeply, parts, remembering, values
 
 CITY = Concept.single("city", "Where somebody lives")
 USER = MemorySubject("user", "who speaks", priority_level=1)
@@ -76,7 +76,7 @@ async def test_whatever_a_model_says_no_hint_hides_or_shows_anything(
     analyst.shown.clear()
     reader = memory.as_viewer(viewer)
     plain = await reader.recall(question, limit=limit, **filters)
-    found = await reader.recall_deeply(question, limit=limit, **filters)
+    found = await deeply(reader, question, limit=limit, **filters)
     kept = [match.record.id for match in plain][: limit - int(ALWAYS.added_share * limit)]
     ids = [match.record.id for match in found.matches]
     records = await reader.list_records(**filters)
@@ -107,7 +107,7 @@ async def test_a_view_confines_what_the_model_is_offered_and_shown() -> None:
     for view in (memory.scope("/product/alpha/plans"), memory.slice([], exact=["/product/alpha"])):
         analyst.requests.clear()
         analyst.shown.clear()
-        found = await view.recall_deeply("Who sold the red door?", limit=99)
+        found = await deeply(view, "Who sold the red door?", limit=99)
         inside = await view.list_records()
         assert {match.record.id for match in found.matches} == {record.id for record in inside}
         assert [set(asked.scopes_in_use) for asked in analyst.requests] == [{str(record.scope) for record in inside}]
@@ -122,7 +122,7 @@ async def test_of_what_several_places_have_only_the_strongest_is_found() -> None
     )
     for subject, scope, city in ((USER, "/product/alpha", "Faro"), (MemorySubject.EVERYTHING, "/product/beta", "Rome")):
         await memory.save(SingleFact(CITY, city, timestamp=NOW), subject=subject, scope=scope)
-    found = await memory.recall_deeply("Where does somebody live?", strongest=True)
+    found = await deeply(memory, "Where does somebody live?", strongest=True)
     assert (values(found.matches), found.scopes) == (["Faro"], ())
     assert sorted(values(await memory.recall("somebody", depth="deep"))) == ["Faro", "Rome"]
 
@@ -130,9 +130,9 @@ async def test_of_what_several_places_have_only_the_strongest_is_found() -> None
 async def test_the_same_is_found_every_time() -> None:
     analyst = Asked(parts("Who sold the cat?", "Where does Ana live?", scopes=PRODUCTS[:1]))
     memory = await filled(analyst)
-    first = await memory.recall_deeply("What of the green door last month?")
+    first = await deeply(memory, "What of the green door last month?")
     for _ in range(4):
-        assert await memory.recall_deeply("What of the green door last month?") == first
+        assert await deeply(memory, "What of the green door last month?") == first
 
 
 async def test_confidence_knows_neither_how_recent_nor_how_important_a_record_is() -> None:
@@ -141,9 +141,9 @@ async def test_confidence_knows_neither_how_recent_nor_how_important_a_record_is
         memory = remembering(Asked())
         said = Message(content="Ana lives in Faro.", timestamp=NOW - dt.timedelta(days=days))
         await memory.remember(said, importance=importance)
-        confident.append((await memory.recall_deeply("Where does Ana live?")).confidence)
+        confident.append((await deeply(memory, "Where does Ana live?")).confidence)
     assert confident[0] == pytest.approx(confident[1])
-    assert (await remembering(Asked()).recall_deeply("Where does Ana live?")).confidence == 0
+    assert (await deeply(remembering(Asked()), "Where does Ana live?")).confidence == 0
 
 
 async def test_confidence_tells_how_far_the_best_match_stands_out() -> None:
@@ -162,7 +162,7 @@ async def test_confidence_tells_how_far_the_best_match_stands_out() -> None:
 
 async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
     memory = await filled(Asked())
-    found = [await memory.recall_deeply("Who sold the red door?", limit=limit) for limit in (1, 3, 10, 50)]
+    found = [await deeply(memory, "Who sold the red door?", limit=limit) for limit in (1, 3, 10, 50)]
     assert len({item.confidence for item in found}) == 1
 
 

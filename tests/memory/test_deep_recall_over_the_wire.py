@@ -14,7 +14,7 @@ from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, Mode
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.memory.asking import ALWAYS, NOW, values
+from tests.memory.asking import ALWAYS, NOW, deeply, values
 
 QUESTION = "Where did Ana and Ben work when the bridge was built?"
 SAID = {
@@ -52,7 +52,7 @@ async def asked(server: LoopbackOpenAIServer, *, strict: bool = False) -> tuple[
     async with Memory("memory:", model=model, embedder=HashEmbedder(), deep=deep) as memory:
         for text, scope in SAID.items():
             await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=NOW), scope=scope)
-        found = await memory.recall_deeply(QUESTION, limit=3, strict=strict)
+        found = await deeply(memory, QUESTION, limit=3, strict=strict)
         return found, values(await memory.recall(QUESTION, limit=3))
 
 

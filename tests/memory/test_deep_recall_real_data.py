@@ -18,7 +18,7 @@ from factmem import Message, RecallMatch
 from factmem.abc import Conversation
 from factmem.recall import default_embedder
 from factmem.testing import FakeClock
-from tests.memory.asking import ALWAYS, Asked, parts, remembering
+from tests.memory.asking import ALWAYS, Asked, deeply, parts, remembering
 
 
 def stores(name: str, count: int) -> Iterator[dict[str, Any]]:
@@ -60,5 +60,5 @@ async def test_three_irrelevant_parts_cost_no_more_than_a_hundredth_of_what_is_f
                 continue
             analyst.analysis = parts(*(texts[(number + step) % len(texts)] for step in (17, 41, 83)))
             plain.append(share_found(await memory.recall(item["question"]), item["gold"]))
-            deep.append(share_found((await memory.recall_deeply(item["question"], deep=ALWAYS)).matches, item["gold"]))
+            deep.append(share_found((await deeply(memory, item["question"], deep=ALWAYS)).matches, item["gold"]))
     assert fmean(deep) >= fmean(plain) - 0.01

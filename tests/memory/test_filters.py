@@ -142,7 +142,7 @@ async def test_a_filter_never_looks_behind_a_wall(provider: AgentMemoryProvider,
     wanted = [[MetadataCondition("x", 1)]]
     assert await memory.as_viewer("bob").list_records(where=wanted) == []
     assert await other.list_records(where=wanted) == []
-    assert (await memory.as_viewer("bob").list_page(where=wanted)).records == ()
+    assert (await memory.as_viewer("bob").list_records(where=wanted, limit=9)) == []
     assert len(await memory.list_records(where=wanted)) == 1
 
 
@@ -171,8 +171,8 @@ async def test_pages_neither_repeat_nor_skip_while_notes_come_and_go(
     seen: list[str] = []
     page: str | None = None
     for turn in range(4):
-        got = await memory.list_page(page, size=2, order_by=order_by, descending=descending)
-        seen += [record.value for record in got.records]
+        got = await memory.list_records(page=page, limit=2, order_by=order_by, descending=descending)
+        seen += [record.value for record in got]
         page = got.next_page
         await note(memory, f"new {turn}", day=-9 if descending is (turn % 2 == 0) else 9, importance=turn % 2)
         if turn == 0:
@@ -183,17 +183,19 @@ async def test_pages_neither_repeat_nor_skip_while_notes_come_and_go(
 async def test_the_last_page_says_so_and_a_page_of_another_order_is_refused(memory: Memory) -> None:
     for number in range(4):
         await note(memory, f"note {number}")
-    first = await memory.list_page(size=2)
+    first = await memory.list_records(limit=2)
     assert first.next_page is not None
-    last = await memory.list_page(first.next_page, size=2)
-    assert (len(last.records), last.next_page) == (2, None)
+    last = await memory.list_records(page=first.next_page, limit=2)
+    assert (len(last), last.next_page) == (2, None)
     with pytest.raises(InvalidDataError, match="next_page"):
-        await memory.list_page(first.next_page, order_by=RecordOrder.RECORDED)
+        await memory.list_records(page=first.next_page, order_by=RecordOrder.RECORDED)
     for page in ("nonsense", "é", "", "W10"):
         with pytest.raises(InvalidDataError, match="next_page"):
-            await memory.list_page(page)
-    with pytest.raises(InvalidDataError, match="size"):
-        await memory.list_page(size=0)
+            await memory.list_records(page=page)
+    with pytest.raises(InvalidDataError, match="limit"):
+        await memory.list_records(limit=-1)
+    with pytest.raises(InvalidDataError, match="offset"):
+        await memory.list_records(page=first.next_page, offset=1)
 
 
 def made_up(*token: object) -> str:
@@ -207,7 +209,7 @@ def made_up(*token: object) -> str:
 async def test_a_page_that_somebody_made_up_is_refused(memory: Memory, time: object) -> None:
     await note(memory, "The mill is old.")
     with pytest.raises(InvalidDataError, match="next_page"):
-        await memory.list_page(made_up(RecordOrder.SAID.value, True, time, 1))
+        await memory.list_records(page=made_up(RecordOrder.SAID.value, True, time, 1))
 
 
 @pytest.mark.parametrize("seq", [10**30, -(10**30)])
@@ -215,7 +217,7 @@ async def test_a_page_may_go_on_anywhere(memory: Memory, seq: int) -> None:
     """At a moment and a record that are none, as after one that was erased meanwhile."""
     await note(memory, "The mill is old.")
     for time, there in (("0001-01-01T00:00:00+14:00", 0), ("9999-12-31T23:59:59+00:00", 1)):
-        assert len((await memory.list_page(made_up(RecordOrder.SAID.value, True, time, seq))).records) == there
+        assert len(await memory.list_records(page=made_up(RecordOrder.SAID.value, True, time, seq))) == there
 
 
 async def test_a_history_shows_the_labels_of_its_revisions_and_can_be_narrowed_to_them(memory: Memory) -> None:

@@ -231,20 +231,20 @@ async def test_a_read_only_memory_neither_rolls_back_nor_erases(
 ) -> None:
     record = await saved(memory, "Porto", clock)
     reader = Memory(provider, read_only=True, embedder=HashEmbedder(), clock=clock)
-    for write in (reader.rollback(record), reader.expire(), reader.purge(dry_run=False, concepts=[CITY])):
+    for write in (reader.rollback(record), reader.expire(), reader.forget(concepts=[CITY])):
         with pytest.raises(ReadOnlyError):
             await write
-    assert (await reader.purge(concepts=[CITY])).count == 1
+    assert len(await reader.forget(concepts=[CITY], dry_run=True)) == 1
     assert (await reader.expire(dry_run=True)).expired == 0
 
 
 async def test_a_store_of_four_verbs_says_that_it_has_no_revisions() -> None:
     async with Memory(NoMemory(), embedder=HashEmbedder()) as memory:
         with pytest.raises(InvalidDataError, match="empty"):
-            await memory.purge()
+            await memory.forget(dry_run=True)
         with pytest.raises(CapabilityError, match="history"):
             await memory.rollback(1)
-        assert (await memory.purge(dry_run=False, concepts=[CITY])).count == 0
+        assert len(await memory.forget(concepts=[CITY])) == 0
 
 
 async def test_what_was_said_by_a_message_is_rolled_back_with_its_evidence(memory: Memory, clock: FakeClock) -> None:

@@ -179,24 +179,24 @@ async def test_what_others_keep_to_themselves_does_not_expire_at_ones_hands(
     assert (await other.expire()).expired == 1
 
 
-async def test_a_purge_tells_first_and_then_erases_exactly_that(memory: Memory, clock: FakeClock) -> None:
+async def test_a_dry_run_reports_and_forget_erases_exactly_that(memory: Memory, clock: FakeClock) -> None:
     for number in range(4):
         await memory.save(
             MultipleFacts(NOTE, (f"note {number}",), timestamp=clock()), details=FactDetails(metadata={"n": number})
         )
     wanted = [[MetadataCondition("n", 1)], [MetadataCondition("n", 2, operator=MetadataOperator.GREATER_THAN)]]
-    told = await memory.purge(where=wanted)
-    assert (told.count, told.dry_run, told.erased.erased) == (2, True, 0)
+    told = await memory.forget(where=wanted, dry_run=True)
+    assert (len(told), told.dry_run, told.erased) == (2, True, 0)
     assert [record.value for record in told.records] == ["note 1", "note 3"]
     assert len(await memory.list_records()) == 4
-    done = await memory.purge(where=wanted, dry_run=False)
-    assert (done.records, done.dry_run, done.erased.erased) == (told.records, False, 2)
+    done = await memory.forget(where=wanted)
+    assert (done.records, done.dry_run, done.erased) == (told.records, False, 2)
     assert {record.value for record in await memory.list_records()} == {"note 0", "note 2"}
     assert await memory.recall("note 1", limit=9, where=wanted) == []
-    assert (await memory.purge(where=wanted)).count == 0
+    assert len(await memory.forget(where=wanted, dry_run=True)) == 0
 
 
-async def test_a_purge_goes_by_what_a_record_is_now_or_else_was_last(memory: Memory, clock: FakeClock) -> None:
+async def test_filters_test_a_record_as_it_is_now_or_else_was_last(memory: Memory, clock: FakeClock) -> None:
     changed, hidden, gone = await memory.save(
         MultipleFacts(NOTE, ("changed", "hidden", "gone"), timestamp=clock()), details=FactDetails(topics=("old",))
     )
@@ -204,33 +204,35 @@ async def test_a_purge_goes_by_what_a_record_is_now_or_else_was_last(memory: Mem
     await memory.update(hidden.id, value="hidden", topics=["new"])
     await memory.rollback(hidden)
     await memory.retract(gone.id)
-    assert {record.id for record in (await memory.purge(topics=["old"])).records} == {hidden.id, gone.id}
-    assert {record.id for record in (await memory.purge(topics=["new"])).records} == {changed.id}
+    assert {record.id for record in (await memory.forget(topics=["old"], dry_run=True)).records} == {hidden.id, gone.id}
+    assert {record.id for record in (await memory.forget(topics=["new"], dry_run=True)).records} == {changed.id}
 
 
-async def test_an_empty_filter_purges_nothing(memory: Memory) -> None:
+async def test_an_empty_filter_forgets_nothing(memory: Memory) -> None:
     await memory.save(MultipleFacts(NOTE, ("kept",)))
     for call in (
-        memory.purge(dry_run=False),
-        memory.purge(dry_run=False, exact=True),
-        memory.purge(dry_run=False, scope=None),
-        memory.purge(dry_run=False, topics=[], concepts=[NOTE]),
-        memory.purge(dry_run=False, metadata={}, concepts=[NOTE]),
+        memory.forget(),
+        memory.forget(exact=True),
+        memory.forget(scope=None),
+        memory.forget(topics=[], concepts=[NOTE]),
+        memory.forget(metadata={}, concepts=[NOTE]),
     ):
         with pytest.raises(InvalidDataError, match="empty"):
             await call
     assert len(await memory.list_records()) == 1
 
 
-async def test_a_purge_stays_behind_the_walls(provider: AgentMemoryProvider, memory: Memory, clock: FakeClock) -> None:
+async def test_forgetting_by_filters_stays_behind_the_walls(
+    provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
+) -> None:
     other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
     bob = memory.as_viewer("bob")
     await bob.save(MultipleFacts(NOTE, ("bob's",)), private=True)
     await other.save(MultipleFacts(NOTE, ("acme's",)))
     await memory.save(MultipleFacts(NOTE, ("mine",)), scope="/product/a")
     await memory.save(MultipleFacts(NOTE, ("near",)), scope="/product/ab")
-    assert (await memory.purge(dry_run=False, scope="/product/a")).count == 1
-    assert (await memory.purge(dry_run=False, concepts=[NOTE])).count == 1
+    assert len(await memory.forget(scope="/product/a")) == 1
+    assert len(await memory.forget(concepts=[NOTE])) == 1
     assert len(await bob.list_records()) == len(await other.list_records()) == 1
 
 

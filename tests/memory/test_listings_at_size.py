@@ -118,8 +118,8 @@ async def _check_lists(memory: Memory, there: list[Planted]) -> None:
     assert [record.value for record in await memory.list_records()] == newest_first
     paged, page = [], None
     while True:
-        listed = await memory.list_page(page, size=997)
-        paged += [record.value for record in listed.records]
+        listed = await memory.list_records(page=page, limit=997)
+        paged += [record.value for record in listed]
         if (page := listed.next_page) is None:
             break
     assert paged == newest_first
@@ -129,8 +129,8 @@ async def _check_lists(memory: Memory, there: list[Planted]) -> None:
 
 async def _check_counts(memory: Memory, there: list[Planted]) -> None:
     by_path = Counter(record.path for record in there)
-    assert [str(scope) for scope in await memory.list_scopes()] == sorted(by_path)
-    assert await memory.list_categories() == sorted({record.category for record in there})
+    assert [str(scope) for scope in (await memory.info()).scopes] == sorted(by_path)
+    assert list((await memory.info()).categories) == sorted({record.category for record in there})
     info = await memory.info()
     assert (info.records, info.oldest, info.newest) == (len(there), _time(there[0]), _time(there[-1]))
     assert [str(scope) for scope in info.scopes] == sorted(by_path)

@@ -61,10 +61,10 @@ async def shown_by(memory: Memory) -> str:
     await memory.export(exported)
     found: list[object] = [
         await memory.list_records(),
-        (await memory.list_page()).records,
+        await memory.list_records(limit=100),
         [match.record for match in await memory.recall("where does the lynx live")],
-        [str(scope) for scope in await memory.list_scopes()],
-        await memory.list_categories(),
+        [str(scope) for scope in (await memory.info()).scopes],
+        list((await memory.info()).categories),
         await memory.info(),
         await memory.tree(),
         await memory.history("lynx_false"),
@@ -72,8 +72,7 @@ async def shown_by(memory: Memory) -> str:
         await memory.quarantine.list(),
         await memory.quarantine.list(rejected=True),
         await memory.dead_letters.list(),
-        await memory.would_forget(subject=USER),
-        (await memory.purge(subject=USER)).records,
+        (await memory.forget(subject=USER, dry_run=True)).records,
         await memory.expire(dry_run=True),
         exported.getvalue(),
     ]
@@ -134,7 +133,7 @@ async def test_ids_of_another_organization_name_nothing(provider: AgentMemoryPro
             with pytest.raises(RecordNotFoundError):
                 await call()
         assert (await memory.forget(*(record.id for record in records))).erased == 0
-        assert (await memory.purge(dry_run=False, record_ids=[record.id for record in records])).count == 0
+        assert len(await memory.forget(record_ids=[record.id for record in records])) == 0
     assert await log_of(provider, "acme") == before
     _, states = await log_of(provider, "acme")
     assert states[AssertionState.PENDING] == states[AssertionState.FAILED] == 2

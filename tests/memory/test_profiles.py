@@ -113,10 +113,10 @@ async def test_what_is_required_and_unknown_is_listed(memory: Memory, clock: Fak
     with pytest.raises(IncompleteProfileError, match="name") as caught:
         await memory.profile(UserProfile, subject=USER)
     assert caught.value.missing == ("name",)
-    partial = await memory.partial_profile(UserProfile, subject=USER)
+    partial = await memory.profile(UserProfile, subject=USER, partial=True)
     assert (partial.profile, dict(partial.known), partial.missing) == (None, {}, ("name",))
     await met(memory, clock)
-    partial = await memory.partial_profile(UserProfile, subject=USER)
+    partial = await memory.profile(UserProfile, subject=USER, partial=True)
     assert partial.profile == await memory.profile(UserProfile)
     assert (dict(partial.known), partial.missing) == ({"name": "Maya", "likes": ["tea", "jazz"]}, ())
 
@@ -154,8 +154,8 @@ async def test_a_profile_stays_behind_the_walls(
     await memory.save_profile(UserModel(fullName="Maya", likes={"secret"}), subject=USER, private=True)
     other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
     for outsider in (memory.as_viewer("bob"), other):
-        assert (await outsider.partial_profile(UserModel, subject=USER)).known == {}
-    assert (await memory.partial_profile(UserModel, subject=USER, scope=ALPHA)).known == {}
+        assert (await outsider.profile(UserModel, subject=USER, partial=True)).known == {}
+    assert (await memory.profile(UserModel, subject=USER, scope=ALPHA, partial=True)).known == {}
     assert (await memory.profile(UserModel, subject=USER)).likes == {"secret"}
     with pytest.raises(ReadOnlyError):
         await Memory(provider, read_only=True, embedder=HashEmbedder()).save_profile(
@@ -183,7 +183,7 @@ async def test_what_the_class_does_not_accept_is_told_without_its_value(memory: 
 async def test_a_profile_lasts_as_long_as_is_said(memory: Memory, clock: FakeClock) -> None:
     await memory.save_profile(UserModel(fullName="Maya", likes={"tea"}), ttl=dt.timedelta(days=1))
     clock.advance(dt.timedelta(days=2))
-    assert (await memory.partial_profile(UserModel)).known == {}
+    assert (await memory.profile(UserModel, partial=True)).known == {}
 
 
 def test_only_classes_with_storable_fields_are_profiles() -> None:

@@ -22,7 +22,7 @@ from factmem import (
 )
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
-from factmem.recall.related_words import Term, term_of
+from factmem.recall.text.related_words import Term, term_of
 from factmem.testing import FakeClock
 from tests.memory.telling import opened
 
@@ -185,7 +185,7 @@ async def test_a_query_is_read_in_a_worker_thread(monkeypatch: pytest.MonkeyPatc
         read_in.append(threading.get_ident())
         return term_of(*given)
 
-    monkeypatch.setattr("factmem.recall.mirror.term_of", noted)
+    monkeypatch.setattr("factmem.recall.index.mirror.term_of", noted)
     async with opened(InMemoryProvider()) as memory:
         await memory.remember("The car is red.")
         assert len(await memory.recall("red car")) == 1

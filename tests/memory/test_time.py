@@ -88,7 +88,7 @@ async def test_the_filters_of_forget_combine_and_an_empty_one_is_an_error(memory
     await memory.save(MultipleFacts(words, ("old",), timestamp=MARCH), scope="/product/a")
     await memory.save(MultipleFacts(words, ("new",), timestamp=JUNE), scope="/product/a")
     await memory.save(MultipleFacts(words, ("old",), timestamp=MARCH), scope="/product/ab")
-    await memory.forget(scope="/product/a", before=MARCH + DAY)
+    await memory.forget(scope="/product/a", until=MARCH + DAY)
     assert {(record.value, str(record.scope)) for record in await memory.list_records()} == {
         ("new", "/product/a"),
         ("old", "/product/ab"),
@@ -109,10 +109,10 @@ async def test_what_would_be_forgotten_is_what_is_forgotten_whatever_its_state(m
     (kept,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
     (taken_back,) = await memory.remember("We meet at the harbour.")
     await memory.retract(taken_back.id)
-    doomed = await memory.would_forget(concepts=["statement"])
+    doomed = await memory.forget(concepts=["statement"], dry_run=True)
     assert [(record.id, record.state.value) for record in doomed] == [(taken_back.id, "retracted")]
     assert (await memory.forget(concepts=["statement"])).erased == 1
-    assert await memory.would_forget(concepts=["statement"]) == []
+    assert not await memory.forget(concepts=["statement"], dry_run=True)
     assert [record.id for record in await memory.list_records()] == [kept.id]
 
 

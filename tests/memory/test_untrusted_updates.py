@@ -54,7 +54,7 @@ async def test_counts_can_be_narrowed_to_subjects(memory: Memory) -> None:
     info, tree = await memory.info(subjects=[alice]), await memory.tree(subjects=[alice])
     assert (info.records, info.subjects, [str(scope) for scope in info.scopes]) == (
         1,
-        ("user:alice",),
+        {"user:alice": 1},
         ["/product/alpha"],
     )
     assert [child.name for child in tree.children[0].children] == ["alpha"]

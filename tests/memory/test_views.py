@@ -51,7 +51,7 @@ async def test_a_view_shows_its_scope_and_what_lies_below_it(provider: AgentMemo
         view = memory.scope("/product/alpha")
         assert said(await view.list_records()) == ["Oslo", "Rome"]
         assert said([match.record for match in await view.recall("city", limit=9)]) == ["Oslo", "Rome"]
-        assert await view.list_scopes() == [ALPHA, PLAN]
+        assert list((await view.info()).scopes) == [ALPHA, PLAN]
         assert (await view.info()).records == 2
         assert said(await view.history(CITY)) == ["Oslo", "Rome"]
         assert said(await memory.slice([PLAN, BETA]).list_records()) == ["Bern", "Rome"]
@@ -66,7 +66,7 @@ async def test_no_scope_leads_out_of_a_view(outside: str | MemoryScope) -> None:
             lambda: view.load(CITY, scope=outside),
             lambda: view.recall("city", scope=outside),
             lambda: view.list_records(scope=outside),
-            lambda: view.list_scopes(outside),
+            lambda: view.info(outside),
             lambda: view.info(outside),
             lambda: view.history(CITY, scope=outside),
             lambda: view.save(SingleFact(CITY, "Nice"), scope=outside),
@@ -74,7 +74,7 @@ async def test_no_scope_leads_out_of_a_view(outside: str | MemoryScope) -> None:
             lambda: view.generate([MultipleFacts(STATEMENT, ("Nice is warm.",))], scope=outside),
             lambda: view.ingest_events("s", [Message(content="Nice is warm.")], scope=outside),
             lambda: view.forget(scope=outside),
-            lambda: view.purge(scope=outside),
+            lambda: view.forget(scope=outside, dry_run=True),
         ):
             with pytest.raises((OutOfViewError, InvalidNameError)):
                 await asked()

@@ -13,6 +13,7 @@ VOCABULARY = {
     "facts",
     "fold",
     "hidden",
+    "patterns",
     "names",
     "records",
     "scalars",

@@ -349,7 +349,6 @@ class MemoryMachine(RuleBasedStateMachine):
         assert info.records == len(expected)
         assert set(info.keywords) == {item.said.it.keyword for item in standing}
         assert set(info.scopes) == scopes
-        assert set(self.portal.call(memory.list_scopes)) == scopes
         assert set(info.categories) == {name for item in standing for name in item.said.it.details.categories}
         assert info.oldest == min((record.timestamp for record in expected), default=None)
         assert info.newest == max((record.timestamp for record in expected), default=None)

@@ -44,20 +44,16 @@ Call = Callable[[Memory, str], Awaitable[object]]
 CALLS: Final[Mapping[Operation, Call]] = {
     Operation.LOAD: lambda memory, record: memory.load(SEATS),
     Operation.PROFILE: lambda memory, record: memory.profile(Booking),
-    Operation.PARTIAL_PROFILE: lambda memory, record: memory.partial_profile(Booking),
     Operation.RECALL: lambda memory, record: memory.recall("seats"),
-    Operation.RECALL_DEEPLY: lambda memory, record: memory.recall_deeply("seats"),
     Operation.GET: lambda memory, record: memory.get(record),
     Operation.HISTORY: lambda memory, record: memory.history(SEATS),
     Operation.LIST_RECORDS: lambda memory, record: memory.list_records(),
-    Operation.LIST_PAGE: lambda memory, record: memory.list_page(),
-    Operation.LIST_SCOPES: lambda memory, record: memory.list_scopes(),
-    Operation.LIST_CATEGORIES: lambda memory, record: memory.list_categories(),
     Operation.INFO: lambda memory, record: memory.info(),
     Operation.TREE: lambda memory, record: memory.tree(),
     Operation.ACCESSES: lambda memory, record: memory.accesses(record),
     Operation.AUDIT: lambda memory, record: memory.audit(),
     Operation.SAVE: lambda memory, record: memory.save(SingleFact(SEATS, 6)),
+    Operation.SAVE_MANY: lambda memory, record: memory.save_many([SingleFact(SEATS, 6)]),
     Operation.SAVE_PROFILE: lambda memory, record: memory.save_profile(Booking(7)),
     Operation.UPDATE: lambda memory, record: memory.update(record, value=8),
     Operation.RETRACT: lambda memory, record: memory.retract(record),
@@ -74,11 +70,9 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.RESUME: lambda memory, record: memory.resume(),
     Operation.EXTRACT: lambda memory, record: memory.extract("There is a bar, and a stage."),
     Operation.FORGET: lambda memory, record: memory.forget(record),
-    Operation.WOULD_FORGET: lambda memory, record: memory.would_forget(record),
-    Operation.FINISH_ERASING: lambda memory, record: memory.finish_erasing(),
+    Operation.RESET: lambda memory, record: memory.reset(),
     Operation.TRACES: lambda memory, record: memory.traces(record),
     Operation.EXPIRE: lambda memory, record: memory.expire(),
-    Operation.PURGE: lambda memory, record: memory.purge(sources=["nowhere"]),
     Operation.EXPORT: lambda memory, record: memory.export(io.StringIO()),
     Operation.IMPORT: lambda memory, record: memory.import_(io.StringIO('{"v": 1, "kind": "factmem-export"}\n')),
     Operation.REEMBED: lambda memory, record: memory.reembed(),
@@ -96,7 +90,7 @@ CALLS: Final[Mapping[Operation, Call]] = {
 def test_every_method_that_waits_is_an_operation() -> None:
     """Found by reflection over all that the facade hands out, so that none can be forgotten."""
     found = dict(_waiting())
-    assert len(found) > 40
+    assert len(found) > 35
     silent = [name for name, method in found.items() if not isinstance(getattr(method, "operation", None), Operation)]
     assert silent == []
 

@@ -30,6 +30,7 @@ from factmem.records import FactDetails
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
+from tests.memory.asking import deeply
 from tests.memory.telling import CITY, SEATS, USER, Gated, opened, over_the_wire, talk, until, well
 from tests.observing.watching import Watcher
 from tests.walls.leaves import text_of
@@ -85,10 +86,9 @@ async def test_ids_are_no_scope(watcher: Watcher) -> None:
     """An operation that takes any number of them is told of by the scope that was named, if one was."""
     async with watched(watcher) as memory:
         ids = [(await memory.save(SingleFact(CITY, name), scope="/product/alpha"))[0].id for name in ("Rome", "Oslo")]
-        await memory.would_forget(*ids)
+        await memory.forget(*ids, dry_run=True)
         await memory.forget(*ids, scope="/product/alpha")
-    would, *_ = watcher.completed(Operation.WOULD_FORGET)
-    (forgot,) = watcher.completed(Operation.FORGET)
+    would, forgot = watcher.completed(Operation.FORGET)
     assert (would.scope, would.records_in, forgot.scope, forgot.records_in) == (None, 2, "/product/alpha", 2)
 
 
@@ -224,8 +224,8 @@ async def test_what_deep_recall_finds_is_counted(watcher: Watcher) -> None:
     """As what any recall finds; its questions to the model are parts of it."""
     async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
         await memory.save(SingleFact(CITY, "Lima"))
-        found = await memory.recall_deeply("Which city does somebody live in, and since when do they live there now?")
-    (recalled,) = watcher.completed(Operation.RECALL_DEEPLY)
+        found = await deeply(memory, "Which city does somebody live in, and since when do they live there now?")
+    (recalled,) = watcher.completed(Operation.RECALL)
     assert recalled.records_out == len(found.matches) == 1
 
 

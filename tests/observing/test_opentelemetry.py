@@ -232,7 +232,7 @@ async def test_content_is_told_only_where_it_is_asked_for(telemetry: Telemetry, 
         (record,) = await memory.save(SingleFact(CITY, "Samarkand"))
         (match,) = await memory.recall("Samarkand")
         await memory.load(CITY)
-        await memory.list_page()
+        await memory.list_records(limit=100)
         await memory.retract(record.id)
     told = repr([dict(_of(span)) for span in telemetry.exporter.get_finished_spans()])
     assert ("Samarkand" in told) is content

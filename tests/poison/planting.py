@@ -12,7 +12,7 @@ import attrs
 from factmem import Concept, Conversation, FactDetails, InMemoryProvider, Memory, MemorySubject, Message, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, RunIdentity, Saving
 from factmem.agent.agents_md import AgentsMdFacts
-from factmem.agent.tools import MemoryTools
+from factmem.agent.run import MemoryTools
 from factmem.records import Origin
 from factmem.testing import HashEmbedder
 from tests.mcp.clients import answer, connected

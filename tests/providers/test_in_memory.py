@@ -47,7 +47,7 @@ async def test_the_clock_decides_what_has_expired() -> None:
 
 async def test_every_capability_is_closed_with_it() -> None:
     provider = InMemoryProvider()
-    assert capabilities_of(provider) == ["KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors", "Erases"]
+    assert capabilities_of(provider) == ["KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases"]
     await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
     await provider.aclose()
     row = np.ones(2, dtype=np.float32)
@@ -60,7 +60,6 @@ async def test_every_capability_is_closed_with_it() -> None:
         lambda: provider.use_embedder(EmbedderIdentity(name="one", dimension=2)),
         lambda: provider.put_vectors({1: row}),
         lambda: provider.vectors(None),
-        lambda: provider.nearest(row, 1, tenant=None),
         lambda: provider.erase([], tenant=None),
     ):
         with pytest.raises(ProviderClosedError):

@@ -1,4 +1,4 @@
-"""Columns are read without a lock while they grow: whoever reads sees no half of what is written."""
+"""Columns are read without a lock while they grow: readers see whole rows only."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import pytest
 from factmem import Concept, FactDetails, MemorySubject, SingleFact
 from factmem.fold import Moment
 from factmem.recall import Corpus, RecallFilter, selected
-from factmem.recall.columns import Rows
-from factmem.recall.documents import rows_in_outline
-from factmem.recall.growing import Finder, Growing
-from factmem.recall.ledger import Ledger
-from factmem.recall.outlines import outline_of
+from factmem.recall.index.blob import outline_of
+from factmem.recall.index.columns import Finder, Growing, Rows
+from factmem.recall.index.source import rows_in_outline
+from factmem.recall.index.tenant_log import TenantLog
 from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 
@@ -47,19 +46,19 @@ def note(number: int) -> Recorded:
 
 @pytest.fixture(scope="module")
 def new() -> list[Rows]:
-    """What comes while others read, each by itself."""
+    """Rows that are appended while others read, one by one."""
     recorded = map(note, range(OLD, OLD + NEW))
     return [rows_in_outline([item], [outline_of(item.assertion)]) for item in recorded]
 
 
 def corpus_of(count: int) -> Corpus:
-    ledger = Ledger(None)
-    ledger.take_in(map(note, range(count)))
-    ledger.use_vectors(2, None, None)
-    corpus = ledger.carried_out(ledger.plan(Moment(now=NOW), present=True), present=True)
-    _, lacking = ledger.embedded(corpus, present=True)
-    ledger.take_vectors(dict.fromkeys(lacking, np.array([1, 0], np.float32)))
-    return ledger.embedded(corpus, present=True)[0]
+    log = TenantLog(None)
+    log.take_in(map(note, range(count)))
+    log.use_vectors(2, None, None)
+    corpus = log.carried_out(log.plan(Moment(now=NOW), present=True), present=True)
+    _, lacking = log.embedded(corpus, present=True)
+    log.take_vectors(dict.fromkeys(lacking, np.array([1, 0], np.float32)))
+    return log.embedded(corpus, present=True)[0]
 
 
 def beside(write: Callable[[], None], reads: list[Callable[[], object]]) -> list[BaseException]:
@@ -133,17 +132,17 @@ def test_what_records_have_is_summed_up_while_more_is_taken_in(new: list[Rows]) 
 
 
 @pytest.mark.usefixtures("often_interrupted")
-def test_labels_are_told_by_what_they_hold_while_more_is_taken_in(new: list[Rows]) -> None:
+def test_labels_are_found_by_their_tags_while_rows_are_appended(new: list[Rows]) -> None:
     columns = corpus_of(OLD).columns
 
-    def told() -> None:
+    def found() -> None:
         assert columns.labels_with("categories", ["all"]).sum() >= OLD
 
     def write() -> None:
         for rows in new:
             columns.add(rows)
 
-    assert not beside(write, [told] * 4)
+    assert not beside(write, [found] * 4)
 
 
 @pytest.mark.usefixtures("often_interrupted")

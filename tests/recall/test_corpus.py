@@ -1,4 +1,4 @@
-"""What is read of one moment stays as it is, whatever becomes of the store meanwhile."""
+"""A corpus stays as it is, whatever happens to the store meanwhile."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts, RecallSettings
 from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
-from factmem.recall.columns import Columns, Rows
-from factmem.recall.folding import Standing
-from factmem.recall.outlines import BODY
-from factmem.recall.segments import Segment
+from factmem.recall.index.blob import BODY
+from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.segments import Segment
 from factmem.testing import FakeClock, HashEmbedder
 from tests.recall.generated import NOW
 
@@ -37,7 +37,7 @@ async def test_embeddings_are_those_of_the_corpus_while_all_are_made_again() -> 
         expected = vectors_in(corpus)
         assert expected == [vector.tolist() for vector in await HashEmbedder(64).embed(SAID[::-1])]
 
-        memory._backend.mirror._ledger.drop_vectors()
+        memory._backend.mirror._log.drop_vectors()
         assert vectors_in(corpus) == expected
 
 
@@ -57,7 +57,7 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
         expected = best(1.0)
         assert expected != best(0.0)
 
-        memory._backend.mirror._ledger.drop_vectors()
+        memory._backend.mirror._log.drop_vectors()
         assert best(1.0) == expected
 
 
@@ -91,9 +91,8 @@ def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:
             ids=[1],
             records=[1],
             recorded_at=[0],
-            about=['[["/agent/a","user",null,0,"word",null],"",null]'],
-            metadata=[""],
-            bodies=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0) + struct.pack("<Q", 7)],
+            shared=[b'["/agent/a","user",null,0,"word",null]'],
+            own=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0, 0) + struct.pack("<Q", 7)],
         )
     )
     row = np.zeros(1, np.intp)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import anyio
@@ -17,8 +18,16 @@ from numpy.typing import NDArray
 
 from factmem import InMemoryProvider, Memory
 from factmem.abc import Embedder, EmbedderIdentity
-from factmem.errors import EmbedderError, EmbedderMismatchError, FactMemError, MissingPackageError
-from factmem.recall import CallableEmbedder, MiniLMEmbedder, OpenAIEmbedder, WordLlamaEmbedder
+from factmem.errors import EmbedderError, EmbedderMismatchError, FactMemError, InvalidDataError, MissingPackageError
+from factmem.recall import (
+    CallableEmbedder,
+    MiniLMEmbedder,
+    OpenAIEmbedder,
+    WordLlamaEmbedder,
+    embedder_entry_points,
+    embedder_named,
+    embedders,
+)
 from factmem.recall.embedders import embed_checked
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
@@ -145,7 +154,7 @@ async def test_rubbish_vectors_are_refused(rubbish: object) -> None:
         await embed_checked(embedder, ["one"])
 
 
-async def test_an_embedder_that_raises_is_told_as_an_embedder_error() -> None:
+async def test_an_embedder_that_raises_anything_is_an_embedder_error() -> None:
     def broken(texts: list[str]) -> Any:
         raise KeyError("boom")
 
@@ -204,3 +213,41 @@ async def test_minilm_knows_meaning_without_shared_words() -> None:
     pytest.importorskip("onnxruntime", reason="the extra minilm is not installed")
     rows = await embed_checked(MiniLMEmbedder(), ["a small kitten", "the young cat", "quarterly tax report"])
     assert float(rows[0] @ rows[1]) > float(rows[0] @ rows[2]) + 0.2
+
+
+async def test_an_embedder_is_found_by_the_name_of_its_entry_point() -> None:
+    assert isinstance(embedder_named("wordllama"), WordLlamaEmbedder)
+    assert isinstance(embedder_named("minilm"), MiniLMEmbedder)
+    identity = await embedder_named("openai:text-embedding-3-small@512").identity()
+    assert identity == EmbedderIdentity(name="text-embedding-3-small", dimension=512)
+
+
+async def test_an_embedder_of_a_third_party_gets_what_follows_the_colon(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("acme", "tests.recall.test_embedders:acme_embedder", embedders.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(embedders, "embedder_entry_points", lambda: {"acme": point})
+    assert (await embedder_named("acme:small").identity()).name == "small"
+    with pytest.raises(InvalidDataError, match="acme:ARGUMENT"):
+        embedder_named("acme")
+
+
+def acme_embedder(name: str) -> Embedder:
+    return CallableEmbedder(lambda texts: [[1.0]] * len(texts), name=name, dimension=1)
+
+
+def test_an_unknown_name_lists_the_installed_embedders() -> None:
+    assert {"minilm", "openai", "wordllama"} <= embedder_entry_points().keys()
+    with pytest.raises(InvalidDataError, match=r"minilm, openai, wordllama.*factmem\.embedders"):
+        embedder_named("bert")
+
+
+@pytest.mark.parametrize("wrong", ["openai", "openai:model", "openai:@5", "openai:model@0", "wordllama:large", ""])
+def test_a_name_written_wrongly_is_refused(wrong: str) -> None:
+    with pytest.raises(InvalidDataError):
+        embedder_named(wrong)
+
+
+def test_an_embedder_whose_package_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = EntryPoint("absent", "package_that_is_absent:Embedder", embedders.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(embedders, "embedder_entry_points", lambda: {"absent": missing})
+    with pytest.raises(MissingPackageError, match="package_that_is_absent"):
+        embedder_named("absent")

@@ -1,4 +1,4 @@
-"""Events that a question dates things by are read in natural forms, and dated by the record that tells of them."""
+"""Events that a question dates things by are read in natural forms, and dated by the record about them."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ async def test_an_event_is_dated_by_the_record_that_says_that_it_happened(query:
             await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=at))
         found = await memory.recall(query, limit=len(SAID))
         days = {str(match.record.timestamp.date()) for match in found if match.parts.dated == 1}
-        told = {"2025-05-10", "2026-01-12", "2026-06-20"}
-        assert sorted(days - told) == [day for day in dated if day not in told]
+        expected = {"2025-05-10", "2026-01-12", "2026-06-20"}
+        assert sorted(days - expected) == [day for day in dated if day not in expected]
 
 
 _WORDS = (

@@ -1,4 +1,4 @@
-"""What the exact result stands on: sums that depend on nothing else, and cuts that lose nothing."""
+"""Parts of the exact result: sums that depend on nothing else, and cuts that lose nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.recall.vectors import HeldVectors
+from factmem.recall.index.vector_slots import HeldVectors
 
 
 def test_an_inner_product_is_the_same_whatever_stands_beside_it() -> None:
@@ -26,7 +26,7 @@ def test_an_inner_product_is_the_same_whatever_stands_beside_it() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 4200), min_size=1, max_size=6))
 def test_vectors_keep_their_slots(sizes: list[int]) -> None:
-    """However many come at a time, each is found again; what comes later changes no view."""
+    """Each vector is found again, in batches of any size; later ones change no snapshot."""
     vectors, slots, all_rows = HeldVectors(2), [], []
     for number, size in enumerate(sizes):
         rows = np.full((size, 2), number + 1, np.float32)

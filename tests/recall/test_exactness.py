@@ -30,7 +30,7 @@ TRAVELLING = {"trip", "travel"}
 @functools.cache
 def relations() -> Mapping[int, Mapping[int, float]]:
     """The table as it lies in the package."""
-    with np.load(Path(factmem.recall.__file__).with_name("related_words.npz")) as table:
+    with np.load(Path(factmem.recall.__file__).parent / "text" / "related_words.npz") as table:
         terms, ends = table["terms"].tolist(), np.cumsum(table["counts"]).tolist()
         pairs = list(zip([terms[at] for at in table["related"].tolist()], table["weights"].tolist(), strict=True))
         starts = [0, *ends]
@@ -45,7 +45,7 @@ def number(term: str) -> int:
 
 
 def occurrences(term: str, document: Sequence[str]) -> float:
-    """How much of a term a document holds, words that mean much the same included."""
+    """Return the occurrences of a term in a document, related words included."""
     if term in TRAVELLING:
         return sum(1.0 for other in document if other == "#travel") + _occurrences(term, document)
     return _occurrences(term, document)
@@ -200,9 +200,11 @@ def test_what_a_viewer_cannot_see_changes_nothing(store: list[Said], query: str)
             return
         seen = await (await filled(store)).recall(query, limit=100)
         alone = await (await filled(public)).recall(query, limit=100)
-        told, asked = (sorted((key_of(match), match.score) for match in matches) for matches in (seen, alone))
-        assert [key for key, _ in told] == [key for key, _ in asked]
+        seen_scores, alone_scores = (
+            sorted((key_of(match), match.score) for match in matches) for matches in (seen, alone)
+        )
+        assert [key for key, _ in seen_scores] == [key for key, _ in alone_scores]
         # BLAS adds up a row of a larger matrix in another order: the last bits of float32 may differ.
-        assert [score for _, score in told] == pytest.approx([score for _, score in asked], abs=1e-6)
+        assert [score for _, score in seen_scores] == pytest.approx([score for _, score in alone_scores], abs=1e-6)
 
     anyio.run(check)

@@ -52,8 +52,8 @@ async def test_vectors_leave_the_memory_when_they_become_too_many(tmp_path: Path
             for memory in (limited, free):
                 await memory.remember(text)
             assert values(await limited.recall("Ann sold the c")) == values(await free.recall("Ann sold the c"))
-        assert limited._backend.mirror._ledger.vectors_stay
-        assert not free._backend.mirror._ledger.vectors_stay
+        assert limited._backend.mirror._log.vectors_stay
+        assert not free._backend.mirror._log.vectors_stay
 
 
 async def test_what_is_forgotten_or_embedded_again_is_followed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A mirror made of outlines is the mirror made of the log, and outlines go with what they outline."""
+"""A mirror made of outlines equals one made of the log, and outlines are erased with their assertions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_every_save_leaves_an_outline(file: Path) -> None:
 
 
 async def test_with_outlines_and_without_the_answers_are_the_same(file: Path) -> None:
-    """What is read from outlines is to the last bit what is read from the assertions."""
+    """Results from outlines equal those from the assertions, to the last bit."""
     async with opened(file) as memory:
         read = await answers(memory)
     connection = apsw.Connection(str(file))
@@ -129,7 +129,7 @@ async def test_what_is_erased_leaves_no_outline(file: Path) -> None:
 
 async def test_a_damaged_outline_is_an_error_and_no_wrong_answer(file: Path) -> None:
     connection = apsw.Connection(str(file))
-    connection.execute("UPDATE outlines SET about = replace(about, 'cross-product', 'product/x') WHERE seq = 2")
+    connection.execute("UPDATE shared_outlines SET body = CAST(replace(body, 'cross-product', 'product/x') AS BLOB)")
     connection.close()
     async with opened(file) as memory:
         with pytest.raises(CorruptStoreError):

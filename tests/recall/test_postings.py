@@ -1,4 +1,4 @@
-"""Which rows hold which terms, told at once for all of them, is what a plain loop tells."""
+"""Postings, computed for all terms at once, equal those of a plain loop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.recall.columns import Columns, Rows
-from factmem.recall.laying_out import post
-from factmem.recall.outlines import BODY
+from factmem.recall.index.blob import BODY
+from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.segments import post
 
 _TERMS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([7 << 40, (7 << 40) + 1, (7 << 40) + 2]), max_size=6)
 """Some differ in their last bits alone, for which there is no room beside the number of a row."""
@@ -27,9 +27,8 @@ def columns_of(terms: list[list[int]]) -> Columns:
             ids=list(range(1, count + 1)),
             records=list(range(1, count + 1)),
             recorded_at=[0] * count,
-            about=['[["/agent/a","user",null,0,"word",null],"",null]'] * count,
-            metadata=[""] * count,
-            bodies=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0) + struct.pack(f"<{len(held)}Q", *held) for held in terms],
+            shared=[b'["/agent/a","user",null,0,"word",null]'] * count,
+            own=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0, 0) + struct.pack(f"<{len(held)}Q", *held) for held in terms],
         )
     )
     return columns

@@ -130,7 +130,7 @@ async def test_one_fact_without_a_vector_does_not_hide_the_others_from_a_reader(
         assert {match.record.value for match in await memory.recall("harbour")} == {"harbour", "We meet at the pier."}
 
 
-async def test_a_reader_with_another_embedder_is_told_of_the_mismatch(tmp_path: Path) -> None:
+async def test_a_reader_with_another_embedder_gets_a_mismatch_error(tmp_path: Path) -> None:
     async with Memory(f"sqlite-vec:{tmp_path / 'facts.db'}", embedder=HashEmbedder(8)) as memory:
         await memory.remember("We meet at the pier.")
     async with read_only(tmp_path / "facts.db", 9) as memory:

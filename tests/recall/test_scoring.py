@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import numpy as np
@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError
-from factmem.recall import Additive, Boost, RecallSettings, composite, decay
-from factmem.recall.scoring import Evidence, closeness, idf, lexical, semantic, similarity
+from factmem.recall import Additive, Boost, RecallSettings, composite, recency
+from factmem.recall.scoring import DAY, Evidence, closeness, context_weight, idf, says_little, similarity
 
-DAY = dt.timedelta(days=1)
 shares = st.floats(0, 1)
 
 
@@ -35,15 +34,15 @@ def test_nothing_that_does_not_answer_is_lifted() -> None:
 def test_the_additive_composite_is_that_of_crewai() -> None:
     settings = RecallSettings(composite="additive")
     assert settings.composite == Additive(similarity_weight=0.5, recency_weight=0.3, importance_weight=0.2)
-    assert composite(0.8, decay(0 * DAY, 30), 0.7, settings) == pytest.approx(0.84)
+    assert composite(0.8, recency(0.0, 30), 0.7, settings) == pytest.approx(0.84)
 
 
 def test_two_half_lives_leave_a_quarter_of_recency() -> None:
-    assert decay(60 * DAY, 30) == pytest.approx(0.25)
+    assert recency(60 * DAY, 30) == pytest.approx(0.25)
 
 
 def test_the_future_is_as_recent_as_now() -> None:
-    assert decay(-5 * DAY, 30) == 1
+    assert recency(-5 * DAY, 30) == 1
 
 
 def test_the_weights_of_the_additive_composite_are_normalised() -> None:
@@ -78,38 +77,53 @@ def test_settings_out_of_range_are_refused(cls: Callable[..., object], wrong: di
         cls(**wrong)
 
 
-FIELDS = [field.name for field in attrs.fields(Evidence)]
-LENGTHS = {"length", "says", "question_length"}
-evidences = st.fixed_dictionaries({name: st.floats(0, 300) if name in LENGTHS else shares for name in FIELDS}).map(
-    lambda of: Evidence(**of)
-)
+EVIDENCE = {name: shares for name in attrs.fields_dict(Evidence) if name not in ("little", "misfit", "lead", "kind")}
+EVIDENCE |= dict.fromkeys(("little", "misfit", "lead", "kind"), st.booleans())
+PLAIN = Evidence(own=0.1, exchange=0.0, conversation=0.0, cosine=0.0, near=0.0, context=0.0)
+evidences = st.fixed_dictionaries(EVIDENCE).map(lambda of: Evidence(**of))
 
 
 @given(evidences, shares)
 def test_every_part_stays_between_0_and_1(evidence: Evidence[float], lexical_weight: float) -> None:
-    for part in (lexical(evidence), semantic(evidence), similarity(evidence, lexical_weight)):
+    for part in (evidence.lexical, evidence.semantic, similarity(evidence, lexical_weight)):
         assert 0 <= part <= 1 + 1e-9
 
 
-@given(evidences, shares, st.sampled_from(["lead", "dated", "kind", "fits", "own", "cosine", "concept"]))
+@given(evidences, shares, st.sampled_from(["lead", "dated", "kind", "own", "cosine", "concept"]))
 def test_more_evidence_never_costs_anything(evidence: Evidence[float], lexical_weight: float, name: str) -> None:
     more = attrs.evolve(evidence, **{name: 1.0})
     assert similarity(more, lexical_weight) >= similarity(evidence, lexical_weight) - 1e-9
 
 
-def test_a_sign_raises_what_answers_and_nothing_else() -> None:
-    plain = Evidence(**dict.fromkeys(FIELDS, 0.0) | {"length": 30.0, "says": 30.0, "own": 0.1, "fits": 1.0})
-    for name in ("lead", "dated", "kind"):
-        before, after = (similarity(attrs.evolve(plain, **{name: sign}), 0.5) for sign in (0.0, 1.0))
-        assert after == pytest.approx(before + 0.5 * before * (1 - before))
-        assert similarity(attrs.evolve(plain, own=0.0, **{name: 1.0}), 0.5) == 0
+@given(evidences, shares)
+def test_no_evidence_of_a_kind_scores_as_0_does(evidence: Evidence[float], lexical_weight: float) -> None:
+    nothing = dict.fromkeys(["lead", "dated", "kind", "misfit", "concept", "answered"], 0.0)
+    absent: dict[str, Any] = dict.fromkeys(nothing)
+    without = attrs.evolve(evidence, **absent)
+    assert similarity(attrs.evolve(evidence, **nothing), lexical_weight) == similarity(without, lexical_weight)
 
 
-def test_another_role_and_saying_hardly_anything_cost_a_quarter() -> None:
-    plain = Evidence(**dict.fromkeys(FIELDS, 0.0) | {"length": 5.0, "says": 3.0, "own": 0.1, "fits": 1.0})
-    for change in ({"fits": 0.0}, {"says": 2.0}):
-        assert similarity(attrs.evolve(plain, **change), 0.5) == pytest.approx(0.75 * similarity(plain, 0.5))
-    assert similarity(attrs.evolve(plain, says=0.0, length=12.0), 0.5) == similarity(plain, 0.5)
+@pytest.mark.parametrize("name", ["lead", "dated", "kind"])
+def test_a_sign_raises_what_answers_and_nothing_else(name: str) -> None:
+    before, after = (similarity(attrs.evolve(PLAIN, **{name: sign}), 0.5) for sign in (0.0, 1.0))
+    assert after == pytest.approx(before + 0.5 * before * (1 - before))
+    assert similarity(attrs.evolve(PLAIN, own=0.0, **{name: 1.0}), 0.5) == 0
+
+
+@pytest.mark.parametrize("name", ["misfit", "little"])
+def test_another_role_and_saying_hardly_anything_cost_a_quarter(name: str) -> None:
+    assert similarity(attrs.evolve(PLAIN, **{name: True}), 0.5) == pytest.approx(0.75 * similarity(PLAIN, 0.5))
+
+
+def test_a_short_text_with_few_words_outside_questions_says_little() -> None:
+    assert says_little(11, 2)
+    assert not says_little(12, 2)
+    assert not says_little(11, 3)
+
+
+def test_the_context_of_a_record_of_twenty_terms_counts_half() -> None:
+    assert context_weight(True, 20.0) == 0.5
+    assert context_weight(False, 20.0) == 0
 
 
 def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:

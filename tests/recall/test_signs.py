@@ -10,9 +10,9 @@ import pytest
 
 from factmem import Conversation, FactType, Memory, Message
 from factmem.facts import STATEMENT
-from factmem.recall.naming import ConceptNames
-from factmem.recall.outlines import term_numbers
-from factmem.recall.signs import Kind, kinds_asked, kinds_held, words_outside_questions
+from factmem.recall.index.blob import term_numbers
+from factmem.recall.index.columns import ConceptNames
+from factmem.recall.text.signs import Kind, kinds_asked, kinds_held, words_outside_questions
 from factmem.records import Assertion, Place
 from factmem.scopes import MemoryScope
 from factmem.shapes import shape_of

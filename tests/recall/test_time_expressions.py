@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factmem.recall.time_expressions import TimeSpan, times_in
-from factmem.recall.time_words import easter
+from factmem.recall.text.times import TimeSpan, easter, times_in
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 MONTHS = [name for name in calendar.month_name if name]

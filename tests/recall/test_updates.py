@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from factmem.recall.analysis import analyse
-from factmem.recall.updates import clauses, clues, overtakes
+from factmem.recall.text.analysis import analyse
+from factmem.recall.text.updates import clauses, clues, overtakes
 from tests.recall.update_pairs import BOTH_TRUE, CHAT, TUNED, UNSEEN
 
 

@@ -93,7 +93,7 @@ async def done(memory: Memory, clock: FakeClock, step: Step) -> None:
             await mine.forget(records[step.which % len(records)].id)
 
 
-def told(matches: Sequence[RecallMatch]) -> list[tuple[object, ...]]:
+def scores_of(matches: Sequence[RecallMatch]) -> list[tuple[object, ...]]:
     return [(match.record.id, match.record.value, match.score, match.parts) for match in matches]
 
 
@@ -110,8 +110,10 @@ def test_a_mirror_kept_up_to_date_is_one_made_anew(happened: list[Step], query: 
             anew = Memory(provider, embedder=HashEmbedder(), clock=clock)
             for viewer in (None, "alice"):
                 seen, again = memory.as_viewer(viewer), anew.as_viewer(viewer)
-                assert told(await seen.recall(query, limit=50)) == told(await again.recall(query, limit=50))
-                assert told(await seen.recall(query, limit=3)) == told(await again.recall(query, limit=50))[:3]
+                assert scores_of(await seen.recall(query, limit=50)) == scores_of(await again.recall(query, limit=50))
+                assert (
+                    scores_of(await seen.recall(query, limit=3)) == scores_of(await again.recall(query, limit=50))[:3]
+                )
             corpus = await memory._reader.corpus()
             log = await memory._backend.mirror.log()
             wanted = {_shown(row) for row in fold(log, Moment(now=clock()))}
@@ -128,7 +130,7 @@ def _shown(row: Current) -> tuple[object, ...]:
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.integers(0, 40))
-def test_another_moment_is_folded_as_the_log_tells_it(happened: list[Step], days: int) -> None:
+def test_another_moment_is_folded_like_the_log(happened: list[Step], days: int) -> None:
     """As of a day, and as known at a time, the columns give what `fold` gives of the log."""
 
     async def check() -> None:

@@ -1,6 +1,6 @@
 """Pairs of statements of one person, in the order said: updates, and pairs that are both true.
 
-`TUNED` and `BOTH_TRUE` were at hand while the rules of `factmem.recall.updates` were written. `UNSEEN` was written
+`TUNED` and `BOTH_TRUE` were at hand while the rules of `factmem.recall.text.updates` were written. `UNSEEN` was written
 after the rules for it, and nothing was changed for what it holds since.
 """
 

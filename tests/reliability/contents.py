@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from factmem.abc import Append, EmbedderIdentity, Receipt, Statement, StateRequest
 from factmem.errors import CodecError, ProviderError
 from factmem.facts import Concept
-from factmem.providers import LedgerProvider
+from factmem.providers import HistoryProvider
 from factmem.records import AssertionState, LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from tests.reliability.stores import CITY, NOON, PLANNER, USER
@@ -81,7 +81,7 @@ def _asked_of(provider: Any, number: int, place: Place) -> dict[str, Callable[[]
     }
 
 
-class Replayed(LedgerProvider):
+class Replayed(HistoryProvider):
     """What a log says, without any store."""
 
     def __init__(self, log: Sequence[LogEntry]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, assert_type
 
+from factmem import Memory
 from factmem.abc import AgentMemoryProvider
 from factmem.facts import STATEMENT, Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.fold import Current
@@ -49,6 +50,14 @@ async def out_of(provider: AgentMemoryProvider) -> None:
     for fact in await provider.load_all(USER, AGENT):
         assert_type(fact, Fact[Any])
         assert_type(fact.timestamp, dt.datetime)
+
+
+async def remembered_by(memory: Memory) -> None:
+    assert_type(await memory.load(SEATS, subject="user:alice"), SingleFact[int] | None)
+    assert_type(await memory.history(SEATS), list[FactRecord[int]])
+    assert_type(await memory.history("seats"), list[FactRecord[Any]])
+    assert_type(await memory.save(SingleFact(SEATS, 4)), tuple[FactRecord[int], ...])
+    await memory.list_records(concepts=[SEATS, TAGS, "city"])
 
 
 def read_with(recorded: Recorded, current: Current) -> None:

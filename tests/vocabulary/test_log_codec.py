@@ -245,3 +245,22 @@ def _replace_one(node: Any, chance: random.Random) -> None:
             node[key] = chance.choice(odd)
             return
         node = node[key]
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        Evidence(quote="Zürich", message_id="m1", start=4, end=10),
+        Evidence(quote="Zürich", start=4, end=99),
+        Evidence(quote="Zürich", conversation_id="c"),
+        Evidence(quote="I moved to Zürich", start=0, end=17),
+    ],
+)
+def test_a_quote_that_is_the_value_is_written_once(evidence: Evidence) -> None:
+    concept = Concept.single("city", "Where the person lives")
+    place = Place(MemorySubject("user"), MemoryScope.agent("planner"))
+    (said,) = assertions_of(concept.fact(["Zürich"], timestamp=NOON), place, FactDetails(evidence=(evidence,)))
+    recorded = Recorded(assertion=said, id="i", record_id="r", seq=1, recorded_at=NOON)
+    line = dump_entry(recorded)
+    assert load_entry(line) == recorded
+    assert line.decode().count("Zürich") == (1 if evidence.quote == "Zürich" else 2)

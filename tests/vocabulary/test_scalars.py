@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from factmem import scalars, structuring
-from factmem.cli.arguments import parsed_value
+from factmem.cli.options import parsed_value
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of, words_for
 from factmem.detection.response_models import answer_type, read_value
@@ -85,7 +85,7 @@ def test_a_scalar_refuses_json_of_another_type_without_naming_it(scalar: Scalar)
 def test_a_text_that_is_no_value_of_its_type_is_refused(name: str) -> None:
     if name == "str":
         return
-    with pytest.raises(InvalidDataError, match=f"no {name}"):
+    with pytest.raises(InvalidDataError, match=f"not a valid {name}"):
         parsed_value("no such {value", scalar_named(name))
 
 

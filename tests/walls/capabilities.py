@@ -59,16 +59,6 @@ async def _described(asked: Asked) -> object:
     return [await provider.load_by_description(text, place.subject, place.scope) for text in texts]
 
 
-async def _nearest(asked: Asked) -> object:
-    """The nearest, by what was said under the numbers that are answered."""
-    provider, tenant = asked.grown.provider, asked.seat.tenant
-    await asked.memory.recall("green door")
-    (vector,) = await EMBEDDER.embed([asked.query])
-    found = [await provider.nearest(vector, limit, tenant=tenant) for limit in (1, 5, 5000)]
-    said = {number: token for token, number in asked.grown.revisions.items()}
-    return [[said[seq] for seq, _ in each] for each in found]
-
-
 async def _vectors(asked: Asked) -> object:
     await asked.memory.recall("green door")
     numbers, _ = await asked.grown.provider.vectors(asked.seat.tenant, 0)
@@ -102,13 +92,6 @@ async def _accessed(asked: Asked) -> object:
         await provider.add_accesses(tenant, dict.fromkeys(records.values(), Access(count=1, last=NOW)))
     found = await provider.accesses(asked.seat.tenant, list(records.values()))
     return [token for token, id in records.items() if id in found]
-
-
-async def _matching(asked: Asked) -> object:
-    provider = asked.grown.provider
-    said = {number: token for token, number in asked.grown.revisions.items()}
-    texts = ["the", *(plant.token for plant in asked.some)]
-    return [said[seq] for text in texts for seq in await provider.matching(text, 99, tenant=asked.seat.tenant)]
 
 
 async def _outlined(asked: Asked) -> object:
@@ -150,7 +133,6 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
     "vectors": Reads([Way(_vectors, Shows.KEPT, only=_of_tenant, engine=True)]),
     "accesses": Reads([Way(_accessed, Shows.KEPT, only=_of_tenant, engine=True)]),
     "add_accesses": Neither("hands nothing back"),
-    "nearest": Reads([Way(_nearest, Shows.KEPT, only=_of_tenant, engine=True)]),
     "erase": Writes([Way(_erased, Shows.NOTHING)]),
     "save": Neither(
         "hands nothing back; that it conflicts with nothing private is tested beside what it does not change"
@@ -179,7 +161,6 @@ _WORDS: Final[Mapping[str, Door]] = {
     "vectors_of": _SCANS,
     "use_outlines": Neither("is one for the whole store"),
     "put_outlines": Neither("hands nothing back"),
-    "matching": Reads([Way(_matching, Shows.KEPT, only=_of_tenant, engine=True)]),
 }
 
 OWN: Final[Mapping[str, Mapping[str, Door]]] = {

@@ -14,7 +14,7 @@ from factmem import Concept, MetadataCondition, RecordOrder
 from tests.walls.curious import CURIOUS
 from tests.walls.stores import EARLY
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, each
-from tests.walls.worlds import KEYWORDS, MANY, NOW, SHARED, Plant, below
+from tests.walls.worlds import KEYWORDS, MANY, SHARED, Plant, below
 
 __all__ = ["READING", "WAITING", "Household", "at_other_moments"]
 
@@ -63,7 +63,7 @@ async def _loaded(asked: Asked) -> object:
 async def _pages(asked: Asked) -> object:
     found, page = [], None
     while True:
-        listed = await asked.reader.list_page(page, size=4, order_by=RecordOrder.IMPORTANCE, descending=False)
+        listed = await asked.reader.list_records(page=page, limit=4, order_by=RecordOrder.IMPORTANCE, descending=False)
         found.append(listed)
         page = listed.next_page
         if page is None:
@@ -73,14 +73,16 @@ async def _pages(asked: Asked) -> object:
 async def _recalled_deeply(asked: Asked) -> object:
     """What is found, how, and what the analyst was shown of it."""
     CURIOUS.heard.clear()
-    found = await asked.reader.recall_deeply("the green door", limit=99, deep=CURIOUS.settings, strict=True)
-    return found, list(CURIOUS.heard)
+    found = await asked.reader.recall("the green door", limit=99, depth="deep", deep=CURIOUS.settings, strict=True)
+    return found.deep, list(CURIOUS.heard)
 
 
 async def _recalled_deeply_here(asked: Asked) -> object:
     CURIOUS.heard.clear()
-    found = await asked.reader.recall_deeply("cat", limit=99, deep=CURIOUS.settings, strict=True, scope=asked.scope)
-    return found, list(CURIOUS.heard)
+    found = await asked.reader.recall(
+        "cat", limit=99, depth="deep", deep=CURIOUS.settings, strict=True, scope=asked.scope
+    )
+    return found.deep, list(CURIOUS.heard)
 
 
 async def _got(asked: Asked) -> object:
@@ -123,12 +125,8 @@ READING: Final[Mapping[str, Door]] = {
         [
             Way(lambda asked: asked.reader.profile(Household)),
             Way(lambda asked: asked.reader.profile(HomeOwner, subject=asked.subject), only=_about),
-        ]
-    ),
-    "partial_profile": Reads(
-        [
-            Way(lambda asked: asked.reader.partial_profile(Household)),
-            Way(lambda asked: asked.reader.partial_profile(HomeOwner, scope=asked.scope), only=_exactly),
+            Way(lambda asked: asked.reader.profile(Household, partial=True)),
+            Way(lambda asked: asked.reader.profile(HomeOwner, scope=asked.scope, partial=True), only=_exactly),
         ]
     ),
     "recall": Reads(
@@ -138,10 +136,6 @@ READING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.reader.recall("green door", limit=99, scope=asked.scope), only=_here, whole=True),
             Way(lambda asked: asked.reader.recall("red cat", limit=5, record_ids=asked.ids), only=_among_some),
             Way(lambda asked: asked.reader.recall(asked.query, limit=99, history=True), Shows.EVER),
-        ]
-    ),
-    "recall_deeply": Reads(
-        [
             Way(_recalled_deeply, whole=True),
             Way(_recalled_deeply_here, only=_here, whole=True),
             Way(lambda asked: asked.reader.recall(asked.query, limit=9, depth="deep", strongest=True)),
@@ -169,16 +163,9 @@ READING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.reader.list_records(record_ids=asked.ids), only=_among_some, whole=True),
             Way(lambda asked: asked.reader.list_records(strongest=True, limit=4, offset=1)),
             Way(_filtered),
+            Way(_pages, whole=True),
         ]
     ),
-    "list_page": Reads([Way(_pages, whole=True)]),
-    "list_scopes": Reads(
-        [
-            Way(lambda asked: asked.reader.list_scopes()),
-            Way(lambda asked: asked.reader.list_scopes(asked.scope), only=_here),
-        ]
-    ),
-    "list_categories": Reads([Way(lambda asked: asked.reader.list_categories(asked.scope), only=_here, whole=True)]),
     "info": Reads(
         [
             Way(lambda asked: asked.reader.info(), whole=True),
@@ -186,7 +173,12 @@ READING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.reader.info(asked.scope, subjects=[asked.subject]), only=_here),
         ]
     ),
-    "tree": Reads([Way(lambda asked: asked.reader.tree())]),
+    "tree": Reads(
+        [
+            Way(lambda asked: asked.reader.tree()),
+            Way(lambda asked: asked.reader.tree(asked.scope), only=_here),
+        ]
+    ),
 }
 """What can be asked of a memory as it is, and as it was at another moment."""
 
@@ -232,19 +224,13 @@ WAITING: Final[Mapping[str, Door]] = {
     "reviewed": Neither("gives a view, of which everything is asked"),
     "acting_as": Neither("gives the same memory, for somebody who goes by another name"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
-    "would_forget": Reads(
-        [
-            Way(lambda asked: asked.memory.would_forget(before=NOW), Shows.KEPT),
-            Way(lambda asked: asked.memory.would_forget(*asked.ids), Shows.KEPT),
-            Way(lambda asked: asked.memory.would_forget(scope=asked.scope), Shows.KEPT, only=_here),
-        ]
-    ),
     "traces": Reads([Way(lambda asked: asked.memory.traces(*asked.ids), Shows.KEPT)]),
     "quarantine": Neither("gives a Quarantine, whose own paths are listed"),
     "dead_letters": Neither("gives DeadLetters, whose own paths are listed"),
     "as_of": Neither("gives a reader of another moment, of which everything in READING is asked"),
     "known_at": Neither("gives a reader of another moment, of which everything in READING is asked"),
     "as_viewer": Neither("gives a memory: somebody's own seat"),
+    "for_user": Neither("gives a memory: somebody's own seat"),
     "scope": Neither("gives a view, of which everything is asked"),
     "slice": Neither("gives a view, of which everything is asked"),
     "extract": Neither("takes a text apart, and looks at nothing that is kept"),

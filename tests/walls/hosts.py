@@ -133,8 +133,8 @@ _STORAGE: Final = "asks views of a MemoryRun; needs an environment with CrewAI, 
 
 ASKS_A_RUN: Final[Mapping[str, str]] = {
     "factmem.integrations.adk.FactMemPlugin": _RUN,
-    "factmem.integrations.adk_events.ContentFormat": _FORMAT,
-    "factmem.integrations.adk_events.EventFormat": _FORMAT,
+    "factmem.integrations.adk.events.ContentFormat": _FORMAT,
+    "factmem.integrations.adk.events.EventFormat": _FORMAT,
     "factmem.integrations.deepagents.AgentsMdMiddleware": "tells what stands in files that people wrote",
     "factmem.integrations.deepagents.DeepAgentMemoryMiddleware": _RUN,
     "factmem.integrations.langchain.FactMemMiddleware": _RUN,
@@ -146,6 +146,6 @@ ASKS_A_RUN: Final[Mapping[str, str]] = {
     "factmem.integrations.pydantic_ai.MemoryCapability": _RUN,
     "factmem.integrations.pydantic_ai.PydanticAIFormat": _FORMAT,
     "factmem.integrations.crewai.CrewMemory": _STORAGE,
-    "factmem.integrations.crewai_storage.FactMemStorage": _STORAGE,
+    "factmem.integrations.crewai.storage.FactMemStorage": _STORAGE,
 }
 """Classes of the adapters with methods of their own, none of which looks into memory by itself."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mcp import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from factmem.mcp.addresses import facts_address
+from factmem.mcp.access import facts_address
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes
 from tests.walls.worlds import NOW, Plant, below
 from tests.walls.writing import MARK

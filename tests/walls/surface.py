@@ -57,10 +57,11 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "AgentMemoryProvider": CAPABILITIES,
     "InMemoryProvider": CAPABILITIES,
     "NoMemory": CAPABILITIES,
-    "LedgerProvider": CAPABILITIES,
+    "HistoryProvider": CAPABILITIES,
+    "ThreadedProvider": CAPABILITIES,
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
-    **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors", "SearchesVectors"), CAPABILITIES),
+    **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),
     **dict.fromkeys(("Erases", "KeepsFiles"), CAPABILITIES),
 }
 """The paths of every class that facts can be read through, by its name."""

@@ -183,8 +183,8 @@ _LATE: Final = (
     "Quarantine.accept",
     "Quarantine.reject",
     "Memory.expire",
-    "Memory.purge",
     "Memory.forget",
+    "Memory.reset",
     "tool.forget",
 )
 """What lets in or takes away what others are to be tried on."""

@@ -159,6 +159,16 @@ async def _reembedded(asked: Asked) -> object:
 WRITING: Final[Mapping[str, Door]] = {
     "resume": Writes([Way(_resumed, Shows.KEPT)]),
     "save": Writes([Way(lambda asked: _both(asked, lambda plant, about: _saved(asked, plant, about)), Shows.KEPT)]),
+    "save_many": Writes(
+        [
+            Way(
+                lambda asked: asked.memory.save_many(
+                    [(MANY.fact([f"{MARK} newt"], timestamp=NOW), asked.subject, asked.scope)]
+                ),
+                Shows.KEPT,
+            )
+        ]
+    ),
     "save_profile": Writes(
         [
             Way(
@@ -202,19 +212,17 @@ WRITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.expire(revisions=dt.timedelta()), Shows.NOTHING),
         ]
     ),
-    "purge": Writes(
-        [
-            Way(lambda asked: asked.memory.purge(until=NOW), Shows.KEPT),
-            Way(lambda asked: asked.memory.purge(record_ids=asked.ids[:3], dry_run=False), Shows.KEPT),
-        ]
-    ),
     "forget": Writes(
         [
-            Way(lambda asked: each(asked.ids, asked.memory.forget), Shows.NOTHING),
-            Way(lambda asked: asked.memory.forget(scope=asked.scope), Shows.NOTHING),
+            Way(lambda asked: asked.memory.forget(until=NOW, dry_run=True), Shows.KEPT),
+            Way(lambda asked: asked.memory.forget(*asked.ids, dry_run=True), Shows.KEPT),
+            Way(lambda asked: asked.memory.forget(scope=asked.scope, dry_run=True), Shows.KEPT),
+            Way(lambda asked: asked.memory.forget(record_ids=asked.ids[:3]), Shows.KEPT),
+            Way(lambda asked: each(asked.ids, asked.memory.forget), Shows.KEPT),
+            Way(lambda asked: asked.memory.forget(scope=asked.scope), Shows.KEPT),
         ]
     ),
-    "finish_erasing": Writes([Way(lambda asked: asked.memory.finish_erasing(), Shows.NOTHING)]),
+    "reset": Writes([Way(lambda asked: asked.memory.reset(asked.scope), Shows.KEPT)]),
     "reembed": Writes([Way(_reembedded, Shows.NOTHING)]),
 }
 """In the order walked: what takes most away comes last."""

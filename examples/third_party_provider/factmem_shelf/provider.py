@@ -41,16 +41,13 @@ class ShelfProvider(AgentMemoryProvider):
         self._closed = False
 
     async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
-        """See `AgentMemoryProvider.save`."""
         await self._in_thread(lambda: self._put(fact, Place(subject, scope)))
 
     async def load(self, concept: Concept[Any, FactT], subject: MemorySubject, scope: MemoryScope) -> FactT | None:
-        """See `AgentMemoryProvider.load`."""
         current = [item for item in await self._current(subject, scope) if _keyword(item) == concept.keyword]
         return fact_of(concept, current) if current else None
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
-        """See `AgentMemoryProvider.load_all`."""
         tracks: dict[str, list[Current]] = {}
         for item in await self._current(subject, scope):
             tracks.setdefault(_keyword(item), []).append(item)
@@ -59,7 +56,6 @@ class ShelfProvider(AgentMemoryProvider):
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> Sequence[Fact[Any]]:
-        """See `AgentMemoryProvider.load_by_description`."""
         wanted = _comparable(description)
         if not wanted:
             raise InvalidDataError("the text to look for is empty; use load_all to read everything")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from factmem.agent.agents_md.applying import Hand, applied
-from factmem.agent.agents_md.block import Block, block_in, written_into
-from factmem.agent.agents_md.bullets import Bullet, bullet_of, said_in
 from factmem.agent.agents_md.comments import Visible, visible
-from factmem.agent.agents_md.escapes import one_line, original
-from factmem.agent.agents_md.facts_file import AgentsMdFacts
+from factmem.agent.agents_md.edits import Edits, Hand, applied, reconciled
+from factmem.agent.agents_md.facts_file import AgentsMdFacts, Block, block_in, written_into
 from factmem.agent.agents_md.files import Content
-from factmem.agent.agents_md.page import Page, bullets_in, page_of
-from factmem.agent.agents_md.prompting import DEFAULT_TEMPLATE, SLOT, Source, prompt_of
-from factmem.agent.agents_md.reconciling import Edits, reconciled
-from factmem.agent.agents_md.sources import AgentsMd, AgentsMdText, Limits, read_as
+from factmem.agent.agents_md.page import Bullet, Page, bullet_of, bullets_in, one_line, original, page_of, said_in
+from factmem.agent.agents_md.sources import (
+    DEFAULT_TEMPLATE,
+    SLOT,
+    AgentsMd,
+    AgentsMdText,
+    Limits,
+    Source,
+    prompt_of,
+    read_as,
+)
 from factmem.agent.agents_md.tree import OVERVIEW, MemoryFiles, MemoryTree
 
 __all__ = [

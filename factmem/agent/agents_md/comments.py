@@ -1,4 +1,4 @@
-"""Which parts of a Markdown text are HTML comments, and which only look like it because they stand in code."""
+"""HTML comments in Markdown, told apart from code that looks like them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAB: Final = 4
 
 @attrs.frozen
 class Comment:
-    """Where a comment stands in a text, in characters."""
+    """The span of a comment, in characters."""
 
     start: int
     end: int
@@ -27,7 +27,7 @@ class Comment:
 
 @attrs.frozen(kw_only=True)
 class Scan:
-    """What was found in a text.
+    """The comments and anomalies of a text.
 
     Attributes:
         comments: the comments that are closed, in order.
@@ -84,7 +84,7 @@ def scanned(text: str) -> Scan:
 
 
 def _cuts(text: str, scan: Scan) -> list[tuple[int, int]]:
-    """What to leave out: comments, and the lines that hold nothing else."""
+    """Return the spans to cut: comments, with the lines that hold nothing else."""
     joined: list[tuple[int, int]] = []
     for comment in scan.comments:
         if joined and not text[joined[-1][1] : comment.start].strip(" \t"):

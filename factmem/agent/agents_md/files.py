@@ -26,7 +26,7 @@ _NEW_MODE: Final = 0o644
 
 @attrs.frozen(kw_only=True)
 class Content:
-    """What was read of a file.
+    """The content of a file, or its beginning.
 
     Attributes:
         data: its bytes, from the beginning.

@@ -1,4 +1,4 @@
-"""What a run may see, as a tree of files: one for each subject and scope, and one with the best of all."""
+"""The facts that a run may see as a tree of files: one per subject and scope, and one with the best of all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from urllib.parse import quote
 import attrs
 from anyio import to_thread
 
-from factmem.agent.agents_md.applying import Hand, applied
 from factmem.agent.agents_md.comments import visible
-from factmem.agent.agents_md.escapes import one_line
-from factmem.agent.agents_md.page import LONGEST_BULLET, Page, bullets_in, page_of
-from factmem.agent.agents_md.reconciling import Edits, reconciled
+from factmem.agent.agents_md.edits import Edits, Hand, applied, reconciled
+from factmem.agent.agents_md.page import LONGEST_BULLET, Page, bullets_in, one_line, page_of
 from factmem.agent.rendering import rendered
 from factmem.agent.run import MemoryRun
 from factmem.errors import InvalidDataError, ReadOnlyError
@@ -34,7 +32,7 @@ _LONGEST_TEXT: Final = LONGEST_BULLET - 1_000
 
 @attrs.frozen(kw_only=True)
 class MemoryTree:
-    """What is known, as files.
+    """The known facts, as files.
 
     Attributes:
         files: the files that there are, by path.

@@ -13,7 +13,7 @@ A provider's test is one class::
             return ShelfProvider(directory / "facts")
 
 The specs of the four verbs (`AgentMemoryProvider`) always run. Those of a capability (`KeepsHistory`,
-`FeedsChanges`, `KeepsVectors`, `SearchesVectors`, `Erases`, `KeepsAccesses`) run where the provider
+`FeedsChanges`, `KeepsVectors`, `Erases`, `KeepsAccesses`) run where the provider
 satisfies it, and are skipped with the reason where it does not. The specs are asynchronous and run under
 anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which event loops.
 """

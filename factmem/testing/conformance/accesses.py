@@ -14,7 +14,7 @@ __all__ = ["AccessSpecs"]
 
 
 class AccessSpecs(ProviderCase):
-    """How often records were recalled."""
+    """Specs of access counts."""
 
     async def test_of_what_was_never_recalled_nothing_is_known(
         self, history: KeepsHistory, counter: KeepsAccesses
@@ -27,7 +27,7 @@ class AccessSpecs(ProviderCase):
     async def test_what_is_added_sums_up_and_the_latest_time_stands(
         self, history: KeepsHistory, counter: KeepsAccesses
     ) -> None:
-        """Whichever is told last."""
+        """In any order."""
         seats, tea = [(await only(history, item)).record_id for item in (said(SEATS, 4), said(LANGUAGES, "Thai"))]
         await counter.add_accesses(None, {seats: Access(count=2, last=at(9)), tea: Access(count=1, last=at(1))})
         await counter.add_accesses(None, {seats: Access(count=3, last=at(5))})

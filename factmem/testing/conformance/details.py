@@ -33,7 +33,7 @@ _FAR_AHEAD = dt.datetime(2999, 1, 1, tzinfo=dt.UTC)
 
 
 class DetailSpecs(ProviderCase):
-    """What an assertion carries besides its value, and what that means for the four verbs."""
+    """Specs of the details of assertions, and of their effect on the four verbs."""
 
     async def test_private_facts_are_not_seen_by_the_four_verbs(
         self, provider: AgentMemoryProvider, history: KeepsHistory

@@ -1,4 +1,4 @@
-"""Specs of `KeepsVectors` and `SearchesVectors`."""
+"""Specs of `KeepsVectors`."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -16,7 +16,6 @@ from factmem.abc import (
     EmbedderIdentity,
     KeepsHistory,
     KeepsVectors,
-    SearchesVectors,
 )
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.records import Place
@@ -169,41 +168,6 @@ class VectorSpecs(ProviderCase):
             numbers, rows = await again.vectors(None)
             assert list(numbers) == [seq]
             np.testing.assert_allclose(rows, [_unit(_vector(1, 2, 3, 4))], atol=1e-6)
-
-    async def test_the_nearest_are_those_of_the_largest_cosine(
-        self, history: KeepsHistory, vectors: KeepsVectors, search: SearchesVectors
-    ) -> None:
-        """In the order that numpy gives over all of them."""
-        await vectors.use_embedder(EmbedderIdentity(name="many", dimension=8))
-        rows = np.random.default_rng(7).normal(size=(40, 8)).astype(np.float32)
-        numbers = [await _embedded(history, f"{number}", vector=row) for number, row in enumerate(rows)]
-        wanted = _vector(1, -1, 2, 0, 0.5, 0, -2, 1)
-        cosines = rows @ wanted / (np.linalg.norm(rows, axis=1) * np.linalg.norm(wanted))
-        best = np.argsort(-cosines)
-        found = await search.nearest(wanted * 5, 12, tenant=None)
-        assert [seq for seq, _ in found] == [numbers[row] for row in best[:12]]
-        np.testing.assert_allclose([cosine for _, cosine in found], cosines[best[:12]], atol=1e-5)
-        assert len(await search.nearest(wanted, 1000, tenant=None)) == 40
-
-    async def test_the_nearest_are_of_one_tenant(
-        self, history: KeepsHistory, vectors: KeepsVectors, search: SearchesVectors
-    ) -> None:
-        await vectors.use_embedder(_ONE)
-        for number in range(20):
-            await _embedded(history, f"{number}", tenant="acme", vector=_vector(1, 0, 0, 0))
-        mine = await _embedded(history, "mine", vector=_vector(0, 1, 0, 0))
-        found = await search.nearest(_vector(1, 0, 0, 0), 3, tenant=None)
-        assert [seq for seq, _ in found] == [mine]
-        assert list(await search.nearest(_vector(1, 0, 0, 0), 3, tenant="nobody")) == []
-
-    @pytest.mark.parametrize("wrong", _WRONG.values(), ids=_WRONG.keys())
-    async def test_searching_with_an_unfit_vector_is_refused(
-        self, history: KeepsHistory, vectors: KeepsVectors, search: SearchesVectors, wrong: list[float]
-    ) -> None:
-        await vectors.use_embedder(_ONE)
-        await _embedded(history, "Thai")
-        with pytest.raises(InvalidVectorError):
-            await search.nearest(_vector(*wrong), 3, tenant=None)
 
 
 async def _embedded(

@@ -32,7 +32,7 @@ _HERE = Place(USER, PLANNER)
 
 
 class HistorySpecs(ProviderCase):
-    """What `append` promises and `entries` shows."""
+    """Specs of `append` and `entries`."""
 
     async def test_an_appended_assertion_reads_back_whole(self, history: KeepsHistory) -> None:
         assertion = said(ADDRESS, Address("Weg", 1), scope=PLANNER / "child")

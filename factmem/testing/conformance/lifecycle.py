@@ -36,7 +36,7 @@ def _numbered(number: int) -> SingleFact[Any]:
 
 
 class LifecycleSpecs(ProviderCase):
-    """What happens around the four verbs."""
+    """Specs of opening, closing, cancelling and concurrency."""
 
     async def test_fifty_concurrent_saves_are_all_there(self, provider: AgentMemoryProvider) -> None:
         facts = [_numbered(number) for number in range(50)]

@@ -1,4 +1,4 @@
-"""How the kit gets at the provider under test."""
+"""Access of the kit to the provider under test."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from factmem.abc import (
     KeepsAccesses,
     KeepsHistory,
     KeepsVectors,
-    SearchesVectors,
 )
 
 __all__ = ["ProviderCase"]
 
 
 class ProviderCase:
-    """What every spec builds on: a provider on a fresh store, and its capabilities.
+    """The base of every spec: a provider on a fresh store, and its capabilities.
 
     Attributes:
         durable: whether everything is still there when the same directory is opened again.
@@ -68,13 +67,6 @@ class ProviderCase:
         """The provider as one that keeps vectors; skips where it does not."""
         if not isinstance(provider, KeepsVectors):
             _skip(provider, "KeepsVectors")
-        return provider
-
-    @pytest.fixture
-    def search(self, provider: AgentMemoryProvider) -> SearchesVectors:
-        """The provider as one that searches vectors; skips where it does not."""
-        if not isinstance(provider, SearchesVectors):
-            _skip(provider, "SearchesVectors")
         return provider
 
     @pytest.fixture

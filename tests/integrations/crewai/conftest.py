@@ -29,7 +29,7 @@ AGENT: dict[str, Any] = {"agent_name": "clerk", "product_name": "fair", "concept
 @pytest.fixture(autouse=True)
 def _nobody() -> Iterator[None]:
     """A kickoff that fails tells nobody that it is over: what follows it in its context would be its user's."""
-    from factmem.integrations.crewai_storage import working_for
+    from factmem.integrations.crewai.storage import working_for
 
     token = working_for.set(RunIdentity())
     yield

@@ -14,10 +14,11 @@ pytest.importorskip("crewai", reason="crewai is installed in an environment of i
 from crewai.memory.storage.backend import EmbeddingDimensionMismatchError, StorageBackend
 from crewai.memory.types import MemoryRecord
 
-from factmem import Memory, SingleFact
-from factmem.agent import AgentMemory
-from factmem.errors import EmbedderMismatchError, InvalidDataError, RecordNotFoundError
+from factmem import InMemoryProvider, Memory, SingleFact
+from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.errors import EmbedderMismatchError, InvalidDataError, MissingUserError, RecordNotFoundError
 from factmem.integrations.crewai import FactMemStorage, VectorSizeError
+from factmem.testing import HashEmbedder
 from tests.memory.telling import CITY
 
 MOMENT = dt.datetime(2026, 5, 1, 12)
@@ -240,6 +241,14 @@ def test_users_see_their_own_only(storage: FactMemStorage, memory: AgentMemory) 
             assert not [text for text in found(storage) if other in text]
             assert storage.delete(metadata_filter={"none": 1}) == 0
     assert storage.list_records() == []
+
+
+def test_a_run_without_a_user_is_refused_where_users_are_kept_apart() -> None:
+    storage = FactMemStorage(AgentMemory(AgentMemoryConfig(store=InMemoryProvider(), embedder=HashEmbedder())))
+    with pytest.raises(MissingUserError):
+        storage.save([record("The hall is booked.")])
+    with pytest.raises(MissingUserError):
+        storage.list_records()
 
 
 def test_deleting_combines_what_is_given_and_can_be_undone(storage: FactMemStorage, memory: AgentMemory) -> None:

@@ -15,7 +15,7 @@ from factmem_encrypted import EncryptedMemoryProvider
 from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError, WrongKeyError
 from factmem.records import Place
 from factmem.testing import HashEmbedder
-from tests.providers.encrypted.worlds import DIMENSION, LIKES, PLACES, Files, opened, remembering, statements, vector_of
+from tests.providers.encrypted.worlds import DIMENSION, LIKES, PLACES, Files, opened, remembering, statements
 
 __all__ = ["LOOKS", "Answers", "Attacks", "Verdict", "answers_of", "judged", "judged_save"]
 
@@ -47,7 +47,6 @@ def _looks() -> dict[str, Look]:
     for tenant in (None, "acme"):
         looks[f"changes {tenant}"] = functools.partial(EncryptedMemoryProvider.changes, tenant=tenant)
         looks[f"vectors {tenant}"] = functools.partial(_vectors, tenant=tenant)
-        looks[f"nearest {tenant}"] = functools.partial(_nearest, tenant=tenant)
         looks[f"facade {tenant}"] = functools.partial(_facade, tenant=tenant)
     return looks
 
@@ -60,10 +59,6 @@ async def _described(provider: EncryptedMemoryProvider, place: Place) -> Any:
     return await provider.load_by_description("quaffs", place.subject, place.scope)
 
 
-async def _nearest(provider: EncryptedMemoryProvider, tenant: str | None) -> Any:
-    return await provider.nearest(vector_of("thirst"), 10, tenant=tenant)
-
-
 async def _vectors(provider: EncryptedMemoryProvider, tenant: str | None) -> list[tuple[int, bytes]]:
     seqs, rows = await provider.vectors(tenant)
     return [(seq, row.tobytes()) for seq, row in zip(seqs, rows, strict=True)]
@@ -72,11 +67,11 @@ async def _vectors(provider: EncryptedMemoryProvider, tenant: str | None) -> lis
 async def _facade(provider: EncryptedMemoryProvider, tenant: str | None) -> Any:
     memory = remembering(provider, tenant).as_viewer("alice")
     matches = await memory.recall("tisane", limit=20)
-    return matches, await memory.list_records(), await memory.info(), await memory.list_categories()
+    return matches, await memory.list_records(), await memory.info(), list((await memory.info()).categories)
 
 
 LOOKS: Final = _looks()
-REMADE: Final = tuple(path for path in LOOKS if path.startswith(("embedder", "vectors", "nearest")))
+REMADE: Final = tuple(path for path in LOOKS if path.startswith(("embedder", "vectors")))
 """What may be missing, since it is made again of the facts."""
 
 

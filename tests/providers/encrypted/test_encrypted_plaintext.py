@@ -169,7 +169,7 @@ def test_no_key_is_found(sound_root: Path) -> None:
     async def keys() -> list[bytes]:
         async with opened(sound_root) as provider:
             await provider.version()
-            table = provider._storage._keys
+            table = provider._sealed._keys
             return [KEY.secret, *(root.key for root in table.roots().of_epochs), *table._units.values()]
 
     wanted = {form: "a key" for key in anyio.run(keys) for form in (key, key[:8], key.hex().encode(), *in_base64(key))}
@@ -184,7 +184,7 @@ async def test_what_was_erased_is_in_no_file(tmp_path: Path) -> None:
         memory = remembering(provider, None)
         kept, gone = [(await told(memory, value, PLACES[0]))[0] for value in ("oolong", "hemlock")]
         await memory.forget(gone.id)
-        storage = provider._storage
+        storage = provider._sealed
         logs = await anyio.to_thread.run_sync(lambda: storage.logs(kinds=("facts", "vectors", "erased")))
         payloads = [payload for log in logs for payload in storage.scan(log).payloads]
         assert any(b"oolong" in payload for payload in payloads)

@@ -93,15 +93,15 @@ def test_a_rotation_killed_at_any_point_goes_on(tmp_path: Path, big: bool, promi
 async def epochs_of(root: Path, key: Keyring) -> int:
     """How many epochs the store's keys are of: one, once a rotation is done."""
     async with opened(root, key) as provider:
-        return len(provider._storage._keys.roots().of_epochs)
+        return len(provider._sealed._keys.roots().of_epochs)
 
 
 async def leaves_nothing_behind(root: Path, key: Keyring) -> None:
     """After another save in a process of its own, only what is listed is there, all of it of one epoch."""
     async with opened(root, key) as provider:
         await provider.append(statements(PLACES[0], ["one more"]))
-        roots = provider._storage._keys.roots()
-        listing = provider._storage._manifest.listing(roots)
+        roots = provider._sealed._keys.roots()
+        listing = provider._sealed._manifest.listing(roots)
         assert len(roots.of_epochs) == 1
         assert {listed.epoch for listed in listing.logs.values()} == {roots.current.epoch}
     left = Files.of(root).content
@@ -115,7 +115,7 @@ def keys_of(root: Path, key: Keyring) -> tuple[Roots, dict[tuple[Unit, int], byt
     async def main() -> tuple[Roots, dict[tuple[Unit, int], bytes]]:
         async with opened(root, key) as provider:
             await provider.version()
-            return provider._storage._keys.roots(), dict(provider._storage._keys._units)
+            return provider._sealed._keys.roots(), dict(provider._sealed._keys._units)
 
     return anyio.run(main)
 
@@ -174,7 +174,7 @@ async def test_the_old_key_opens_nothing_from_the_first_moment(tmp_path: Path) -
 
     async with opened(root, OLD) as provider, opened(root, OLD) as beside:
         assert len(await beside.changes(None)) == 6
-        await provider._write(lambda: provider._locked(lambda: provider._storage.begin_rotation(new)))
+        await provider._write(lambda _: provider._locked(lambda: provider._sealed.begin_rotation(new)))
         with pytest.raises(WrongKeyError):
             await beside.append(statements(PLACES[0], ["too late"]))
         assert await facts_in(root, OLD) is None

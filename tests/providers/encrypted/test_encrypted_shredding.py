@@ -62,7 +62,7 @@ async def readable(copy: Path, root: Path) -> set[tuple[str, str | None]]:
     listing = await listing_of(copy)
     async with opened(root) as provider:
         await provider.version()
-        table = provider._storage._keys
+        table = provider._sealed._keys
         keys = [*table._units.values(), *(root.key for root in table.roots().of_epochs)]
         store = table.roots().store
     return {

@@ -129,7 +129,7 @@ async def told(
 async def listing_of(root: Path, key: Keyring | KeySource = KEY) -> Listing:
     """What the manifest says: which file is what. For tests, that have the key."""
     async with opened(root, key) as provider:
-        storage = provider._storage
+        storage = provider._sealed
         return storage._manifest.listing(storage._keys.roots())
 
 

@@ -15,7 +15,7 @@ import anyio.from_thread
 import apsw
 import pytest
 from anyio import to_thread
-from factmem_encrypted_sqlite import form
+from factmem_encrypted_sqlite import codec
 
 from factmem.crypto import Keyring, SecretKey
 from factmem.errors import TamperedStoreError
@@ -91,18 +91,18 @@ async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_sa
 async def test_the_key_may_change_between_any_two_tries_to_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as it likes: each try comes too late for the key that it tries."""
     ring = {"default": KEY, **{str(number): SecretKey.generate() for number in range(CHANGES)}}
-    left, real = [str(number) for number in range(CHANGES)], form._opened
+    left, real = [str(number) for number in range(CHANGES)], codec._opened
     async with opened(path, Keyring(ring, "default")) as rotating:
 
         def too_late(*arguments: Any) -> apsw.Connection | None:
             with monkeypatch.context() as patch:
-                patch.setattr(form, "_opened", real)
+                patch.setattr(codec, "_opened", real)
                 if left:
                     anyio.from_thread.run(rotating.rotate, Keyring(ring, left.pop(0)))
             return real(*arguments)
 
         async with opened(path, Keyring(ring, "default")) as late:
-            monkeypatch.setattr(form, "_opened", too_late)
+            monkeypatch.setattr(codec, "_opened", too_late)
             assert len(await late.changes(None)) > 0
             assert left == []
     assert await numbers_in(path, Keyring(ring, str(CHANGES - 1))) == set(range(60))
@@ -113,7 +113,7 @@ async def test_a_rotation_that_goes_on_between_two_tries_to_open_is_no_tampering
 ) -> None:
     """The pages are sealed anew once the old key was found to fit, and again once the new one was not."""
     ring, stops = {"default": KEY, "second": SecretKey.generate()}, Stops()
-    keys, tries, real = Keyring(ring, "default"), [0], form._opened
+    keys, tries, real = Keyring(ring, "default"), [0], codec._opened
     async with opened(path, keys) as rotating, opened(path, keys) as late, anyio.create_task_group() as tasks:
         await rotating.version()
         with stops.at_every_stage(monkeypatch):
@@ -125,12 +125,12 @@ async def test_a_rotation_that_goes_on_between_two_tries_to_open_is_no_tampering
                 tries[0] += 1
                 if tries[0] == 1:
                     with monkeypatch.context() as patch:
-                        patch.setattr(form, "_opened", real)
+                        patch.setattr(codec, "_opened", real)
                         stops.go_on()
                         anyio.from_thread.run(stops.halted)
                 return connection
 
-            monkeypatch.setattr(form, "_opened", goes_on)
+            monkeypatch.setattr(codec, "_opened", goes_on)
             await append(late, [60])
             assert len(await late.changes(None)) > 0
     assert await numbers_in(path, Keyring(ring, "second")) == set(range(61))
@@ -140,7 +140,7 @@ async def test_a_first_page_that_was_changed_is_told_at_once_also_while_there_ar
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody tries again and again, whether it was open before or not."""
-    ring, tries, real = {"default": KEY, "second": SecretKey.generate()}, [0], form._opened
+    ring, tries, real = {"default": KEY, "second": SecretKey.generate()}, [0], codec._opened
     keys = Keyring(ring, "default")
 
     def counting(*arguments: Any) -> apsw.Connection | None:
@@ -149,14 +149,14 @@ async def test_a_first_page_that_was_changed_is_told_at_once_also_while_there_ar
 
     async with opened(path, keys) as provider:
         live = provider._live()
-        await to_thread.run_sync(provider._begin_rotation, live.store, Keyring(ring, "second"))
+        await to_thread.run_sync(provider._begin_rotation, live.engine.store, Keyring(ring, "second"))
     with path.open("r+b") as file:
         file.seek(2000)
         file.write(bytes(64))
-    monkeypatch.setattr(form, "_opened", counting)
+    monkeypatch.setattr(codec, "_opened", counting)
     async with opened(path, keys) as provider:
         with pytest.raises(TamperedStoreError):
             await provider.changes(None)
-        assert 2 <= tries[0] <= 2 * form._TRIES
+        assert 2 <= tries[0] <= 2 * codec._TRIES
         with pytest.raises(TamperedStoreError):
             await append(provider, [60])

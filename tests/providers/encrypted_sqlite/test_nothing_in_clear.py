@@ -32,7 +32,6 @@ async def test_nothing_is_in_clear_while_open_nor_after(tmp_path: Path, promise:
         await append(provider, range(COUNT))
         assert {"facts.db-wal", "facts.db-shm"} <= files_of(path).keys()
         assert hits(path) == []
-        await provider.matching("absinthium", 10, tenant=None)
         first = next(entry for entry in await provider.changes(None) if isinstance(entry, Recorded))
         await provider.erase([first.record_id], tenant=None)
         assert hits(path) == []

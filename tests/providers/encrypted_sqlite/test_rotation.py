@@ -189,7 +189,7 @@ async def test_a_key_may_change_again_while_a_save_opens_the_file_again(
 
         def rotated_afterwards(store: Store) -> apsw.Connection:
             writer = real(store)
-            if store is saving._live().store:
+            if store is saving._live().engine.store:
                 times[0] += 1
                 if times[0] == 2:
                     anyio.from_thread.run(other.rotate, Keyring(ring, "third"))
@@ -219,13 +219,13 @@ async def test_a_rotation_waits_for_whoever_reads_and_can_be_gone_on_with(path: 
     new = SecretKey.generate()
     async with opened(path) as reader, opened(path, busy_timeout=0.2) as provider:
         await reader.version()
-        connection = reader._live().store._borrow()
+        connection = reader._live().engine.store._borrow()
         assert connection is not None
         connection.execute("BEGIN; SELECT count(*) FROM assertions").fetchall()
         await append(provider, [60])
         with pytest.raises(StoreUnavailableError):
             await provider.rotate(new)
         connection.execute("ROLLBACK")
-        reader._live().store._give_back(connection)
+        reader._live().engine.store._give_back(connection)
         await provider.rotate()
     assert (await opens(path, KEY), await numbers_in(path, new)) == (False, set(range(61)))

@@ -94,8 +94,6 @@ async def told_by(path: Path, key: Keyring | KeySource = KEY) -> Told:
             seqs, vectors = await provider.vectors(tenant)
             told.append((list(seqs), vectors.tobytes()))
             told.append(await provider.changes(tenant))
-            told.append(await provider.matching("absinthium", 10, tenant=tenant))
-            told.append([seq for seq, _ in await provider.nearest(_vector(3), 5, tenant=tenant)])
         return told
 
 

@@ -14,6 +14,7 @@ import pytest
 from factmem_file import LocalFileMemoryProvider, LocalStorage
 from factmem_file.frames import DamagedFrameError, framed, parse
 
+from factmem.codec import FORMAT_VERSION
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StoreUnavailableError
 from factmem.facts import Concept
 from factmem.scopes import MemoryScope
@@ -244,7 +245,7 @@ async def test_a_newer_log_or_entry_is_refused_and_left_alone(tmp_path: Path) ->
     header, frame = _frames(log.read_bytes())
     for changed in (
         framed(header[9:-1].replace(b'"factmem":1', b'"factmem":2')) + frame,
-        header + framed(frame[9:-1].replace(b'"v":1', b'"v":2')),
+        header + framed(frame[9:-1].replace(b'"v":%d' % FORMAT_VERSION, b'"v":%d' % (FORMAT_VERSION + 1))),
     ):
         log.write_bytes(changed)
         with pytest.raises(NewerVersionError):

@@ -15,7 +15,6 @@ from factmem.abc import (
     FeedsChanges,
     KeepsHistory,
     KeepsVectors,
-    SearchesVectors,
     StateRequest,
 )
 from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
@@ -49,7 +48,7 @@ async def test_facts_are_there_after_reopening(tmp_path: Path) -> None:
 
 def test_it_has_every_capability(tmp_path: Path) -> None:
     provider = LocalFileMemoryProvider(tmp_path)
-    for capability in (KeepsHistory, FeedsChanges, KeepsVectors, SearchesVectors, Erases):
+    for capability in (KeepsHistory, FeedsChanges, KeepsVectors, Erases):
         assert isinstance(provider, capability)
 
 

@@ -53,8 +53,6 @@ async def test_vectors_are_there_after_reopening_each_with_its_fact(tmp_path: Pa
         assert list((await again.vectors(None))[0]) == [1, 2, 3, 4]
         assert list((await again.vectors(None, since=2))[0]) == [3, 4]
         assert list((await again.vectors("acme"))[0]) == [5]
-        best = await again.nearest(np.array([9, 1], dtype=np.float32), 2, tenant=None)
-        assert [seq for seq, _ in best] == [1, 4]
 
 
 async def test_another_provider_sees_vectors_put_later(tmp_path: Path) -> None:
@@ -76,7 +74,6 @@ async def test_another_embedder_is_refused_or_starts_anew(tmp_path: Path) -> Non
         for each in (provider, other):
             seqs, rows = await each.vectors(None)
             assert (list(seqs), rows.shape) == ([], (0, 3))
-            assert await each.nearest(np.array([1, 0, 0], dtype=np.float32), 5, tenant=None) == []
         await other.put_vectors({1: np.array([1, 0, 0], dtype=np.float32)})
         assert list((await provider.vectors(None))[0]) == [1]
 
@@ -89,8 +86,6 @@ async def test_wrong_vectors_are_refused_and_nothing_is_written(tmp_path: Path) 
                 await provider.append([_append("v9", wrong)])
             with pytest.raises(InvalidVectorError):
                 await provider.put_vectors({3: np.array(wrong, dtype=np.float32)})
-            with pytest.raises(InvalidVectorError):
-                await provider.nearest(np.array(wrong, dtype=np.float32), 5, tenant=None)
         assert await provider.version() == 5
         assert len((await provider.vectors(None))[0]) == 3
 

@@ -156,7 +156,6 @@ def test_it_has_every_capability(anyio_backend: str) -> None:
         "KeepsHistory",
         "FeedsChanges",
         "KeepsVectors",
-        "SearchesVectors",
         "Erases",
         "KeepsFiles",
     }

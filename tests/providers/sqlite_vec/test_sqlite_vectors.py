@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factmem_sqlite_vec import SqliteVecMemoryProvider, embeddings
+from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.abc import Append, EmbedderIdentity
 from factmem.errors import CapabilityError, EmbedderMismatchError, InvalidVectorError
@@ -57,15 +57,12 @@ async def test_a_vector_that_sqlite_vec_would_take_and_rank_wrongly_is_refused(
     with pytest.raises(InvalidVectorError):
         await provider.put_vectors({1: GOOD, 2: _bad(name)})
     assert list((await provider.vectors(None))[0]) == []
-    with pytest.raises(InvalidVectorError):
-        await provider.nearest(_bad(name), 3, tenant=None)
 
 
 async def test_a_vector_before_any_embedder_is_refused(tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         with pytest.raises(InvalidVectorError, match="use_embedder"):
             await provider.append([Append(assertion=said(LANGUAGES, "Latein"), vector=GOOD)])
-        assert await provider.nearest(GOOD, 3, tenant=None) == []
 
 
 async def test_more_dimensions_than_sqlite_vec_takes_are_refused(tmp_path: Path) -> None:
@@ -102,31 +99,28 @@ async def test_vectors_of_a_process_that_missed_a_new_embedder_are_refused(tmp_p
         assert await late.version() == 0
 
 
-@pytest.mark.parametrize("limit", [0, 1, 7, 100])
-@pytest.mark.parametrize("most", [4096, 3])
-async def test_neighbours_are_those_of_the_reference(
-    provider: SqliteVecMemoryProvider, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
-) -> None:
-    """Of one tenant only, also where sqlite-vec cannot give as many as asked for."""
-    monkeypatch.setattr(embeddings, "_MOST_NEIGHBOURS", most)
-    reference = InMemoryProvider()
-    await reference.use_embedder(ONE)
+async def test_products_are_inner_products_with_the_vectors_of_one_tenant(provider: SqliteVecMemoryProvider) -> None:
     rows = np.random.default_rng(7).standard_normal((40, DIMENSION)).astype(np.float32)
-    statements = [
-        Append(
-            assertion=said(LANGUAGES, f"language {number}", scope=PLANNER.within([None, "acme"][number % 3 == 0])),
-            vector=row,
-        )
-        for number, row in enumerate(rows)
-    ]
-    for store in (provider, reference):
-        await store.append(statements)
+    await provider.append(
+        [
+            Append(
+                assertion=said(LANGUAGES, f"language {number}", scope=PLANNER.within([None, "acme"][number % 3 == 0])),
+                vector=row,
+            )
+            for number, row in enumerate(rows)
+        ]
+    )
+    units = rows / np.linalg.norm(rows, axis=1)[:, None]
     for tenant in (None, "acme", "nobody"):
-        for query in rows[:5]:
-            ours = await provider.nearest(query * 3, limit, tenant=tenant)
-            theirs = await reference.nearest(query * 3, limit, tenant=tenant)
-            assert [seq for seq, _ in ours] == [seq for seq, _ in theirs]
-            assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1e-6)
+        seqs, _ = await provider.vectors(tenant)
+        assert provider.vector_numbers(tenant).tolist() == list(seqs)
+        for query in rows[:5] * 3:
+            numbers, dots = provider.products(tenant, query)
+            assert sorted(numbers.tolist()) == list(seqs)
+            np.testing.assert_allclose(dots, units[numbers - 1] @ query, atol=1e-5)
+        found = provider.vectors_of(tenant, np.array([3, 1, 99]), DIMENSION)
+        expected = [units[seq - 1] if seq in seqs else np.zeros(DIMENSION) for seq in (3, 1, 99)]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 async def test_vectors_come_back_as_the_reference_gives_them(provider: SqliteVecMemoryProvider) -> None:

@@ -1,0 +1,260 @@
+"""The changes of facts that an edited page asks for, and how they are applied."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from factmem.abc import Clock, system_clock
+from factmem.agent.agents_md.page import Bullet, Page, Said, bullet_of, said_in, same_value
+from factmem.errors import InvalidDataError, StateConflictError
+from factmem.facts import STATEMENT, Concept, FactType
+from factmem.memory import Memory
+from factmem.records import Change, ChangeKind, FactDetails, FactRecord, Origin, Place
+
+__all__ = ["Addition", "Edits", "Hand", "Revision", "applied", "reconciled"]
+
+_MOST_COMPARED: Final = 2_500
+"""So many pairs of bullets are compared by their words; of more, the first value goes with the first."""
+
+_ALIKE: Final = 0.4
+
+_WORD: Final = re.compile(r"\w+|[^\w\s]")
+
+
+@attrs.frozen(kw_only=True)
+class Revision:
+    """A record that is to have another value."""
+
+    record: FactRecord[Any]
+    value: Any = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Addition:
+    """A value that is new at a place."""
+
+    place: Place
+    said: Said
+
+
+@attrs.frozen(kw_only=True)
+class Edits:
+    """The requested changes.
+
+    Attributes:
+        revised: records that get another value.
+        retracted: records that are taken back.
+        added: what is new.
+    """
+
+    revised: tuple[Revision, ...] = ()
+    retracted: tuple[FactRecord[Any], ...] = ()
+    added: tuple[Addition, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.revised or self.retracted or self.added)
+
+
+def reconciled(
+    shown: Iterable[tuple[str, str]],
+    bullets: Sequence[Bullet],
+    *,
+    page: Page,
+    records: Mapping[str, FactRecord[Any]],
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> Edits:
+    """Return what an edited page changes.
+
+    A bullet that stands as it was shown changes nothing. One that was edited revises its record; a typed
+    one is known by its concept, others by how much of them is left. A bullet that is gone retracts its
+    record, and one that is new adds a fact of the concept that it names, or else a statement. What has
+    come about by itself in the meantime is passed over, so that edits may be read twice.
+
+    Args:
+        shown: what was shown when the page was handed out: the ids of records, each with the digest of its bullet.
+        bullets: what stands there now.
+        page: the page as it would be handed out now.
+        records: what is known now, by id.
+        concepts: those that a new bullet may name, beside those in use.
+
+    Raises:
+        InvalidDataError: a bullet says nothing legal, or a second value of a concept that has one.
+        StateConflictError: what was edited has changed in the meantime.
+    """
+    return _Reconciliation(page, records, concepts).of(shown, bullets)
+
+
+class _Reconciliation:
+    """One comparison of what was shown with what stands there now."""
+
+    def __init__(
+        self, page: Page, records: Mapping[str, FactRecord[Any]], concepts: Mapping[str, Concept[Any, Any]]
+    ) -> None:
+        self.page = page
+        self.records = records
+        self.concepts = {**{item.concept.keyword: item.concept for item in records.values()}, **concepts}
+        self.headings = {place.key: heading for heading, place in page.places.items()}
+
+    def of(self, shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]) -> Edits:
+        touched, fresh = _unmatched(shown, bullets)
+        groups: dict[tuple[str, str], tuple[list[tuple[str, str]], list[tuple[Bullet, Said]]]]
+        groups = defaultdict(lambda: ([], []))
+        for id, digest in touched:
+            if (record := self.records.get(id)) is not None:
+                groups[self._heading(record), record.concept.keyword][0].append((id, digest))
+        for bullet in fresh:
+            said = said_in(bullet, self.concepts)
+            groups[bullet.heading, said.concept.keyword][1].append((bullet, said))
+        revised, gone, new = list[Revision](), list[str](), list[tuple[Bullet, Said]]()
+        for olds, news in groups.values():
+            pairs = self._paired(olds, news)
+            revised += [item for old, (_, said) in pairs if (item := self._revision(old, said)) is not None]
+            gone += [self._unchanged(old) for old in olds if old not in [pair[0] for pair in pairs]]
+            new += [item for item in news if item not in [pair[1] for pair in pairs]]
+        added = list[Addition]()
+        for bullet, said in new:
+            if not self._stands_there(bullet, said, gone, added):
+                added.append(Addition(place=self.page.places[bullet.heading], said=said))
+        return Edits(revised=tuple(revised), retracted=tuple(self.records[id] for id in gone), added=tuple(added))
+
+    def _heading(self, record: FactRecord[Any]) -> str:
+        return self.headings[Place(record.subject, record.scope).key]
+
+    def _revision(self, old: tuple[str, str], said: Said) -> Revision | None:
+        record = self.records[old[0]]
+        if same_value(record.concept, record.value, said.value):
+            return None
+        self._unchanged(old)
+        return Revision(record=record, value=said.value)
+
+    def _unchanged(self, old: tuple[str, str]) -> str:
+        """Return the id of a record that is as it was when it was shown."""
+        id, shown_as = old
+        record = self.records[id]
+        if bullet_of(record, self._heading(record)).digest != shown_as:
+            raise StateConflictError(
+                f"what is known of {record.concept.keyword} was changed by somebody else as well: "
+                "take your edit of it back, read the page again, and edit what it says then"
+            )
+        return id
+
+    def _paired(
+        self, olds: Sequence[tuple[str, str]], news: Sequence[tuple[Bullet, Said]]
+    ) -> list[tuple[tuple[str, str], tuple[Bullet, Said]]]:
+        """Say which new bullet is an edit of which record, all of one concept and place."""
+        free = bool(news) and news[0][1].concept.keyword == STATEMENT.keyword
+        if len(olds) * len(news) > _MOST_COMPARED:
+            return [] if free else list(zip(olds, news, strict=False))
+        alike = [(self._likeness(old, new), old, number) for old in olds for number, new in enumerate(news)]
+        pairs: dict[tuple[str, str], int] = {}
+        for likeness, old, number in sorted(alike, key=lambda item: -item[0]):
+            if likeness >= _ALIKE and old not in pairs and number not in pairs.values():
+                pairs[old] = number
+        rest = [number for number in range(len(news)) if number not in pairs.values()]
+        unpaired = [old for old in olds if old not in pairs]
+        # One value in the place of another one is an edit; one sentence in the place of another one need not be.
+        if len(rest) == len(unpaired) and not free:
+            pairs.update(zip(unpaired, rest, strict=True))
+        return [(old, news[number]) for old, number in pairs.items()]
+
+    def _likeness(self, old: tuple[str, str], new: tuple[Bullet, Said]) -> float:
+        """From 0 to 1, by the words of the two values."""
+        one, other = (_WORD.findall(str(value)) for value in (self.records[old[0]].value, new[1].value))
+        return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+    def _stands_there(self, bullet: Bullet, said: Said, gone: Sequence[str], added: Sequence[Addition]) -> bool:
+        """Whether a value is known at its place, or about to be."""
+        place, concept = self.page.places[bullet.heading], said.concept
+        values = [
+            record.value
+            for record in self.records.values()
+            if record.id not in gone
+            and record.concept.keyword == concept.keyword
+            and Place(record.subject, record.scope).key == place.key
+        ]
+        values += [
+            item.said.value
+            for item in added
+            if item.place.key == place.key and item.said.concept.keyword == concept.keyword
+        ]
+        if any(same_value(concept, value, said.value) for value in values):
+            return True
+        if values and concept.fact_type is FactType.SINGLE:
+            raise InvalidDataError(
+                f"line {bullet.line}: {concept.keyword} has one value, and another bullet gives it: edit that one"
+            )
+        return False
+
+
+def _unmatched(
+    shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]
+) -> tuple[list[tuple[str, str]], list[Bullet]]:
+    """Return what is left of both sides without what stands as it was shown."""
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for id, digest in shown:
+        waiting[digest].append(id)
+    fresh = []
+    for bullet in bullets:
+        if ids := waiting.get(bullet.digest):
+            ids.pop(0)
+        else:
+            fresh.append(bullet)
+    return [(id, digest) for digest, ids in waiting.items() for id in ids], fresh
+
+
+@attrs.frozen(kw_only=True)
+class Hand:
+    """The editor of a page.
+
+    Attributes:
+        origin: whose words the edits are. What one that is not trusted writes goes into quarantine.
+        source: where the edits come from.
+        private: whether what is added is for the memory's viewer alone.
+        clock: when.
+    """
+
+    origin: Origin = Origin.USER
+    source: str | None = None
+    private: bool = False
+    clock: Clock = system_clock
+
+
+async def applied(memory: Memory, edits: Edits, hand: Hand) -> tuple[Change, ...]:
+    """Change what is known, said now.
+
+    Args:
+        memory: the memory, or the view of it that was shown.
+        edits: what is to change.
+        hand: who wants it.
+
+    Returns:
+        What was changed. A record whose state is QUARANTINED is kept apart and changes nothing yet.
+
+    Raises:
+        InvalidDataError: somebody who is not trusted wants facts to be taken back.
+        FactMemError: as `Memory.update`, `Memory.retract` and `Memory.save` say; what came before it is done.
+    """
+    if edits.retracted and not hand.origin.trusted:
+        raise InvalidDataError("what is known cannot be taken out here: leave the bullet, and add what is right")
+    changes = [
+        await memory.update(item.record.id, value=item.value, source=hand.source, origin=hand.origin)
+        for item in edits.revised
+    ]
+    if edits.retracted:
+        reason = "taken out" if hand.source is None else f"taken out of {hand.source}"
+        changes += await memory.retract(*(record.id for record in edits.retracted), reason=reason)
+    for addition in edits.added:
+        concept, value = addition.said.concept, addition.said.value
+        fact = concept.fact([value], timestamp=hand.clock())
+        details = FactDetails(origin=hand.origin, source=hand.source)
+        records = await memory.save(
+            fact, subject=addition.place.subject, scope=addition.place.scope, details=details, private=hand.private
+        )
+        changes += [Change(kind=ChangeKind.CREATED, record=record) for record in records]
+    return tuple(changes)

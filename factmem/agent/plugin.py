@@ -1,0 +1,336 @@
+"""`AgentMemory`, and the frameworks that it is installed into."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from importlib.metadata import EntryPoint, entry_points
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import attrs
+
+from factmem.abc import DetectionRequest, Message
+from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
+from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, told
+from factmem.agent.holding import Held, HeldInThread, HeldOpen, SavedHistory
+from factmem.agent.run import MemoryRun
+from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
+from factmem.facts import Concept
+from factmem.memory import Memory
+from factmem.scopes import MemoryScope, ScopeKind
+from factmem.subjects import MemorySubject
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "AgentMemory",
+    "HostIntegration",
+    "format_of",
+    "host_entry_points",
+    "host_of",
+    "install",
+]
+
+ENTRY_POINT_GROUP: Final = "factmem.hosts"
+"""Entry-point group of the integrations, of factmem and of third parties.
+
+An entry point's name is the module that a framework's own classes come from (``pydantic_ai``,
+``google.adk``); it names a `HostIntegration`, and is imported when something from there is handed in.
+"""
+
+
+@attrs.frozen(kw_only=True)
+class HostIntegration:
+    """The connection of factmem with one framework.
+
+    Attributes:
+        install: Function that installs a memory into an agent, an app or a factory, and returns the result; None if
+            the framework has none of these.
+        history: Format of the framework's messages; None if it has none of its own.
+    """
+
+    install: Callable[[AgentMemory, Any], Any] | None = None
+    history: HistoryFormat[Any] | None = None
+
+
+def host_entry_points() -> dict[str, EntryPoint]:
+    """Return the installed integrations by the module that they are for, without importing any of them."""
+    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
+
+
+def host_of(thing: object) -> HostIntegration:
+    """Return the integration of the framework that an object comes from.
+
+    Args:
+        thing: An agent, a message, a function …
+
+    Raises:
+        CapabilityError: No integration knows the object.
+        MissingPackageError: The integration needs a package that is not installed.
+    """
+    known = host_entry_points()
+    for module in _modules(thing):
+        if (point := _closest(module, known)) is not None:
+            try:
+                found: HostIntegration = point.load()
+            except ModuleNotFoundError as error:
+                extra = point.module.rpartition(".")[2].replace("_", "-")
+                raise MissingPackageError(error.name or module, extra=extra) from error
+            return found
+    raise CapabilityError(
+        f"no integration knows {type(thing).__module__}.{type(thing).__qualname__}; "
+        f"there are integrations for {', '.join(known) or 'nothing'}"
+    )
+
+
+def format_of(history: Sequence[Any]) -> HistoryFormat[Any]:
+    """Return the format of the messages of a history, determined by the first one.
+
+    Raises:
+        InvalidDataError: The type of the messages is unknown.
+        MissingPackageError: The integration needs a package that is not installed.
+    """
+    match next(iter(history), None):
+        case None | Message():
+            return MessageFormat()
+        case Mapping():
+            return DictFormat()
+        case first:
+            try:
+                found = host_of(first).history
+            except CapabilityError:
+                found = None
+    if found is None:
+        raise InvalidDataError(f"a history of {type(first).__name__} cannot be read: convert it to factmem.Message")
+    return found
+
+
+def _modules(thing: object) -> Iterator[str]:
+    """Yield the modules that define an object, its class and the ancestors of its class."""
+    if not isinstance(thing, type) and (own := getattr(thing, "__module__", None)) and callable(thing):
+        yield str(own)
+    cls: type = thing if isinstance(thing, type) else type(thing)
+    yield from (ancestor.__module__ for ancestor in cls.__mro__)
+
+
+def _closest(module: str, known: Mapping[str, EntryPoint]) -> EntryPoint | None:
+    """Return the entry point of a module or of its nearest parent package."""
+    while module:
+        if module in known:
+            return known[module]
+        module = module.rpartition(".")[0]
+    return None
+
+
+NativeT = TypeVar("NativeT")
+
+
+def _caller() -> int:
+    """Return the `warnings.warn` level of the first caller outside of this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "factmem":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+_NOBODY: Final = RunIdentity()
+
+
+class AgentMemory:
+    """Memory for an agent: known facts are added to its requests, and its conversations are saved.
+
+    ::
+
+        memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
+        agent = install(memory, into=agent)
+        with memory.run(user_id="alice", session_id="monday"):
+            ...
+
+    It takes effect through `factmem.agent.install`, the nodes of a graph, or the three methods below. The prompt, the
+    model and the history of the agent stay unchanged: facts go into requests only.
+
+    A memory that it opens itself lives in a thread of its own, from the first use to the exit of the process or
+    `aclose`, which finishes reading first. Submissions survive either.
+
+    Args:
+        config: The settings. Without a store nothing is kept, and a `NoStoreWarning` is issued.
+    """
+
+    def __init__(self, config: AgentMemoryConfig | None = None) -> None:
+        self.config: Final = config or AgentMemoryConfig()
+        if self.config.store is None:
+            warnings.warn(
+                "this agent's memory was given no store and keeps nothing: give it one, such as "
+                'store="sqlite-vec:facts.db", or store="none:" if that is meant',
+                NoStoreWarning,
+                stacklevel=_caller(),
+            )
+        self._running: ContextVar[RunIdentity] = ContextVar("factmem_run", default=_NOBODY)
+        store = self.config.store
+        self._held: Held = HeldOpen(store) if isinstance(store, Memory) else HeldInThread(self.config.make_memory)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Finish reading, and close the store; a `Memory` that the program opened stays open."""
+        await self._held.aclose()
+
+    def close(self) -> None:
+        """Close like `aclose`, without an event loop."""
+        self._held.close()
+
+    @contextlib.contextmanager
+    def run(
+        self, user_id: str | None = None, session_id: str | None = None, *, load: bool = True, save: bool = True
+    ) -> Iterator[MemoryRun]:
+        """Set the identity of the runs within the block; it takes precedence over the host's.
+
+        Args:
+            user_id: The user; required unless `AgentMemoryConfig.users` is ``"shared"``.
+            session_id: The conversation.
+            load: Whether known facts are added to requests.
+            save: Whether the conversation is saved.
+
+        Raises:
+            InvalidNameError: An id is not legal.
+        """
+        identity = RunIdentity(user_id=user_id, session_id=session_id, load=load, save=save)
+        token = self._running.set(identity)
+        try:
+            yield self.for_run()
+        finally:
+            self._running.reset(token)
+
+    def for_run(self, identity: RunIdentity = _NOBODY) -> MemoryRun:
+        """Return one run of the agent.
+
+        Args:
+            identity: The identity according to the host; that of `run` takes precedence.
+        """
+        return MemoryRun(config=self.config, identity=self._running.get().or_else(identity), held=self._held)
+
+    async def load_facts_to_agent(
+        self,
+        history: Sequence[NativeT],
+        concepts: Iterable[Concept[Any, Any] | str],
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope | str] | None = None,
+        identity: RunIdentity = _NOBODY,
+    ) -> list[NativeT]:
+        """Return a history with the known facts of some concepts, before the user's last message.
+
+        One message of the host's own type is added and marked; that of an earlier call is removed.
+
+        Args:
+            history: Messages of a supported framework, dicts as in the APIs of OpenAI, or `factmem.Message`.
+            concepts: The concepts, or their keywords.
+            subjects: The subjects (default: the user and the agent's subjects).
+            scopes: The scopes (default: all scopes of the agent).
+            identity: The identity of the run.
+
+        Raises:
+            InvalidDataError: The type of the messages is unknown.
+            FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
+        """
+        form = format_of(history)
+        block = await self.for_run(identity).load(
+            spoken(form, history), concepts=concepts, subjects=subjects, scopes=scopes
+        )
+        return told(form, history, block)
+
+    async def load_all_facts_to_agent(
+        self,
+        history: Sequence[NativeT],
+        *,
+        subjects: Iterable[MemorySubject] | None = None,
+        scopes: Iterable[MemoryScope | str] | None = None,
+        identity: RunIdentity = _NOBODY,
+    ) -> list[NativeT]:
+        """Return a history with the known facts of all concepts; see `load_facts_to_agent`.
+
+        Args:
+            history: The messages.
+            subjects: The subjects.
+            scopes: The scopes.
+            identity: The identity of the run.
+        """
+        form = format_of(history)
+        block = await self.for_run(identity).load(spoken(form, history), subjects=subjects, scopes=scopes)
+        return told(form, history, block)
+
+    async def save_facts_from_history(
+        self,
+        history: Sequence[Any],
+        *,
+        looking_for: DetectionRequest | None = None,
+        scope: MemoryScope | ScopeKind | str | None = None,
+        identity: RunIdentity = _NOBODY,
+    ) -> SavedHistory | None:
+        """Submit a history for detection; see `MemoryRun.save`.
+
+        Args:
+            history: The messages; see `load_facts_to_agent`.
+            looking_for: Concepts or topics (default: `Saving.looking_for`).
+            scope: Scope of the facts; see `AgentMemoryConfig.scope_of`.
+            identity: The identity of the run.
+
+        Raises:
+            InvalidDataError: The type of the messages is unknown, or the scope is not one of the agent's.
+            MissingUserError: The user is unknown.
+            FactMemError: The submission failed, and the policy is `FailurePolicy.RAISE`.
+        """
+        run = self.for_run(identity)
+        return await run.save(spoken(format_of(history), history), looking_for=looking_for, scope=scope)
+
+
+HostT = TypeVar("HostT")
+
+
+def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings: Any) -> HostT:
+    """Install memory into an agent.
+
+    ::
+
+        agent = install(AgentMemory, into=agent, store="sqlite-vec:facts.db", agent_name="planner")
+
+    Use the result in place of the argument. It has the same type, and the argument itself stays unchanged where the
+    framework allows for that. Each module of `factmem.integrations` documents what it takes, and how a run names its
+    user.
+
+    Args:
+        memory: The memory, or the class to make it of from the settings.
+        into: An agent, an app, a client or a factory of a framework with an integration.
+        settings: Fields of `AgentMemoryConfig`, with the class only.
+
+    Raises:
+        CapabilityError: No integration can install memory into the object.
+        MissingPackageError: The integration needs a package that is not installed.
+        InvalidDataError: A setting is not legal, or settings were given with a memory.
+    """
+    integration = host_of(into)
+    if integration.install is None:
+        raise CapabilityError(f"memory cannot be put into a {type(into).__name__}: see factmem.integrations")
+    installed: HostT = integration.install(_made(memory, settings), into)
+    return installed
+
+
+def _made(memory: type[AgentMemory] | AgentMemory, settings: dict[str, Any]) -> AgentMemory:
+    if isinstance(memory, AgentMemory):
+        if settings:
+            raise InvalidDataError("this memory has its settings already: give them to its AgentMemoryConfig")
+        return memory
+    try:
+        config = AgentMemoryConfig(**settings)
+    except TypeError as error:
+        raise InvalidDataError(f"a setting is unknown: {error}") from None
+    return memory(config)

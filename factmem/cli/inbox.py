@@ -1,0 +1,144 @@
+"""The commands for unread and quarantined words: `resume`, `dead-letters` and `quarantine`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from factmem.cli.options import IdsArgument, ReasonOption
+from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, show_changes
+from factmem.cli.progress import Tally, Watch, counted, progress, tallied
+from factmem.cli.session import FAILED, Session, report
+from factmem.errors import ModelError
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from factmem.memory import DeadLetter, Remembered
+    from factmem.records import FactRecord
+
+__all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
+
+
+SomeLettersArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the dead letters (default: all).")
+]
+
+
+async def resume(session: Session) -> None:
+    """Read what an earlier process left unread, with the language model."""
+    session.check_model("resuming")
+    watch = Watch(session)
+    async with session.memory(read_only=False, asking=True, on_event=watch.hear) as memory:
+        with watch.noting_interruption():
+            handover = await memory.resume()
+            watch.expect(handover)
+            await watch.wait()
+    tally = tallied([handover])
+
+    def render(out: Console) -> None:
+        out.print(f"{counted(len(handover.ids), 'submission')} read: {tally}" if handover.ids else "Nothing waits.")
+        for line in tally.lines:
+            out.print(line)
+
+    session.show({"resumed": len(handover.ids), **tally.to_json()}, render)
+    if (unread := watch.failure(tally, "submission")) is not None:
+        report(unread, as_json=session.as_json)
+        raise typer.Exit(FAILED)
+
+
+async def list_letters(session: Session) -> None:
+    """Show the texts that could not be read, and the reasons."""
+    async with session.memory() as memory:
+        letters = await memory.dead_letters.list()
+    session.show([_letter_json(letter) for letter in letters], lambda out: _print_letters(out, letters))
+
+
+def _letter_json(letter: DeadLetter) -> dict[str, Json]:
+    return {
+        "id": letter.id,
+        "failure": letter.failure,
+        "failed_at": letter.failed_at.isoformat(),
+        "records": [record_json(record) for record in letter.records],
+    }
+
+
+def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
+    from rich.text import Text
+
+    if not letters:
+        out.print("There are no dead letters.")
+    for letter in letters:
+        why = Text(f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} · id {letter.id}", style="yellow")
+        lines = [line for record in letter.records for line in record_block(record, with_id=False)]
+        print_block(out, "unread", [why, *lines])
+
+
+async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
+    """Read dead letters again; those that fail again remain."""
+    session.check_model("retrying dead letters")
+    results: list[Remembered] = []
+    async with session.memory(read_only=False, asking=True) as memory:
+        chosen = list(dict.fromkeys(ids or [letter.id for letter in await memory.dead_letters.list()]))
+        with progress("reading", quiet=session.as_json) as advance:
+            for id in chosen:
+                results += await memory.dead_letters.retry(id)
+                advance(len(results) / len(chosen))
+    tally = Tally.of(results)
+
+    def render(out: Console) -> None:
+        out.print(f"{counted(len(results), 'dead letter')} tried: {tally}" if results else "There are no dead letters.")
+        for result in results:
+            print_changes(out, result.changes)
+
+    changes: list[Json] = [change_json(change) for result in results for change in result.changes]
+    session.show({"retried": len(results), **tally.to_json(), "changes": changes}, render)
+    _report_failures(session, results)
+
+
+def _report_failures(session: Session, results: Sequence[Remembered]) -> None:
+    failures = [result.failure for result in results if result.failure is not None]
+    if failures:
+        names = ", ".join(dict.fromkeys(failures))
+        unread = ModelError(f"{counted(len(failures), 'dead letter')} could not be read again ({names}): try later")
+        report(unread, as_json=session.as_json)
+        raise typer.Exit(FAILED)
+
+
+async def dismiss(session: Session, ids: IdsArgument) -> None:
+    """Keep the words of dead letters as they were said, and stop trying to read them."""
+    async with session.memory(read_only=False) as memory:
+        await memory.dead_letters.dismiss(*ids)
+    count = len(set(ids))
+    session.show({"dismissed": count}, lambda out: out.print(f"{counted(count, 'dead letter')} dismissed"))
+
+
+async def list_quarantined(session: Session) -> None:
+    """Show the quarantined records, which are neither loaded nor recalled."""
+    async with session.memory() as memory:
+        records = await memory.quarantine.list()
+    session.show([record_json(record) for record in records], lambda out: _print_quarantined(out, records))
+
+
+def _print_quarantined(out: Console, records: Sequence[FactRecord[Any]]) -> None:
+    if not records:
+        out.print("Nothing is quarantined.")
+    for record in records:
+        print_block(out, record.details.origin.value, record_block(record))
+
+
+async def accept(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
+    """Accept quarantined records as facts."""
+    async with session.memory(read_only=False) as memory:
+        changes = await memory.quarantine.accept(*ids, reason=reason)
+    show_changes(session, changes, "accepted")
+
+
+async def reject(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
+    """Reject quarantined records; `forget` erases them."""
+    async with session.memory(read_only=False) as memory:
+        changes = await memory.quarantine.reject(*ids, reason=reason)
+    show_changes(session, changes, "rejected")

@@ -1,0 +1,597 @@
+"""The command `ingest`: conversations, kept word for word or read by a language model."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import json
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import attrs
+import typer
+from anyio import to_thread
+
+from factmem.abc import (
+    MANAGED_TOPICS,
+    AgentMemoryProvider,
+    Conversation,
+    DetectionRequest,
+    DropReason,
+    FeedsChanges,
+    Topic,
+)
+from factmem.cli.options import (
+    OriginNameOption,
+    PrivateOption,
+    ScopeOption,
+    SubjectOption,
+    class_named,
+)
+from factmem.cli.progress import Tally, Watch, counted, progress, tallied
+from factmem.cli.session import FAILED, STDIN, Session, known_subject, report
+from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
+from factmem.facts import Concept
+from factmem.scalars import scalar_named
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from factmem.memory import Handover, Memory
+
+__all__ = ["Ingestion", "Taking", "ingest"]
+
+
+ConceptsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|MODULE:CLASS",
+        help="Concepts to look for: a JSON list of {keyword, description, type, multiple}, or the fields of a class.",
+    ),
+]
+
+
+TopicsOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topics",
+        "--topic",
+        metavar="LABEL[=DESCRIPTION]",
+        help="Topic to look for; `managed` stands for the usual topics. May be repeated.",
+    ),
+]
+
+
+OpenOption: TypeAlias = Annotated[
+    bool | None,
+    typer.Option("--open/--targeted", help="Look for other facts as well, or for the named concepts and topics only."),
+]
+
+
+@attrs.frozen(kw_only=True)
+class DetectionOptions:
+    """The options that say what to look for.
+
+    Attributes:
+        concepts: File or class with the concepts.
+        topics: Labels of topics, with or without descriptions.
+        open: Whether to look for anything else (default: only if nothing is named).
+    """
+
+    concepts: str | None = None
+    topics: tuple[str, ...] = ()
+    open: bool | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of the options was given."""
+        return self != DetectionOptions()
+
+    def request(self, subject: MemorySubject) -> DetectionRequest | None:
+        """Return the request; None for the default request of the memory.
+
+        Raises:
+            InvalidDataError: The concepts cannot be read, or two have the same name.
+            typer.BadParameter: The label of a topic is not legal, or there is nothing to look for.
+        """
+        if not self.given:
+            return None
+        named = bool(self.concepts or self.topics)
+        if self.open is False and not named:
+            raise typer.BadParameter("--targeted looks for nothing: name --concepts or --topics")
+        return DetectionRequest(
+            subjects=(subject,),
+            concepts=_concepts_from(self.concepts) if self.concepts else (),
+            topics=_topics_from(self.topics),
+            open=self.open if self.open is not None else not named,
+        )
+
+
+def _topics_from(texts: Sequence[str]) -> tuple[Topic, ...]:
+    """Parse topics; a managed topic needs its label only.
+
+    Raises:
+        typer.BadParameter: A label is not legal.
+    """
+    managed = {topic.label: topic for topic in MANAGED_TOPICS}
+    found: dict[str, Topic] = {}
+    for text in texts:
+        label, _, description = (part.strip() for part in text.partition("="))
+        if text == "managed":
+            found |= managed
+        else:
+            found[label] = managed[label] if label in managed and not description else _topic(label, description)
+    return tuple(found.values())
+
+
+def _topic(label: str, description: str) -> Topic:
+    try:
+        return Topic(label, description)
+    except FactMemError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _concepts_from(source: str) -> tuple[Concept[Any, Any], ...]:
+    """Read concepts from a file or from the fields of a class.
+
+    Args:
+        source: A path, or ``MODULE:CLASS``.
+
+    Raises:
+        InvalidDataError: There is no such file or class, or it holds no concepts.
+    """
+    path = Path(source)
+    if ":" in source and path.suffix != ".json" and not path.exists():
+        from factmem.memory import concepts_of
+
+        return concepts_of(class_named(source))
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidDataError(f"{source} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InvalidDataError(f"{source} is not JSON: write a list of concepts into it") from None
+    if not isinstance(listed, list) or not listed:
+        raise InvalidDataError(f"{source} holds no list of concepts")
+    return tuple(_concepts(listed))
+
+
+def _concepts(listed: Iterable[object]) -> Iterable[Concept[Any, Any]]:
+    for place, item in enumerate(listed):
+        match item:
+            case {"keyword": str() as keyword, **others} if not others.keys() - {"description", "type", "multiple"}:
+                yield _concept(keyword, others, f"$[{place}]")
+            case _:
+                raise InvalidDataError(
+                    "a concept is an object with keyword, and optionally description, type and multiple",
+                    path=f"$[{place}]",
+                )
+
+
+def _concept(keyword: str, others: Mapping[Any, Any], path: str) -> Concept[Any, Any]:
+    description, multiple = others.get("description", ""), others.get("multiple", False)
+    if not isinstance(description, str) or not isinstance(multiple, bool):
+        raise InvalidDataError("description is a text, and multiple is true or false", path=path)
+    try:
+        scalar = scalar_named(others.get("type", "str"))
+    except InvalidDataError as error:
+        raise InvalidDataError(str(error), path=f"{path}.type") from None
+    make = Concept.multiple if multiple else Concept.single
+    return make(keyword, description, scalar.type)
+
+
+@attrs.frozen(kw_only=True)
+class Ingestion:
+    """Numbers on conversations that were kept word for word.
+
+    Attributes:
+        conversations: Conversations.
+        statements: Statements in them.
+        new: Statements that were not in the store before.
+        quarantined: Statements from untrusted sources.
+        redacted: Redacted secrets, by kind.
+        not_text: Images, audio and files in the messages, which are not kept.
+    """
+
+    conversations: int = 0
+    statements: int = 0
+    new: int = 0
+    quarantined: int = 0
+    redacted: Counter[str] = attrs.field(factory=Counter)
+    not_text: int = 0
+
+    def __add__(self, other: Ingestion) -> Ingestion:
+        return Ingestion(
+            conversations=self.conversations + other.conversations,
+            statements=self.statements + other.statements,
+            new=self.new + other.new,
+            quarantined=self.quarantined + other.quarantined,
+            redacted=self.redacted + other.redacted,
+            not_text=self.not_text + other.not_text,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the numbers as JSON."""
+        return {
+            "conversations": self.conversations,
+            "statements": self.statements,
+            "new": self.new,
+            "quarantined": self.quarantined,
+            "redacted": dict(self.redacted),
+            "not_text": self.not_text,
+        }
+
+    def __str__(self) -> str:
+        secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
+        media = f", {counted(self.not_text, 'part')} dropped: {DropReason.NOT_TEXT.value}" if self.not_text else ""
+        return (
+            f"{counted(self.conversations, 'conversation')}, {counted(self.statements, 'statement')}, "
+            f"{self.new} new, {self.quarantined} quarantined, secrets redacted: {secrets or 'none'}{media}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Taking:
+    """Ingests conversations, one transaction each.
+
+    Attributes:
+        memory: The memory.
+        provider: Its store.
+        subject: Subject of the conversations.
+        scope: Scope of the conversations.
+        source: Name of their source.
+        private: Whether they are visible to the viewer only.
+    """
+
+    memory: Memory
+    provider: AgentMemoryProvider
+    subject: MemorySubject = MemorySubject.EVERYTHING
+    scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT
+    source: str | None = None
+    private: bool = False
+
+    async def take(self, conversation: Conversation) -> Ingestion:
+        """Ingest one conversation, all of it or nothing."""
+        from factmem.detection import redact
+
+        before = await self.provider.version() if isinstance(self.provider, FeedsChanges) else 0
+        records = await self.memory.remember(
+            conversation, subject=self.subject, scope=self.scope, source=self.source, private=self.private
+        )
+        heard = (message for message in conversation.messages if message.detectable)
+        return Ingestion(
+            conversations=1,
+            statements=len(records),
+            new=sum(record.revision > before for record in records),
+            quarantined=sum(not record.details.origin.trusted for record in records),
+            redacted=Counter(finding.kind for message in heard for finding in redact(message.content).findings),
+            not_text=conversation.not_text,
+        )
+
+
+ReadFile = Callable[[Path], AsyncIterator[Conversation]]
+"""Reads the conversations of a file."""
+
+
+@attrs.define
+class _File:
+    """The submissions of one file."""
+
+    handovers: list[Handover] = attrs.field(factory=list)
+    again: list[Handover] = attrs.field(factory=list)
+    known: int = 0
+    redacted: Counter[str] = attrs.field(factory=Counter)
+    error: FactMemError | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "conversations": len(self.handovers),
+            "known": self.known,
+            "read_again": len(self.again),
+            **self.tally.to_json(),
+            "redacted": dict(self.redacted),
+        }
+
+    def __str__(self) -> str:
+        secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
+        return f"{counted(len(self.handovers), 'conversation')}, {self.tally}, secrets redacted: {secrets or 'none'}"
+
+    @property
+    def tally(self) -> Tally:
+        return tallied([*self.again, *self.handovers])
+
+
+@attrs.frozen(kw_only=True)
+class Understanding:
+    """Submits conversations to the language model and waits until they are read.
+
+    Every conversation is in the store, in a transaction of its own, before the wait begins.
+
+    Attributes:
+        memory: The memory.
+        watch: Waits and collects errors.
+        subject: Subject of the conversations.
+        scope: Scope of the conversations.
+        source: Name of their source.
+        private: Whether they are visible to the viewer only.
+        looking_for: What to look for in them.
+        consolidate: Whether to compare new facts with known ones.
+        again: Whether to read conversations again that are in the store already.
+    """
+
+    memory: Memory
+    watch: Watch
+    subject: MemorySubject
+    scope: MemoryScope | str
+    source: str | None
+    private: bool
+    looking_for: DetectionRequest | None
+    consolidate: bool
+    again: bool = False
+
+    async def take(self, files: Sequence[Path], read: ReadFile) -> None:
+        """Ingest files and show the outcome.
+
+        Raises:
+            typer.Exit: Part of it failed; the error was printed.
+        """
+        taken = {file: _File() for file in files}
+        with self.watch.noting_interruption():
+            earlier = await self.memory.resume()
+            self.watch.expect(earlier)
+            for file, submitted in taken.items():
+                try:
+                    async for conversation in read(file):
+                        await self._submit(conversation, submitted)
+                except FactMemError as error:
+                    submitted.error = error
+            await self.watch.wait()
+        self._show(taken, earlier)
+
+    async def _submit(self, conversation: Conversation, submitted: _File) -> None:
+        from factmem.detection import redact
+
+        if self.again:
+            await self._read_again(conversation, submitted)
+        handover = await self.memory.remember_many(
+            [conversation],
+            subject=self.subject,
+            scope=self.scope,
+            source=self.source,
+            private=self.private,
+            looking_for=self.looking_for,
+            consolidate=self.consolidate,
+        )
+        self.watch.expect(handover)
+        submitted.handovers.append(handover)
+        # A conversation with words that has nothing pending was submitted before.
+        submitted.known += not handover.pending and await _stored_id(conversation) is not None
+        heard = (message for message in conversation.messages if message.detectable)
+        submitted.redacted.update(finding.kind for message in heard for finding in redact(message.content).findings)
+
+    async def _read_again(self, conversation: Conversation, submitted: _File) -> None:
+        """Submit the stored words of a conversation again, if there are any at this place."""
+        from factmem.memory import StoredSession
+
+        if (id := await _stored_id(conversation)) is None:
+            return
+        # Without options, look for the same as `remember_many` does by default.
+        request = self.looking_for or DetectionRequest(subjects=(self.subject,), open=True)
+        with contextlib.suppress(RecordNotFoundError):
+            handover = await self.memory.generate(
+                StoredSession(id=id),
+                subject=self.subject,
+                scope=self.scope,
+                looking_for=request,
+                consolidate=self.consolidate,
+                private=self.private,
+            )
+            self.watch.expect(handover)
+            submitted.again.append(handover)
+
+    def _show(self, taken: dict[Path, _File], earlier: Handover) -> None:
+        session, all_of = self.watch.session, _File()
+        for submitted in taken.values():
+            all_of.handovers += submitted.handovers
+            all_of.again += submitted.again
+            all_of.known += submitted.known
+            all_of.redacted += submitted.redacted
+        data = {
+            "store": session.address,
+            "model": session.model,
+            **all_of.to_json(),
+            "resumed": len(earlier.ids),
+            "files": [
+                {"file": str(file), **submitted.to_json(), "failed": submitted.error is not None}
+                for file, submitted in taken.items()
+            ],
+        }
+        session.show(data, lambda out: self._print(out, taken, all_of, earlier))
+        failed = {file: submitted.error for file, submitted in taken.items() if submitted.error}
+        for file, error in failed.items():
+            report(error, as_json=session.as_json, file=file)
+        if (
+            unread := self.watch.failure(tallied([earlier, *all_of.again, *all_of.handovers]), "conversation")
+        ) is not None:
+            report(unread, as_json=session.as_json)
+        if failed or unread:
+            raise typer.Exit(FAILED)
+
+    def _print(self, out: Console, taken: dict[Path, _File], all_of: _File, earlier: Handover) -> None:
+        if len(taken) > 1:
+            for file, submitted in taken.items():
+                out.print(f"{file}: {submitted}")
+        out.print(str(all_of))
+        for line in all_of.tally.lines:
+            out.print(line)
+        if all_of.again:
+            out.print(f"{counted(len(all_of.again), 'conversation')} known already, and read again")
+        elif all_of.known:
+            out.print(
+                f"{counted(all_of.known, 'conversation')} known already, and not shown to the model again; "
+                "to read it again, give the same command with --again"
+            )
+        if earlier.ids:
+            out.print(f"an earlier run had left {counted(len(earlier.ids), 'submission')} unread: {tallied([earlier])}")
+        if all_of.handovers:
+            out.print(f"kept in {self.watch.session.address}", style="dim")
+
+
+async def _stored_id(conversation: Conversation) -> str | None:
+    """Return the id of a conversation in the store; None if it holds nothing to keep."""
+    from factmem.detection import utterances
+
+    said = await to_thread.run_sync(utterances, conversation, dt.datetime.now(dt.UTC))
+    return said[0].conversation_id if said else None
+
+
+async def ingest(
+    session: Session,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Conversations as JSON or JSON Lines; - reads stdin.")
+    ],
+    scope: ScopeOption = None,
+    subject: SubjectOption = None,
+    source: OriginNameOption = None,
+    private: PrivateOption = False,
+    concepts: ConceptsOption = None,
+    topics: TopicsOption = None,
+    open: OpenOption = None,
+    keep_words: Annotated[
+        bool,
+        typer.Option("--keep-words/--no-keep-words", help="Keep the user's words beside the facts found in them."),
+    ] = True,
+    consolidate: Annotated[
+        bool, typer.Option("--consolidate/--no-consolidate", help="Compare new facts with known ones.")
+    ] = True,
+    again: Annotated[
+        bool, typer.Option("--again", help="Read conversations again that are in the store already.")
+    ] = False,
+) -> None:
+    """Ingest conversations, with secrets redacted; ingesting a file again changes nothing.
+
+    Without a language model, every statement is kept with its speaker and date. With --model, facts are detected,
+    each with its evidence; the words are on disk before the model is asked.
+    """
+    from factmem.providers import open_provider
+
+    session.check_private(private)
+    wanted = DetectionOptions(concepts=concepts, topics=tuple(topics or ()), open=open)
+    if wanted.given or not keep_words or again or not consolidate:
+        session.check_model("detecting facts")
+    given = _Given(subject=subject, scope=scope, source=source, private=private)
+    async with open_provider(session.address) as provider:
+        if session.model is None:
+            await _keep(session, provider, files, given)
+        else:
+            await _understand(
+                session, provider, files, given, wanted, keep_words=keep_words, consolidate=consolidate, again=again
+            )
+
+
+@attrs.frozen(kw_only=True)
+class _Given:
+    """Properties of all conversations."""
+
+    subject: MemorySubject | None
+    scope: str | None
+    source: str | None
+    private: bool
+
+
+async def _keep(session: Session, provider: AgentMemoryProvider, files: list[Path], given: _Given) -> None:
+    """Keep conversations word for word."""
+    results: dict[Path, Ingestion] = {}
+    failures: dict[Path, FactMemError] = {}
+    async with session.memory(provider=provider, read_only=False) as memory:
+        taking = Taking(
+            memory=memory,
+            provider=provider,
+            subject=await known_subject(memory, given.subject),
+            scope=given.scope or MemoryScope.CROSS_PRODUCT,
+            source=given.source,
+            private=given.private,
+        )
+        for file in files:
+            results[file] = Ingestion()
+            try:
+                async for conversation in _conversations(session, file):
+                    results[file] += await taking.take(conversation)
+            except FactMemError as error:
+                failures[file] = error
+    _show(session, results, failures)
+
+
+async def _understand(
+    session: Session,
+    provider: AgentMemoryProvider,
+    files: list[Path],
+    given: _Given,
+    wanted: DetectionOptions,
+    *,
+    keep_words: bool,
+    consolidate: bool,
+    again: bool,
+) -> None:
+    """Detect facts in conversations with a language model."""
+    watch = Watch(session)
+    async with session.memory(
+        provider=provider, read_only=False, asking=True, keep_words=keep_words, on_event=watch.hear
+    ) as memory:
+        subject = await known_subject(memory, given.subject)
+        understanding = Understanding(
+            memory=memory,
+            watch=watch,
+            subject=subject,
+            scope=given.scope or MemoryScope.CROSS_PRODUCT,
+            source=given.source,
+            private=given.private,
+            looking_for=wanted.request(subject),
+            consolidate=consolidate,
+            again=again,
+        )
+        await understanding.take(files, lambda file: _conversations(session, file))
+
+
+async def _conversations(session: Session, file: Path) -> AsyncIterator[Conversation]:
+    """Yield the conversations of a file, parsed in a worker thread, with a progress bar."""
+    from factmem.detection import conversations_in, read_conversations
+
+    if file == STDIN:
+        for piped in conversations_in(io.BytesIO(await to_thread.run_sync(sys.stdin.buffer.read))):
+            yield piped
+        return
+    with progress(file.name, quiet=session.as_json) as advance:
+        found = await to_thread.run_sync(read_conversations, file)
+        conversations = iter(found)
+        while (conversation := await to_thread.run_sync(next, conversations, None)) is not None:
+            yield conversation
+            advance(found.bytes_read / max(found.size, 1))
+
+
+def _show(session: Session, results: dict[Path, Ingestion], failures: dict[Path, FactMemError]) -> None:
+    total = sum(results.values(), Ingestion())
+    listed: list[Json] = [
+        {"file": str(file), **result.to_json(), "failed": file in failures} for file, result in results.items()
+    ]
+
+    def render(out: Console) -> None:
+        if len(results) > 1:
+            for file, result in results.items():
+                out.print(f"{file}: {result}")
+        out.print(str(total))
+        if total.conversations:
+            out.print(f"kept in {session.address}", style="dim")
+
+    session.show({"store": session.address, **total.to_json(), "files": listed}, render)
+    for file, error in failures.items():
+        report(error, as_json=session.as_json, file=file)
+    if failures:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,402 @@
+"""Options and arguments that several commands share, and the parsers of their texts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import importlib
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import attrs
+import typer
+
+from factmem.errors import FactMemError, InvalidDataError
+from factmem.scalars import JSON_SHAPE, Scalar, scalar_named
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    from factmem.memory import Filters
+    from factmem.recall import MetadataCondition, RecallSettings
+
+__all__ = [
+    "BeforeOption",
+    "CompositeName",
+    "ExactOption",
+    "IdsArgument",
+    "ImportanceOption",
+    "LabelsOption",
+    "OriginNameOption",
+    "PrivateOption",
+    "ReasonOption",
+    "ScopeOption",
+    "Scoring",
+    "Selection",
+    "SubjectOption",
+    "TextArgument",
+    "TtlOption",
+    "YesOption",
+    "checked_address",
+    "class_named",
+    "condition",
+    "duration",
+    "from_day",
+    "metadata",
+    "parsed_value",
+    "scalar",
+    "stdin_or_text",
+    "subject",
+    "through_day",
+]
+
+
+def subject(text: str) -> MemorySubject:
+    """Parse ``name`` or ``name:individual``."""
+    name, colon, individual = text.partition(":")
+    try:
+        found = MemorySubject(name)
+        return found.individual(individual) if colon else found
+    except FactMemError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def from_day(text: str) -> dt.datetime:
+    """Parse an ISO date or time, UTC by default; a date is the first moment of the day."""
+    return _moment(text)[0]
+
+
+def through_day(text: str) -> dt.datetime:
+    """Parse an ISO date or time, UTC by default; a date is the last moment of the day."""
+    found, whole_day = _moment(text)
+    return found + dt.timedelta(days=1, microseconds=-1) if whole_day else found
+
+
+def _moment(text: str) -> tuple[dt.datetime, bool]:
+    try:
+        found = dt.datetime.fromisoformat(text.strip())
+        found = found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not an ISO date or time such as 2026-05-01 or 2026-05-01T09:30"
+        ) from None
+    return found, len(text.strip()) <= len("2026-05-01")
+
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def duration(text: str) -> dt.timedelta:
+    """Parse a time to live: a number and a unit, such as ``30d``, ``12h`` or ``90s``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip().lower(), re.ASCII)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a duration such as 90s, 45m, 12h, 30d or 2w")
+    try:
+        length = dt.timedelta(**{_UNITS[found[2]]: float(found[1])})
+        ends = dt.datetime.now(dt.UTC) + length
+    except OverflowError:
+        raise typer.BadParameter(
+            f"{text!r} ends after the year 9999: leave it out to keep the record for ever"
+        ) from None
+    if ends <= dt.datetime.now(dt.UTC):
+        raise typer.BadParameter(f"{text!r} is over already")
+    return length
+
+
+def metadata(text: str) -> tuple[str, Json]:
+    """Parse ``KEY=VALUE``; the value is JSON if it parses as such, else a text."""
+    key, sign, value = text.partition("=")
+    if not sign or not key.strip():
+        raise typer.BadParameter(f"{text!r} is not metadata such as tier=gold")
+    return key.strip(), _json_or_text(value)
+
+
+def _json_or_text(text: str) -> Json:
+    try:
+        value: Json = parsed_value(text, scalar_named(JSON_SHAPE))
+    except InvalidDataError:
+        return text.strip()
+    return value
+
+
+_CONDITION: Final = re.compile(r"(?P<key>[^=<>!]+)(?P<sign>!=|=|>|<)(?P<value>.+)", re.DOTALL)
+
+
+def condition(text: str) -> MetadataCondition:
+    """Parse ``KEY=VALUE``, ``KEY!=VALUE``, ``KEY>VALUE`` or ``KEY<VALUE``."""
+    from factmem.recall import MetadataCondition, MetadataOperator
+
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a condition such as tier=gold, score>5 or tier!=gold")
+    operators = {">": MetadataOperator.GREATER_THAN, "<": MetadataOperator.LESS_THAN}
+    sign = found["sign"]
+    try:
+        return MetadataCondition(
+            found["key"].strip(),
+            _json_or_text(found["value"]),
+            operator=operators.get(sign, MetadataOperator.EQUAL),
+            negate=sign == "!=",
+        )
+    except InvalidDataError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def checked_address(text: str | None) -> str | None:
+    """Refuse an empty address, which would otherwise mean the user's own store."""
+    if text is not None and not text.strip():
+        raise typer.BadParameter("it is empty: name a store, or leave the option out to use your own")
+    return text
+
+
+def stdin_or_text(text: str) -> str:
+    """Return a text, from stdin if it is a dash.
+
+    Raises:
+        typer.BadParameter: The text is not in the encoding of the terminal.
+    """
+    try:
+        if text == "-":
+            if isinstance(sys.stdin, io.TextIOWrapper):
+                sys.stdin.reconfigure(errors="strict")
+            text = sys.stdin.read()
+        text.encode()
+    except UnicodeError:
+        encoding = (getattr(sys.stdin, "encoding", None) or "utf-8").upper()
+        raise typer.BadParameter(f"it is not valid {encoding}: convert it first") from None
+    return text
+
+
+def parsed_value(text: str, wanted: Scalar) -> Any:
+    """Parse a value of a scalar type.
+
+    Raises:
+        InvalidDataError: The text is not a value of the type.
+    """
+    try:
+        return wanted.parse(text) if wanted.parse is not None else wanted.read(json.loads(text))
+    except (ValueError, OverflowError, RecursionError):
+        raise InvalidDataError(f"the value is not a valid {wanted.shape}: correct it, or name another --type") from None
+
+
+def scalar(name: str) -> Scalar:
+    """Parse the name of a scalar type."""
+    try:
+        return scalar_named(name)
+    except InvalidDataError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+SubjectOption: TypeAlias = Annotated[
+    MemorySubject | None, typer.Option(parser=subject, metavar="NAME[:INDIVIDUAL]", help="Subject of the facts.")
+]
+ScopeOption: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="PATH", help="Scope of the facts, for example /product/alpha.")
+]
+ExactOption: TypeAlias = Annotated[bool, typer.Option("--exact", help="Exclude the scopes below.")]
+PrivateOption: TypeAlias = Annotated[
+    bool, typer.Option("--private", help="Visible to the viewer only (needs --viewer).")
+]
+TextArgument: TypeAlias = Annotated[
+    str, typer.Argument(parser=stdin_or_text, metavar="TEXT", help="Text; - reads stdin.")
+]
+TtlOption: TypeAlias = Annotated[
+    dt.timedelta | None,
+    typer.Option("--ttl", parser=duration, metavar="DURATION", help="Time to live, such as 12h or 30d."),
+]
+ImportanceOption: TypeAlias = Annotated[
+    float | None, typer.Option(min=0, max=1, help="Importance, from 0 to 1; recall weighs it.")
+]
+LabelsOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--category", metavar="NAME", help="Category of the record. May be repeated.")
+]
+OriginNameOption: TypeAlias = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Name of the source, to filter by.")
+]
+ReasonOption: TypeAlias = Annotated[str | None, typer.Option(metavar="TEXT", help="Reason, for the audit trail.")]
+BeforeOption: TypeAlias = Annotated[
+    dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Keep records said before this date.")
+]
+IdsArgument: TypeAlias = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of the records.")]
+YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")]
+
+
+@attrs.frozen(kw_only=True)
+class Selection:
+    """The filter options of the commands that search, list or erase records; all of them must hold.
+
+    Attributes:
+        scope: The scope and its subtree.
+        exact: Exclude the subtree.
+        subject: The subject.
+        concept: Keywords of concepts.
+        category: Categories.
+        source: Names of sources.
+    """
+
+    scope: ScopeOption = None
+    exact: ExactOption = False
+    subject: SubjectOption = None
+    concept: Annotated[
+        list[str] | None, typer.Option(metavar="KEYWORD", help="Only records of this concept. May be repeated.")
+    ] = None
+    category: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only records with this category. May be repeated.")
+    ] = None
+    source: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only records from this source. May be repeated.")
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of the options was given."""
+        return self != Selection()
+
+    def filters(self) -> Filters:
+        """Return the filters that the options name."""
+        found: Filters = {}
+        if self.scope is not None:
+            found |= {"scope": self.scope, "exact": self.exact}
+        if self.subject is not None:
+            found["subject"] = self.subject
+        if self.concept:
+            found["concepts"] = self.concept
+        if self.category:
+            found["categories"] = self.category
+        if self.source:
+            found["sources"] = self.source
+        return found
+
+
+class CompositeName(enum.StrEnum):
+    """The choices of ``--composite``; see `factmem.recall.Composite`."""
+
+    BOOST = "boost"
+    ADDITIVE = "additive"
+
+
+def _option(name: str, help: str, **bounds: Any) -> Any:
+    return typer.Option(
+        f"--{name}", envvar=f"FACTMEM_{name.upper().replace('-', '_')}", help=help, rich_help_panel="Scores", **bounds
+    )
+
+
+_OPTION_OF: Final = {"half_life_days": "half-life"}
+"""The options whose names differ from their fields in `RecallSettings`."""
+
+
+@attrs.frozen(kw_only=True)
+class Scoring:
+    """The options of recall scores; each may be set in the environment as well.
+
+    Attributes:
+        min_score: Minimum score.
+        composite: Formula of the score (default: `Boost`).
+        similarity_weight: Weight of `Additive`.
+        recency_weight: Weight of either formula.
+        importance_weight: Weight of either formula.
+        half_life: See `RecallSettings.half_life_days`.
+        lexical_weight: See `RecallSettings`.
+        diversity: See `RecallSettings`.
+    """
+
+    min_score: Annotated[float, _option("min-score", "Minimum score, from 0 to 1.", min=0, max=1)] = 0.0
+    composite: Annotated[
+        CompositeName | None,
+        _option("composite", "Score formula: boost (the default) or additive, a weighted sum."),
+    ] = None
+    similarity_weight: Annotated[
+        float | None, _option("similarity-weight", "Weight of similarity (additive only).", min=0)
+    ] = None
+    recency_weight: Annotated[
+        float | None, _option("recency-weight", "Weight of recency (boost: at most 1).", min=0)
+    ] = None
+    importance_weight: Annotated[
+        float | None, _option("importance-weight", "Weight of importance (boost: at most 1).", min=0)
+    ] = None
+    half_life: Annotated[float | None, _option("half-life", "Days after which recency is halved.")] = None
+    lexical_weight: Annotated[
+        float | None,
+        _option("lexical-weight", "Weight of words, from 0 (meaning only) to 1 (words only).", min=0, max=1),
+    ] = None
+    diversity: Annotated[
+        float | None, _option("diversity", "Penalty for repeating an earlier result, from 0 to 1.", min=0, max=1)
+    ] = None
+
+    def settings(self) -> RecallSettings | None:
+        """Return the settings; None if no option sets one.
+
+        Raises:
+            typer.BadParameter: A weight does not belong to the formula, or is out of range.
+        """
+        from factmem.recall import RecallSettings
+
+        others = {
+            "half_life_days": self.half_life,
+            "lexical_weight": self.lexical_weight,
+            "diversity": self.diversity,
+        }
+        others_given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
+        weights = {
+            "similarity_weight": self.similarity_weight,
+            "recency_weight": self.recency_weight,
+            "importance_weight": self.importance_weight,
+        }
+        given = {name: value for name, value in weights.items() if value is not None}
+        if self.composite is None and not given and not others_given:
+            return None
+        try:
+            return RecallSettings(composite=self._composite(given), **others_given)
+        except InvalidDataError as error:
+            raise typer.BadParameter(_in_options(error)) from None
+
+    def _composite(self, weights: dict[str, float]) -> Any:
+        from factmem.recall import Additive, Boost
+
+        if self.composite is CompositeName.ADDITIVE:
+            return Additive(**weights)
+        if "similarity_weight" in weights:
+            raise typer.BadParameter("--similarity-weight needs --composite additive: add it, or leave the weight out")
+        return Boost(**weights)
+
+
+def _in_options(error: InvalidDataError) -> str:
+    """Return an error's message with the option's name instead of the setting's."""
+    name = (error.path or "").removeprefix("$.")
+    text = str(error).replace(f" (at {error.path})", "")
+    return text.replace(name, f"--{_OPTION_OF.get(name, name.replace('_', '-'))}") if name else text
+
+
+def class_named(reference: str) -> type[Any]:
+    """Import a class.
+
+    Args:
+        reference: ``MODULE:CLASS``; modules in the working folder are found as well.
+
+    Raises:
+        InvalidDataError: There is no such module or class, or the module cannot be imported.
+    """
+    module, colon, name = reference.partition(":")
+    if not colon or not module or not name:
+        raise InvalidDataError(f"{reference!r} is not a class: write MODULE:CLASS, such as profiles:UserProfile")
+    if not all(part.isidentifier() for part in module.split(".")):
+        stem = Path(module).stem
+        raise InvalidDataError(
+            f"{module!r} is not a module: write {stem}:{name}, in the folder of {stem}.py or with that folder "
+            "in PYTHONPATH"
+        )
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        raise InvalidDataError(f"{module} cannot be imported: there is no module {error.name}") from None
+    except Exception as error:  # the module of a user may raise anything
+        raise InvalidDataError(f"{module} cannot be imported: {type(error).__name__}") from None
+    if not isinstance(found, type):
+        raise InvalidDataError(f"{module} has no class {name}")
+    return found

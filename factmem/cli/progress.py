@@ -1,0 +1,201 @@
+"""Progress of background reading, and the count of its outcomes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+import attrs
+
+from factmem.abc import DropReason
+from factmem.cli.session import Session, sentence
+from factmem.errors import FactMemError, ModelError
+from factmem.records import AssertionState, ChangeKind
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    from factmem.memory import Handover, MemoryEvent, Remembered, Unrepresented
+
+__all__ = ["Tally", "Watch", "counted", "progress", "tallied"]
+
+
+@attrs.frozen(kw_only=True)
+class Tally:
+    """Number of outcomes of each kind.
+
+    Attributes:
+        created: New records.
+        updated: Updated records.
+        deleted: Retracted records.
+        quarantined: Quarantined records.
+        dropped: Dropped findings, by reason.
+        unrepresented: Findings that the store could keep only in part or not at all, by what it lacks.
+        dead_letters: Failures of the model; the words are kept as they were said.
+    """
+
+    created: int = 0
+    updated: int = 0
+    deleted: int = 0
+    quarantined: int = 0
+    dropped: Counter[DropReason] = attrs.field(factory=Counter)
+    unrepresented: Counter[Unrepresented] = attrs.field(factory=Counter)
+    dead_letters: int = 0
+
+    @classmethod
+    def of(cls, outcomes: Collection[Remembered]) -> Tally:
+        """Count outcomes; a change that several of them share counts once."""
+        read = [outcome for outcome in outcomes if outcome.failure is None]
+        changes = {(change.kind, change.record.id, change.record.revision) for item in read for change in item.changes}
+        kinds = Counter(kind for kind, *_ in changes)
+        lacking: Counter[Unrepresented] = Counter()
+        for outcome in outcomes:
+            lacking.update(outcome.unrepresented)
+        records = {record.id: record.state for item in read for record in item.records}
+        return cls(
+            created=kinds[ChangeKind.CREATED],
+            updated=kinds[ChangeKind.UPDATED],
+            deleted=kinds[ChangeKind.DELETED],
+            quarantined=list(records.values()).count(AssertionState.QUARANTINED),
+            dropped=sum((Counter(item.dropped) for item in outcomes), Counter[DropReason]()),
+            unrepresented=lacking,
+            dead_letters=len(outcomes) - len(read),
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "created": self.created,
+            "updated": self.updated,
+            "deleted": self.deleted,
+            "quarantined": self.quarantined,
+            "dropped": {reason.name.lower(): count for reason, count in self.dropped.items()},
+            "dead_letters": self.dead_letters,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{counted(self.created, 'fact')} created, {self.updated} updated, {self.deleted} deleted, "
+            f"{self.quarantined} quarantined"
+        )
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Lines on findings that were dropped or kept in part, with the reason."""
+        return (
+            *(
+                f"{counted(count, 'part' if reason is DropReason.NOT_TEXT else 'finding')} dropped: {reason.value}"
+                for reason, count in self.dropped.most_common()
+            ),
+            *(f"{counted(count, 'finding')} {lack.value}" for lack, count in self.unrepresented.most_common()),
+        )
+
+
+def counted(count: int, what: str) -> str:
+    """Return a count with its noun: ``1 fact``, ``2 facts``."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def tallied(handovers: Sequence[Handover]) -> Tally:
+    """Count the outcomes of submissions."""
+    return Tally.of([outcome for handover in handovers for outcome in handover.outcomes])
+
+
+@attrs.define
+class Watch:
+    """Waits for submissions and collects their errors.
+
+    Attributes:
+        session: The run that waits.
+        errors: Errors by the id of the submission.
+    """
+
+    session: Session
+    errors: dict[str, FactMemError] = attrs.field(factory=dict, init=False)
+    _handovers: list[Handover] = attrs.field(factory=list, init=False)
+    _advance: Callable[[float], None] = attrs.field(default=lambda _: None, init=False)
+
+    def hear(self, event: MemoryEvent) -> None:
+        """Record an event; pass this method as a memory's ``on_event``."""
+        from factmem.memory import HandoverFailed
+
+        if isinstance(event, HandoverFailed):
+            self.errors[event.handover_id] = event.error
+        self._advance(self._share)
+
+    @property
+    def pending(self) -> int:
+        """Number of units that are not read yet."""
+        return sum(handover.pending for handover in self._handovers)
+
+    @property
+    def _share(self) -> float:
+        return 1 - self.pending / max(self._total, 1)
+
+    @property
+    def _total(self) -> int:
+        return sum(len(handover.ids) for handover in self._handovers)
+
+    def expect(self, handover: Handover) -> None:
+        """Add a submission to wait for."""
+        self._handovers.append(handover)
+
+    async def wait(self) -> None:
+        """Wait until every submission was read or has failed."""
+        with progress("reading", quiet=self.session.as_json) as self._advance:
+            self._advance(self._share)
+            for handover in self._handovers:
+                await handover.wait()
+
+    @contextlib.contextmanager
+    def noting_interruption(self) -> Iterator[None]:
+        """If the run is interrupted, print that nothing is lost, and how to go on."""
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            if self.pending:
+                self.session.note(
+                    f"\n{self.pending} of {self._total} are not read yet; their words are kept as they were said. "
+                    f"Continue with  {self.session.command_line('resume')}"
+                )
+            raise
+
+    def failure(self, tally: Tally, what: str) -> FactMemError | None:
+        """Return an error about texts that could not be read; None if all could.
+
+        Args:
+            tally: The outcomes.
+            what: Noun for one unit, such as "conversation".
+        """
+        if not tally.dead_letters:
+            return None
+        why = next(iter(self.errors.values()), ModelError("the language model failed"))
+        kind = type(why) if isinstance(why, ModelError) else ModelError
+        hint = self.session.command_line("dead-letters", "retry")
+        return kind(
+            f"{counted(tally.dead_letters, what)} could not be read: {sentence(why)} "
+            f"The words are kept as they were said; retry with  {hint}"
+        )
+
+
+@contextlib.contextmanager
+def progress(what: str, *, quiet: bool) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar on a terminal.
+
+    Args:
+        what: Label of the bar.
+        quiet: Show nothing.
+
+    Yields:
+        A function that takes the finished share, from 0 to 1.
+    """
+    from rich.progress import Progress
+
+    from factmem.cli.output import console, shown
+
+    out = console(stderr=True)
+    with Progress(console=out, transient=True, disable=quiet or not out.is_terminal) as bar:
+        task = bar.add_task(shown(what), total=1)
+        yield lambda share: bar.update(task, completed=share)

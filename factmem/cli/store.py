@@ -1,0 +1,280 @@
+"""The commands on the store as a whole: `tree`, `info`, `providers`, `export`, `import`, `reembed` and keys."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import attrs
+import typer
+from anyio import to_thread
+
+from factmem.cli.options import ExactOption
+from factmem.cli.output import show_text, shown
+from factmem.cli.progress import progress
+from factmem.cli.session import Session
+from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
+from factmem.values import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.tree import Tree
+
+    from factmem.crypto import KeySource
+    from factmem.memory import Memory, ScopeInfo, ScopeTree
+
+__all__ = ["export", "import_", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
+
+
+async def tree(session: Session) -> None:
+    """Show the scopes as a tree, with their numbers of records."""
+    async with session.memory() as memory:
+        root = await memory.tree()
+        await session.note_if_empty(memory)
+
+    def render(out: Console) -> None:
+        from rich.tree import Tree
+
+        shown_tree = Tree(f"{session.organization or 'everything'}  {root.records}")
+        _grow(shown_tree, root)
+        out.print(shown_tree)
+
+    session.show(_tree_json(root), render)
+
+
+def _grow(branch: Tree, node: ScopeTree) -> None:
+    for child in node.children:
+        _grow(branch.add(f"{shown(child.name)}  {child.records}"), child)
+
+
+def _tree_json(node: ScopeTree) -> dict[str, Json]:
+    return {
+        "name": node.name,
+        "scope": str(node.scope) if node.scope else None,
+        "records": node.records,
+        "children": [_tree_json(child) for child in node.children],
+    }
+
+
+async def info(
+    session: Session,
+    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]", help="Scope (default: the whole store).")] = None,
+    exact: ExactOption = False,
+) -> None:
+    """Summarize the store: records, dates, concepts, subjects and categories."""
+    async with session.memory(scope=scope) as memory:
+        found = await memory.info(scope, exact=exact)
+        waiting = await _waiting(memory) if scope is None else {}
+        await session.note_if_empty(memory)
+    data = _info_json(session, found) | waiting
+
+    def render(out: Console) -> None:
+        from rich.text import Text
+
+        for name, value in data.items():
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            if value not in (None, []) and not (name in waiting and not value):
+                out.print(Text.assemble((f"{name:<13}", "dim"), shown(text)))
+
+    session.show(data, render)
+
+
+async def _waiting(memory: Memory) -> dict[str, Json]:
+    """Return the numbers of quarantined records and dead letters."""
+    return {
+        "quarantined": len(await memory.quarantine.list()),
+        "dead_letters": len(await memory.dead_letters.list()),
+    }
+
+
+def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
+    return {
+        "store": session.address,
+        "organization": session.organization,
+        "viewer": session.viewer,
+        "scope": str(found.scope) if found.scope else None,
+        "records": found.records,
+        "oldest": _iso(found.oldest),
+        "newest": _iso(found.newest),
+        "keywords": list(found.keywords),
+        "subjects": list(found.subjects),
+        "categories": list(found.categories),
+        "scopes": [str(child) for child in found.children],
+    }
+
+
+def _iso(moment: dt.datetime | None) -> str | None:
+    return moment.isoformat(timespec="seconds") if moment else None
+
+
+@attrs.frozen(kw_only=True)
+class _Examined:
+    """An installed provider.
+
+    Attributes:
+        name: Name in addresses.
+        package: Distribution that contains it.
+        factory: Object that makes it.
+        capabilities: Capabilities beyond the four verbs.
+        problem: Reason why it cannot be imported.
+    """
+
+    name: str
+    package: str | None
+    factory: str
+    capabilities: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+async def providers(session: Session) -> None:
+    """List the installed providers and their capabilities."""
+    from factmem.providers import provider_entry_points
+
+    found = [await to_thread.run_sync(_examined, point) for point in provider_entry_points().values()]
+
+    def render(out: Console) -> None:
+        from rich.text import Text
+
+        width = max((len(provider.name) for provider in found), default=0) + 2
+        for provider in found:
+            origin = f"{provider.package}  {provider.factory}"
+            out.print(Text.assemble((f"{provider.name:<{width}}", "bold"), (origin, "dim")))
+            description = provider.problem or ", ".join(provider.capabilities) or "the four verbs"
+            out.print(Text(f"{'':<{width}}{description}", style="red" if provider.problem else ""))
+
+    session.show([attrs.asdict(item) | {"importable": item.problem is None} for item in found], render)
+
+
+def _examined(point: EntryPoint) -> _Examined:
+    """Import a provider and look up its capabilities."""
+    from factmem.testing import capabilities_of
+
+    known = _Examined(name=point.name, package=point.dist.name if point.dist else None, factory=point.value)
+    try:
+        provider: Any = point.load()
+        bare = object.__new__(provider) if isinstance(provider, type) else None
+    except ModuleNotFoundError as error:
+        return attrs.evolve(known, problem=f"{error.name} is not installed: run  pip install 'factmem[{point.name}]'")
+    except Exception as error:  # the import of a third party may raise anything
+        return attrs.evolve(known, problem=f"cannot be imported: {type(error).__name__}")
+    return attrs.evolve(known, capabilities=tuple(capabilities_of(bare)) if bare is not None else ())
+
+
+async def export(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines file to write; - writes to stdout.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Write all records that the viewer may see, with their history, to a file."""
+    to_stdout = file == Path("-")
+    if not force and not to_stdout and file.exists():
+        raise InvalidDataError(f"{file} exists already: name another file, or add --force to replace it")
+    target: Path | IO[str] = sys.stdout if to_stdout else file
+    async with session.memory() as memory:
+        try:
+            lines = await memory.export(target)
+        except StoreUnavailableError as error:
+            if isinstance(error.__cause__, BrokenPipeError):
+                raise error.__cause__ from None
+            raise
+        await session.note_if_empty(memory)
+    if to_stdout:
+        session.note(f"exported {lines} assertion(s)")
+    else:
+        show_text(session, {"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
+
+
+async def import_(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File that `export` wrote; - reads stdin.")],
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Trust the file, such as your own backup (default: quarantine its records).")
+    ] = False,
+) -> None:
+    """Import a file that `export` wrote; records that exist already stay as they are."""
+    source: Path | IO[str] = sys.stdin if file == Path("-") else file
+    async with session.memory(read_only=False) as memory:
+        receipt = await memory.import_(source, trust=trust)
+    text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
+    if receipt.let_in:
+        text += f", {receipt.let_in} let in"
+    show_text(session, {**attrs.asdict(receipt), "file": str(file)}, text)
+    if receipt.quarantined:
+        session.note(f"Review them with  {session.command_line('quarantine', 'list')}")
+
+
+async def reembed(session: Session) -> None:
+    """Bind the store to the current embedder, and compute all vectors again."""
+    async with session.memory(read_only=False) as memory:
+        count = await memory.reembed()
+    show_text(session, {"reembedded": count}, f"embedded {count} record(s) again")
+
+
+async def new_key(session: Session) -> None:
+    """Print a random key for an encrypted store; keep it in another place than the store."""
+    from factmem.crypto import SecretKey
+
+    text = SecretKey.generate().to_text()
+
+    def render(out: Console) -> None:
+        out.print(text, soft_wrap=True, highlight=False, markup=False)
+
+    session.show({"key": text}, render)
+
+
+async def rotate_key(
+    session: Session,
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", metavar="NAME", help="Environment variable with the new key.")
+    ] = None,
+    passphrase_env: Annotated[
+        str | None,
+        typer.Option("--passphrase-env", metavar="NAME", help="Environment variable with the new passphrase."),
+    ] = None,
+    os_keyring: Annotated[
+        str | None,
+        typer.Option("--os-keyring", metavar="SERVICE", help="Service of the new key in the system's keyring."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted rotation; the address names the new key.")
+    ] = False,
+) -> None:
+    """Encrypt a store with another key.
+
+    The address of the store names the present key. An interrupted rotation is continued with --resume.
+    """
+    from factmem.crypto import RotatesKeys
+    from factmem.providers import open_provider
+
+    key = None if resume else _key_source(key_env, passphrase_env, os_keyring)
+    provider = open_provider(session.address)
+    async with provider:
+        if not isinstance(provider, RotatesKeys):
+            raise CapabilityError(
+                f"{session.address} is not encrypted and has no key: export it with  "
+                f"{session.command_line('export', 'facts.jsonl')}  and import that into a store such as "
+                "encrypted:facts?key_env=FACTMEM_KEY"
+            )
+        with progress("encrypting", quiet=session.as_json) as advance:
+            await provider.rotate(key, progress=lambda done, of: advance(done / of if of else 1))
+
+    def render(out: Console) -> None:
+        out.print("the store has its new key; the old one no longer opens it")
+
+    session.show({"rotated": True}, render)
+
+
+def _key_source(key_env: str | None, passphrase_env: str | None, os_keyring: str | None) -> KeySource:
+    from factmem.crypto import EnvironmentKey, EnvironmentPassphrase, OsKeyringKey
+
+    match key_env, passphrase_env, os_keyring:
+        case str(), None, None:
+            return EnvironmentKey(key_env)
+        case None, str(), None:
+            return EnvironmentPassphrase(passphrase_env)
+        case None, None, str():
+            return OsKeyringKey(os_keyring)
+    raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")

@@ -1,0 +1,265 @@
+"""The commands that write records: `remember`, `extract`, `save`, `retract`, `restore` and `rollback`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import attrs
+import typer
+
+from factmem.cli.options import (
+    IdsArgument,
+    ImportanceOption,
+    LabelsOption,
+    OriginNameOption,
+    PrivateOption,
+    ReasonOption,
+    ScopeOption,
+    SubjectOption,
+    TextArgument,
+    TtlOption,
+    from_day,
+    metadata,
+    parsed_value,
+    scalar,
+)
+from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, show_changes, shown
+from factmem.cli.progress import Tally, Watch
+from factmem.cli.session import FAILED, Session, known_subject, report
+from factmem.facts import Concept, FactType
+from factmem.providers import NoMemory
+from factmem.records import Change, ChangeKind, FactDetails, FactRecord
+from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of, typed_names
+from factmem.scopes import MemoryScope
+from factmem.values import Json, decode_value
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from factmem.memory import Memory, Remembered
+
+__all__ = ["extract", "remember", "restore", "retract", "rollback", "save"]
+
+_JSON: Final = scalar_named(JSON_SHAPE)
+
+
+MetadataOption = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON. May be repeated.")
+]
+
+
+async def remember(
+    session: Session,
+    text: TextArgument,
+    subject: SubjectOption = None,
+    scope: ScopeOption = None,
+    importance: ImportanceOption = None,
+    category: LabelsOption = None,
+    source: OriginNameOption = None,
+    metadata: MetadataOption = None,
+    ttl: TtlOption = None,
+    private: PrivateOption = False,
+    consolidate: Annotated[
+        bool, typer.Option("--consolidate/--no-consolidate", help="Compare the text with known records.")
+    ] = True,
+) -> None:
+    """Keep a text as a memory, with secrets redacted.
+
+    With --model, scope, categories and importance are determined if no option sets them, and similar memories are
+    updated or retracted.
+    """
+    session.check_private(private)
+    watch = Watch(session)
+    async with session.memory(
+        subject=subject, scope=scope, read_only=False, asking=True, on_event=watch.hear
+    ) as memory:
+        handover = await memory.remember_many(
+            [text],
+            subject=await known_subject(memory, subject),
+            scope=scope,
+            importance=importance,
+            categories=category,
+            source=source,
+            metadata=_pairs(metadata),
+            expires_at=dt.datetime.now(dt.UTC) + ttl if ttl else None,
+            private=private,
+            consolidate=consolidate,
+        )
+        watch.expect(handover)
+        with watch.noting_interruption():
+            await watch.wait()
+        (outcome,) = handover.outcomes
+        result = attrs.evolve(outcome, changes=await _compared(memory, outcome.changes))
+    session.show(_remembered_json(result), lambda out: _print_remembered(out, result))
+    if (unread := watch.failure(Tally.of([result]), "text")) is not None:
+        report(unread, as_json=session.as_json)
+        raise typer.Exit(FAILED)
+
+
+async def _compared(memory: Memory, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Return changes in which a record that was known before counts as updated, not as created."""
+    new = [change.record for change in changes if change.kind is ChangeKind.CREATED and change.previous is None]
+    if not new:
+        return tuple(changes)
+    before = memory.as_of(min(record.timestamp for record in new) - dt.timedelta(microseconds=1))
+    known = {record.id: record for record in await before.list_records(record_ids=[record.id for record in new])}
+    return tuple(
+        attrs.evolve(change, kind=ChangeKind.UPDATED, previous=known[change.record.id])
+        if change.record in new and change.record.id in known
+        else change
+        for change in changes
+    )
+
+
+def _pairs(texts: list[str] | None) -> dict[str, Json]:
+    return dict(metadata(text) for text in texts or ())
+
+
+def _remembered_json(result: Remembered) -> dict[str, Json]:
+    return {
+        "records": [record_json(record) for record in result.records],
+        "changes": [change_json(change) for change in result.changes],
+        "dropped": Tally.of([result]).to_json()["dropped"],
+        "failure": result.failure,
+    }
+
+
+def _print_remembered(out: Console, result: Remembered) -> None:
+    print_changes(out, result.changes)
+    changed = {change.record.id for change in result.changes}
+    for record in result.records:
+        if record.id not in changed:
+            print_block(out, "kept" if result.failure else "known", record_block(record))
+
+
+async def extract(session: Session, text: TextArgument = "-") -> None:
+    """Print the statements of a text, one per line, without storing them; needs --model."""
+    session.check_model("extracting statements")
+    async with session.memory(provider=NoMemory(), asking=True) as memory:
+        statements = await memory.extract(text)
+
+    def render(out: Console) -> None:
+        for statement in statements:
+            out.print(shown(statement))
+
+    session.show(list(statements), render)
+
+
+@attrs.frozen(kw_only=True)
+class _Described:
+    """The concept as the options describe it; the rest is as the store has it."""
+
+    keyword: str
+    type: Scalar | None
+    multiple: bool
+    description: str | None
+
+
+async def save(
+    session: Session,
+    keyword: Annotated[str, typer.Argument(help="Keyword of the concept.", metavar="KEYWORD")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value; put -- before one that starts with a dash.")],
+    type: Annotated[
+        Scalar | None,
+        typer.Option(
+            "--type",
+            parser=scalar,
+            metavar="TYPE",
+            help=f"Type: {', '.join(typed_names())} (default: the concept's type in the store, else str).",
+        ),
+    ] = None,
+    multiple: Annotated[
+        bool, typer.Option("--multiple", help="Add to several values instead of replacing the only one.")
+    ] = False,
+    description: Annotated[str | None, typer.Option(help="Description of the concept; recall searches it.")] = None,
+    subject: SubjectOption = None,
+    scope: ScopeOption = None,
+    timestamp: Annotated[
+        dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Time it was said (default: now).")
+    ] = None,
+    importance: Annotated[float, typer.Option(min=0, max=1, help="Importance, from 0 to 1; recall weighs it.")] = 0.5,
+    category: LabelsOption = None,
+    source: OriginNameOption = None,
+    ttl: TtlOption = None,
+    private: PrivateOption = False,
+) -> None:
+    """Save a typed fact; a newer single value replaces the older one, which stays in the history."""
+    session.check_private(private)
+    details = FactDetails(importance=importance, categories=tuple(category or ()), source=source)
+    described = _Described(keyword=keyword, type=type, multiple=multiple, description=description)
+    async with session.memory(subject=subject, scope=scope, read_only=False) as memory:
+        concept, typed = await _concept(memory, described, value)
+        records = await memory.save(
+            concept.fact([typed], timestamp=timestamp or dt.datetime.now(dt.UTC)),
+            subject=await known_subject(memory, subject),
+            scope=scope or MemoryScope.CROSS_PRODUCT,
+            details=details,
+            private=private,
+            ttl=ttl,
+        )
+    session.show([record_json(record) for record in records], lambda out: _print_saved(out, records))
+
+
+async def _concept(memory: Memory, described: _Described, text: str) -> tuple[Concept[Any, Any], Any]:
+    """Return the concept to save, and the parsed value."""
+    known = [record.concept for record in await memory.list_records(concepts=[described.keyword], limit=1)]
+    description = described.description or next((concept.description for concept in known), "")
+    if known and described.type is None:
+        value_type = known[0].value_type
+        present = scalar_of(value_type)
+        value = decode_value(parsed_value(text, _JSON), value_type) if present is None else parsed_value(text, present)
+    else:
+        named = described.type or scalar_named("str")
+        value_type, value = named.type, parsed_value(text, named)
+    several = described.multiple or any(concept.fact_type is FactType.MULTIPLE for concept in known)
+    make = Concept.multiple if several else Concept.single
+    return make(described.keyword, description, value_type), value
+
+
+def _print_saved(out: Console, records: tuple[FactRecord[Any], ...]) -> None:
+    for record in records:
+        print_block(out, "saved", record_block(record))
+
+
+async def retract(
+    session: Session,
+    ids: IdsArgument,
+    reason: ReasonOption = None,
+) -> None:
+    """Retract records: they are no longer loaded or recalled, and `restore` brings them back."""
+    async with session.memory(read_only=False) as memory:
+        changes = await memory.retract(*ids, reason=reason)
+    show_changes(session, changes, "retracted")
+
+
+async def restore(
+    session: Session,
+    ids: IdsArgument,
+    reason: ReasonOption = None,
+) -> None:
+    """Bring retracted records back."""
+    async with session.memory(read_only=False) as memory:
+        changes = await memory.restore(*ids, reason=reason)
+    show_changes(session, changes, "restored")
+
+
+def _revision(text: str) -> int:
+    digits = text.removeprefix("r")
+    if not (digits.isascii() and digits.isdigit()):
+        raise typer.BadParameter(f"{text!r} is not a revision such as r12: see `factmem history`")
+    return int(digits)
+
+
+async def rollback(
+    session: Session,
+    revision: Annotated[
+        int, typer.Argument(parser=_revision, metavar="REVISION", help="Revision, as `history` shows it.")
+    ],
+    reason: ReasonOption = None,
+) -> None:
+    """Return a record to a revision; a rollback can be rolled back."""
+    async with session.memory(read_only=False) as memory:
+        change = await memory.rollback(revision, reason=reason)
+    session.show(change_json(change), lambda out: print_changes(out, (change,), "rolled back"))

@@ -1,0 +1,126 @@
+"""Conversion of ADK's events and genai's contents, and the identity of a run."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from factmem.abc import MEMORY_ROLE, Message
+from factmem.agent import MEMORY_NAME, TOOL_NAMES, AgentMemory, MemoryBlock, MemoryRun, RunIdentity
+from factmem.errors import MissingPackageError
+
+try:
+    from google.adk.events import Event
+    from google.adk.sessions import Session
+    from google.genai import types
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("google-adk", extra="adk") from _missing
+
+__all__ = ["ContentFormat", "EventFormat", "MemoryContent", "run_for", "run_of", "text_of"]
+
+_OWN_TOOLS: Final = frozenset({*TOOL_NAMES, "load_memory"})
+
+
+class MemoryContent(types.Content):
+    """The content that factmem adds to a request, recognized by its type; it holds no word of the user."""
+
+
+class ContentFormat:
+    """Histories of genai's `Content`, as models are asked with them."""
+
+    def messages(self, native: types.Content) -> Sequence[Message]:
+        """See `HistoryFormat.messages`."""
+        if isinstance(native, MemoryContent):
+            return (Message(content=text_of(native), role=MEMORY_ROLE),)
+        return list(_said(native, "assistant" if native.role == "model" else native.role or "user"))
+
+    def calls(self, native: types.Content) -> bool:
+        """See `HistoryFormat.calls`."""
+        return any(part.function_call for part in native.parts or ())
+
+    def memory(self, block: MemoryBlock) -> types.Content:
+        """See `HistoryFormat.memory`."""
+        return MemoryContent(role="user", parts=[types.Part(text=block.text)])
+
+    def summary(self, text: str) -> types.Content:
+        """See `HistoryFormat.summary`."""
+        return types.Content(role="model", parts=[types.Part(text=text)])
+
+
+class EventFormat:
+    """Histories of ADK's events: a session's.
+
+    Only what the runner was given is the user's; what a node of a workflow hands to an agent under the user's
+    name was said before, or by nobody. What memory's own tools answered is nothing new.
+    """
+
+    def messages(self, native: Event) -> Sequence[Message]:
+        """See `HistoryFormat.messages`."""
+        if native.content is None or native.partial:
+            return ()
+        if isinstance(native.content, MemoryContent) or (native.custom_metadata or {}).get(MEMORY_NAME):
+            return (Message(content=text_of(native.content), role=MEMORY_ROLE, id=native.id),)
+        role = "user" if native.author == "user" else "assistant"
+        said = _said(native.content, role, name=native.author, id=native.id, when=native.timestamp)
+        handed_on = role == "user" and native.node_info.path
+        return [message for message in said if message.role == "tool" or not handed_on]
+
+    def calls(self, native: Event) -> bool:
+        """See `HistoryFormat.calls`."""
+        return bool(native.get_function_calls())
+
+    def memory(self, block: MemoryBlock) -> Event:
+        """See `HistoryFormat.memory`."""
+        return Event(author="user", content=ContentFormat().memory(block), custom_metadata={MEMORY_NAME: True})
+
+    def summary(self, text: str) -> Event:
+        """See `HistoryFormat.summary`."""
+        return Event(author="model", content=ContentFormat().summary(text))
+
+
+def text_of(content: types.Content) -> str:
+    """Return the text of a content, without what the model thought."""
+    return "\n".join(part.text for part in content.parts or () if part.text and not part.thought)
+
+
+def _said(
+    content: types.Content, role: str, *, name: str | None = None, id: str | None = None, when: float | None = None
+) -> Iterator[Message]:
+    """Yield the text and the tool results of a content, without thoughts and calls."""
+    said_at = None if when is None else dt.datetime.fromtimestamp(when, dt.UTC)
+    not_text = sum(bool(part.inline_data or part.file_data) for part in content.parts or ())
+    if (text := text_of(content)).strip() or not_text:
+        speaker = name if role == "assistant" else None
+        yield Message(content=text, role=role, name=speaker, id=id, timestamp=said_at, not_text=not_text)
+    for number, (tool, answer) in enumerate(_answers(content), start=1):
+        if answer.strip() and tool not in _OWN_TOOLS:
+            answer_id = None if id is None else f"{id}/{number}"
+            yield Message(content=answer, role="tool", name=tool, id=answer_id, timestamp=said_at)
+
+
+def _answers(content: types.Content) -> Iterator[tuple[str | None, str]]:
+    for part in content.parts or ():
+        if (answered := part.function_response) is not None:
+            response = answered.response or {}
+            only = response.get("result") if response.keys() == {"result"} else response
+            yield answered.name, only if isinstance(only, str) else json.dumps(only, ensure_ascii=False, default=str)
+        elif (ran := part.code_execution_result) is not None:
+            yield "code_execution", ran.output or ""
+
+
+def run_for(memory: AgentMemory, app_name: str, user_id: str, session_id: str | None = None) -> MemoryRun:
+    """Return a run for a user of an app, which is the product if the configuration names nothing itself."""
+    run = memory.for_run(RunIdentity(user_id=str(user_id), session_id=None if session_id is None else str(session_id)))
+    config = run.config
+    if config.agent_name or config.feature_name or config.product_name:
+        return run
+    return attrs.evolve(run, config=attrs.evolve(config, product_name=app_name))
+
+
+def run_of(memory: AgentMemory, session: Session) -> MemoryRun:
+    """Return a run in a session, for its user."""
+    return run_for(memory, session.app_name, session.user_id, session.id)

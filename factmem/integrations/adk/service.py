@@ -1,0 +1,288 @@
+"""A memory service for ADK, and the address under which its command line finds one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryRun, spoken
+from factmem.agent.rendering import written
+from factmem.detection import redact
+from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFoundError
+from factmem.facts import STATEMENT, MultipleFacts
+from factmem.integrations.adk.events import EventFormat, run_for, run_of, text_of
+from factmem.memory import Memory
+from factmem.memory.filters import check_min_score
+from factmem.records import AssertionState, FactDetails, FactRecord, Origin
+
+try:
+    from google.adk.cli.service_registry import get_service_registry
+    from google.adk.events import Event
+    from google.adk.memory import BaseMemoryService
+    from google.adk.memory.base_memory_service import SearchMemoryResponse
+    from google.adk.memory.memory_entry import MemoryEntry
+    from google.adk.sessions import Session
+    from google.genai import types
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("google-adk", extra="adk") from _missing
+
+__all__ = ["MIN_SCORE", "FactMemMemoryService", "memory_service", "register_memory_service"]
+
+MIN_SCORE: Final = 0.1
+"""The least score of a search if nothing else is said: nonsense scores less, in small stores mostly."""
+
+_Found: TypeAlias = tuple[FactRecord[Any], float | None]
+
+_NO_SESSION: Final = "events-without-a-session"
+_EVENTS_KEYS: Final = frozenset({"wait_for_completion"})
+_ENTRIES_KEYS: Final = frozenset({"enable_consolidation", "metadata", "categories", "expires_at"})
+
+
+class FactMemMemoryService(BaseMemoryService):
+    """A memory service for ADK: entries have ids, as many as are asked for, and what is deleted stays away.
+
+    Where facts are kept is up to the memory's configuration, and to ``app_name`` if that names nothing. A
+    session may be added as often as one likes; each of its events is taken in once.
+
+    ADK's own tools put entries into prompts as they are: angle brackets in an entry's text are escaped.
+
+    Args:
+        memory: the memory.
+        top_k: how many entries a search returns at the most.
+        min_score: leave out of a search what scores less, from 0 to 1; see `RecallMatch.score`. At the default an
+            entry has a word in common with the query, or much the same meaning. 0 always returns ``top_k`` entries, if
+            there are as many.
+
+    Raises:
+        InvalidDataError: the least score is out of range.
+    """
+
+    def __init__(self, memory: AgentMemory, *, top_k: int = 10, min_score: float = MIN_SCORE) -> None:
+        check_min_score(min_score)
+        self.memory: Final = memory
+        self.top_k: Final = top_k
+        self.min_score: Final = min_score
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Hand over what is new in a session; it is on disk when this returns, and read in the background."""
+        await run_of(self.memory, session).save(spoken(EventFormat(), session.events))
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Hand over events; those that were handed over before are passed over.
+
+        Args:
+            app_name: the app.
+            user_id: whose events they are.
+            events: the events.
+            session_id: the session that they belong to.
+            custom_metadata: ``wait_for_completion``: whether to wait until they are read.
+
+        Raises:
+            InvalidDataError: the metadata asks for something else.
+        """
+        asked = _asked(custom_metadata, _EVENTS_KEYS)
+        run = run_for(self.memory, app_name, user_id, session_id or _NO_SESSION)
+        saved = await run.save(spoken(EventFormat(), events))
+        if saved is not None and asked.get("wait_for_completion"):
+            await saved.wait()
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Keep memories as they are worded, secrets redacted. The same memory twice is there once.
+
+        Args:
+            app_name: the app.
+            user_id: whom they are about.
+            memories: the memories. An `id` names the entry in `delete_memory`, beside the one that factmem gives.
+            custom_metadata: ``enable_consolidation``: compare them with what is known, and wait for that;
+                ``metadata``, ``categories`` and ``expires_at`` (a datetime) of every memory.
+
+        Raises:
+            InvalidDataError: a memory has no text or no ISO time, or the metadata asks for something else; or some
+                were quarantined, because they are not the user's and read like an instruction or hide something.
+        """
+        asked = _asked(custom_metadata, _ENTRIES_KEYS)
+        run = run_for(self.memory, app_name, user_id)
+        await run.held.use(partial(_kept, run=run, entries=memories, asked=asked))
+
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str, top_k: int | None = None
+    ) -> SearchMemoryResponse:
+        """Return what a user's agent may see and what scores enough, best first; the newest if the query is blank.
+
+        Args:
+            app_name: the app.
+            user_id: the user.
+            query: what to look for.
+            top_k: how many entries at the most, other than the service's.
+        """
+        run = run_for(self.memory, app_name, user_id)
+        limit = top_k or self.top_k
+        records = await run.held.use(partial(_found, run=run, query=query, limit=limit, min_score=self.min_score))
+        return SearchMemoryResponse(memories=[_entry(record) for record in records])
+
+    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+        """Take a memory back. It stays away when its session is added again, and `Memory.restore` brings it back.
+
+        To erase the words as well there is `Memory.forget`, which remembers nothing of them: events that are
+        added again after that are new.
+
+        Args:
+            app_name: the app.
+            user_id: the user.
+            memory_id: the id of an entry.
+
+        Raises:
+            RecordNotFoundError: no memory that this user's agent may see has this id.
+        """
+        run = run_for(self.memory, app_name, user_id)
+        await run.held.use(partial(_taken_back, run=run, id=memory_id))
+
+
+def _asked(given: Mapping[str, object] | None, known: frozenset[str]) -> Mapping[str, Any]:
+    asked = dict(given or {})
+    if unknown := asked.keys() - known:
+        raise InvalidDataError(f"custom_metadata has {', '.join(sorted(unknown))}: say {', '.join(sorted(known))}")
+    for switch in ("enable_consolidation", "wait_for_completion"):
+        if not isinstance(asked.get(switch, False), bool):
+            raise InvalidDataError(f"custom_metadata[{switch!r}] must be True or False")
+    return asked
+
+
+async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry], asked: Mapping[str, Any]) -> None:
+    view, config, apart = run.view(memory), run.config, 0
+    for entry in entries:
+        fact = MultipleFacts(STATEMENT, (redact(_entry_text(entry)).text,), timestamp=_entry_time(entry))
+        metadata = {**(asked.get("metadata") or {}), **entry.custom_metadata}
+        if entry.id is not None:
+            metadata["memory_id"] = entry.id
+        of_user = entry.author in (None, "user") and entry.content.role != "model"
+        place: dict[str, Any] = {"subject": run.user, "scope": config.home, "private": config.saving.private}
+        if asked.get("enable_consolidation") and of_user:
+            handover = await view.generate([fact], metadata=metadata, expires_at=asked.get("expires_at"), **place)
+            await handover.wait()
+        else:
+            details = FactDetails(
+                metadata=metadata,
+                categories=tuple(asked.get("categories") or ()),
+                expires_at=asked.get("expires_at"),
+                origin=Origin.USER if of_user else Origin.ASSISTANT,
+            )
+            kept = await view.save(fact, details=details, **place)
+            apart += any(record.state is AssertionState.QUARANTINED for record in kept)
+    if apart:
+        raise InvalidDataError(
+            f"{apart} of {len(entries)} memories wait in quarantine, because they read like an instruction or hide "
+            "something: let them in with memory.quarantine.accept(), and do not add them again"
+        )
+
+
+def _entry_text(entry: MemoryEntry) -> str:
+    if not (text := text_of(entry.content)).strip():
+        raise InvalidDataError("a memory has no text", path="$.memories")
+    return text
+
+
+def _entry_time(entry: MemoryEntry) -> dt.datetime:
+    try:
+        said = dt.datetime.fromisoformat(entry.timestamp) if entry.timestamp else dt.datetime.now(dt.UTC)
+    except ValueError:
+        raise InvalidDataError("a memory's timestamp is no ISO 8601 time", path="$.memories") from None
+    return said if said.tzinfo else said.replace(tzinfo=dt.UTC)
+
+
+async def _found(memory: Memory, *, run: MemoryRun, query: str, limit: int, min_score: float) -> list[_Found]:
+    view, subjects = run.view(memory).reviewed(), (run.user, *run.config.subjects)
+    if query.strip():
+        matches = await view.recall(
+            query, limit=limit, min_score=min_score, settings=run.config.recall, strongest=True, subjects=subjects
+        )
+        return [(match.record, match.score) for match in matches]
+    return [(record, None) for record in await view.list_records(limit=limit, strongest=True, subjects=subjects)]
+
+
+def _entry(found: _Found) -> MemoryEntry:
+    record, score = found
+    origin, keyword = record.details.origin, record.concept.keyword
+    value = written(record.value, record.concept.value_type)
+    text = value if keyword == STATEMENT.keyword else f"{keyword}: {value}"
+    told_of = {"about": str(record.subject), "scope": str(record.scope), "concept": keyword}
+    if score is not None:
+        told_of["score"] = f"{score:.3f}"
+    return MemoryEntry(
+        id=record.id,
+        content=types.Content(
+            role="user" if origin is Origin.USER else "model",
+            parts=[types.Part(text=text.replace("<", "&lt;").replace(">", "&gt;"))],
+        ),
+        author=origin.value,
+        timestamp=record.timestamp.isoformat(),
+        custom_metadata={
+            **record.details.metadata,
+            **{name: item for name, item in told_of.items() if item is not None},
+        },
+    )
+
+
+async def _taken_back(memory: Memory, *, run: MemoryRun, id: str | None) -> None:
+    view, subjects = run.view(memory), (run.user, *run.config.subjects)
+    found = await view.list_records(record_ids=[id or ""], subjects=subjects)
+    found = found or await view.list_records(metadata={"memory_id": id}, subjects=subjects)
+    if not id or not found:
+        raise RecordNotFoundError("no memory that this user's agent may see has this id: search_memory tells ids")
+    await view.retract(*(record.id for record in found), reason="delete_memory")
+
+
+_ADDRESS_SETTINGS: Final = frozenset({"agent_name", "feature_name", "product_name", "organization_name", "model"})
+
+
+def memory_service(uri: str, **_: Any) -> FactMemMemoryService:
+    """Make a memory service from an address: ``factmem://sqlite-vec:facts.db?product_name=fair&top_k=20&min_score=0.3``.
+
+    Args:
+        uri: the scheme, the store's address and, as a query, names of `AgentMemoryConfig`, ``model``, ``top_k`` and
+            ``min_score``.
+
+    Raises:
+        InvalidDataError: the query says something else, or a number is out of range.
+    """
+    parsed = urlsplit(uri)
+    settings: dict[str, Any] = dict(parse_qsl(parsed.query))
+    top_k, min_score = settings.pop("top_k", "10"), settings.pop("min_score", str(MIN_SCORE))
+    if unknown := settings.keys() - _ADDRESS_SETTINGS:
+        named, known = ", ".join(sorted(unknown)), ", ".join(sorted(_ADDRESS_SETTINGS))
+        raise InvalidDataError(f"the address has {named}: say {known}")
+    if not top_k.isdecimal() or not int(top_k):
+        raise InvalidDataError("top_k in the address must be a whole number from 1")
+    try:
+        least = float(min_score)
+    except ValueError:
+        raise InvalidDataError("min_score in the address must be a number from 0 to 1") from None
+    config = AgentMemoryConfig(store=unquote(parsed.netloc + parsed.path), **settings)
+    return FactMemMemoryService(AgentMemory(config), top_k=int(top_k), min_score=least)
+
+
+def register_memory_service(scheme: str = "factmem") -> None:
+    """Let ``adk web --memory_service_uri factmem://…`` find it: call this in the ``services.py`` beside the agents.
+
+    Args:
+        scheme: what the address begins with.
+    """
+    get_service_registry().register_memory_service(scheme, memory_service)

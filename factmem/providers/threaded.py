@@ -1,0 +1,383 @@
+"""The shared shell of providers whose engine blocks: worker threads, group commit, closing, fork and options.
+
+A provider is then a constructor and an `Engine`::
+
+    class ShelfProvider(ThreadedProvider[ShelfEngine]):
+        def __init__(self, path: str, *, clock: Clock = system_clock, timeout: float | str = 10.0) -> None:
+            self._path = checked_path(path, what="path")
+            self._timeout = seconds_option(timeout, "timeout")
+            super().__init__(clock=clock)
+
+        def _open_engine(self) -> ShelfEngine:
+            return ShelfEngine(self._path, self._clock, self._timeout)
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+import attrs
+from typing_extensions import override
+
+from factmem.abc import (
+    Access,
+    Clock,
+    EmbedderIdentity,
+    EraseReceipt,
+    Erases,
+    FeedsChanges,
+    KeepsAccesses,
+    KeepsFiles,
+    KeepsVectors,
+    Receipt,
+    Statement,
+    system_clock,
+)
+from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
+from factmem.providers.history import HistoryProvider
+from factmem.records import LogEntry, Place
+from factmem.validators import check_number
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Engine", "GroupCommit", "Request", "ThreadedProvider", "flag_option", "raised_again", "seconds_option"]
+
+T = TypeVar("T")
+EngineT = TypeVar("EngineT", bound="Engine")
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+
+_READERS: Final = 4
+"""Number of reads of one provider that run at the same time."""
+
+_LONGEST: Final = 86_400.0
+
+
+@attrs.define(eq=False)
+class Request:
+    """One call of `append` on its way through a group commit.
+
+    Attributes:
+        statements: what to write.
+        receipts: the receipts of its assertions, once it is done.
+        error: why nothing of it was written, if nothing was.
+        done: whether it is decided. It is set in the worker thread, so that no cancellation can lose it.
+    """
+
+    statements: Sequence[Statement]
+    receipts: Sequence[Receipt] = attrs.field(default=(), init=False)
+    error: BaseException | None = attrs.field(default=None, init=False)
+    done: bool = attrs.field(default=False, init=False)
+
+    def settle(self, error: BaseException | None = None) -> None:
+        """Decide the request; an earlier decision or error stands."""
+        if not self.done:
+            self.error = self.error or error
+            self.done = True
+
+
+class Engine(Protocol):
+    """The blocking half of a provider. Its methods are called in worker threads only.
+
+    `commit` and the methods that write are called one at a time; those that read run beside them and beside each
+    other. Each method has the meaning, and raises the errors, of the method of the same name in `factmem.abc`.
+    """
+
+    def commit(self, requests: Sequence[Request]) -> None:
+        """Write requests together, in one transaction if the store has them, and settle every one.
+
+        A request that is refused must not hinder the others.
+        """
+        ...
+
+    def entries(self, place: Place, keyword: str | None) -> Sequence[LogEntry]:
+        """See `KeepsHistory.entries`."""
+        ...
+
+    def version(self) -> int:
+        """See `FeedsChanges.version`."""
+        ...
+
+    def changes(self, tenant: str | None, since: int) -> Sequence[LogEntry]:
+        """See `FeedsChanges.changes`."""
+        ...
+
+    def embedder(self) -> EmbedderIdentity | None:
+        """See `KeepsVectors.embedder`."""
+        ...
+
+    def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
+        """See `KeepsVectors.use_embedder`. It writes only where the binding changes."""
+        ...
+
+    def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """See `KeepsVectors.put_vectors`."""
+        ...
+
+    def vectors(self, tenant: str | None, since: int) -> tuple[Sequence[int], NDArray[np.float32]]:
+        """See `KeepsVectors.vectors`."""
+        ...
+
+    def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """See `KeepsAccesses.add_accesses`."""
+        ...
+
+    def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        """See `KeepsAccesses.accesses`."""
+        ...
+
+    def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
+        """See `Erases.erase`."""
+        ...
+
+    def files(self) -> Sequence[Path]:
+        """See `KeepsFiles.files`."""
+        ...
+
+    def close(self) -> None:
+        """Release every resource; repeating it is harmless."""
+        ...
+
+
+class GroupCommit:
+    """Gathers requests and commits them together: the first waiting task takes all that wait.
+
+    Args:
+        commit: writes some requests and settles each; called in a worker thread, one call at a time.
+    """
+
+    def __init__(self, commit: Callable[[list[Request]], None]) -> None:
+        self._commit = commit
+        self._limiter = anyio.CapacityLimiter(1)
+        self._turn = anyio.Lock(fast_acquire=True)
+        self._deciding = threading.Lock()
+        self._pending: list[Request] = []
+
+    async def submit(self, request: Request) -> None:
+        """Commit a request, together with whatever else is waiting; it is settled when this returns.
+
+        A call cancelled while it waits is withdrawn; one that is being written is written.
+        """
+        self._pending.append(request)
+        try:
+            async with self._turn:
+                if not request.done:
+                    batch, self._pending = self._pending, []
+                    await self._in_thread(partial(self._commit, batch))
+        finally:
+            if not request.done and request in self._pending:
+                self._pending.remove(request)
+
+    async def alone(self, work: Callable[[], T]) -> T:
+        """Call a function between two commits, in a worker thread."""
+        async with self._turn:
+            return await self._in_thread(work)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        # A batch that was taken must be decided: others wait for it.
+        with anyio.CancelScope(shield=True):
+            return await anyio.to_thread.run_sync(self._one_at_a_time, work, limiter=self._limiter)
+        raise AssertionError("unreachable: a shielded scope is not cancelled")
+
+    def _one_at_a_time(self, work: Callable[[], T]) -> T:
+        # asyncio's own Task.cancel() leaves the thread running and frees the turn; the next call waits here.
+        with self._deciding:
+            return work()
+
+
+@attrs.frozen(eq=False)
+class _Opened(Generic[EngineT]):
+    """An open engine, and the process that opened it."""
+
+    engine: EngineT
+    group: GroupCommit
+    readers: anyio.CapacityLimiter
+    process: int = attrs.field(factory=os.getpid)
+
+
+_INHERITED: Final[list[object]] = []
+"""Engines that a forked process got from its parent: kept here, because it may neither use nor finalise them."""
+
+
+class ThreadedProvider(
+    HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, KeepsFiles, abc.ABC, Generic[EngineT]
+):
+    """A provider with history, vectors, erasure, files and access counts, on top of a blocking `Engine`.
+
+    Reads run in worker threads beside each other. Writes run one at a time, and calls of `append` that wait at the
+    same time share one commit. After `aclose` every call raises `ProviderClosedError`. In a forked process, the first
+    call opens an engine of its own.
+
+    A subclass sets what `_open_engine` needs, and calls this constructor last.
+
+    Args:
+        clock: gives the time of recording, and decides what has expired; called in a worker thread.
+    """
+
+    def __init__(self, *, clock: Clock = system_clock) -> None:
+        super().__init__(clock=clock)
+        self._closed = False
+        self._opened = self._open()
+
+    @abc.abstractmethod
+    def _open_engine(self) -> EngineT:
+        """Return a new engine, without reading or writing anything. It is called again after a fork."""
+
+    @override
+    @override
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        opened = self._live()
+        if not statements:
+            return ()
+        request = Request(statements)
+        await opened.group.submit(request)
+        if request.error is not None:
+            raise request.error
+        return request.receipts
+
+    @override
+    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
+        return await self._read(lambda engine: engine.entries(place, keyword))
+
+    @override
+    async def version(self) -> int:
+        return await self._read(lambda engine: engine.version())
+
+    @override
+    async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
+        return await self._read(lambda engine: engine.changes(tenant, since))
+
+    @override
+    async def embedder(self) -> EmbedderIdentity | None:
+        return await self._read(lambda engine: engine.embedder())
+
+    @override
+    async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
+        await self._write(lambda engine: engine.use_embedder(identity, replace=replace))
+
+    @override
+    async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        await self._write(lambda engine: engine.put_vectors(vectors))
+
+    @override
+    async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
+        return await self._read(lambda engine: engine.vectors(tenant, since))
+
+    @override
+    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        await self._write(lambda engine: engine.add_accesses(tenant, accesses))
+
+    @override
+    async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        return await self._read(lambda engine: engine.accesses(tenant, record_ids))
+
+    @override
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
+        return await self._write(lambda engine: engine.erase(set(record_ids), set(assertion_ids), tenant))
+
+    @override
+    async def files(self) -> Sequence[Path]:
+        return await self._read(lambda engine: engine.files())
+
+    @override
+    async def aclose(self) -> None:
+        """Wait for the write under way and close the engine; everything acknowledged stays. Repeating is harmless."""
+        self._closed = True
+        opened = self._opened
+        if opened.process != os.getpid():
+            _INHERITED.append(opened)
+            return
+        with anyio.CancelScope(shield=True):
+            await opened.group.alone(opened.engine.close)
+
+    @property
+    def _engine(self) -> EngineT:
+        """The open engine.
+
+        Raises:
+            ProviderClosedError: the provider was closed.
+        """
+        return self._live().engine
+
+    async def _read(self, query: Callable[[EngineT], T]) -> T:
+        opened = self._live()
+        return await anyio.to_thread.run_sync(query, opened.engine, limiter=opened.readers)
+
+    async def _write(self, work: Callable[[EngineT], T]) -> T:
+        opened = self._live()
+        return await opened.group.alone(partial(work, opened.engine))
+
+    def _live(self) -> _Opened[EngineT]:
+        if self._closed:
+            raise ProviderClosedError("the provider was closed")
+        if self._opened.process != os.getpid():
+            # Connections and locks of the parent process do not survive a fork.
+            _INHERITED.append(self._opened)
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> _Opened[EngineT]:
+        engine = self._open_engine()
+        return _Opened(engine, GroupCommit(partial(_commit, engine)), anyio.CapacityLimiter(_READERS))
+
+
+def _commit(engine: Engine, requests: Sequence[Request]) -> None:
+    """Commit requests and settle each, whatever the engine raises."""
+    try:
+        engine.commit(requests)
+    except FactMemError as error:
+        for request in requests:
+            request.settle(raised_again(error))
+    except BaseException as error:
+        for request in requests:
+            request.settle(error)
+    finally:
+        for request in requests:
+            request.settle(StoreUnavailableError("the write broke off: open the store again"))
+
+
+def raised_again(error: ErrorT) -> ErrorT:
+    """Return a copy of an error: raised in several tasks, one object would gather the tracebacks of all."""
+    other = type(error).__new__(type(error), *error.args)
+    other.__dict__.update(error.__dict__)
+    other.__cause__ = error.__cause__
+    return other
+
+
+def flag_option(value: bool | str, name: str) -> bool:
+    """Return an option that is true or false, from an address or from Python.
+
+    Raises:
+        InvalidDataError: it is neither.
+    """
+    match value.strip().lower() if isinstance(value, str) else value:
+        case True | "1" | "true" | "yes" | "on":
+            return True
+        case False | "0" | "false" | "no" | "off":
+            return False
+        case _:
+            raise InvalidDataError(f"{name} must be true or false", path=f"$.{name}")
+
+
+def seconds_option(value: float | str, name: str) -> float:
+    """Return an option that is a number of seconds, from an address or from Python.
+
+    Raises:
+        InvalidDataError: it is none, or not between 0 and a day.
+    """
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        raise InvalidDataError(f"{name} must be a number of seconds", path=f"$.{name}") from None
+    return check_number(seconds, name, most=_LONGEST)

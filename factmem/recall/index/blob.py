@@ -1,0 +1,254 @@
+"""Outlines: the codec of what recall keeps of an assertion, opaque to providers.
+
+An outline holds the place of an assertion, its part in the fold, the values that filters look at, and its terms,
+without the words themselves. Terms are 64-bit digests of stems. It is a pure function of the assertion and of
+`OUTLINE_VERSION`.
+
+Its shared part is the JSON of a `Head`. Its own part is a packed `BODY`, the terms, and a tail: the conversation, and
+after a zero byte the labels and the metadata as JSON, if there are any.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import json
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from factmem.abc import Outline
+from factmem.details import Origin
+from factmem.facts import STATEMENT, FactType
+from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
+from factmem.recall.text.related_words import topics_of
+from factmem.recall.text.signs import ends_with_question, kinds_held, words_outside_questions
+from factmem.records import Assertion, AssertionState
+from factmem.values import canonical_bytes
+
+__all__ = [
+    "ASKS",
+    "ASSISTANT",
+    "BODY",
+    "BODY_FIELDS",
+    "ERRAND",
+    "KINDS_FROM",
+    "MULTIPLE",
+    "NEVER",
+    "OUTLINE_VERSION",
+    "REMOVED",
+    "REVISES",
+    "STATES",
+    "TRUSTED",
+    "UNREVIEWED",
+    "Head",
+    "drop_known_words",
+    "microseconds",
+    "outline_of",
+    "read_head",
+    "read_labels",
+    "read_tail",
+    "term_numbers",
+]
+
+OUTLINE_VERSION: Final = 5
+"""Version of outlines; it grows with each change of the analyser or of this codec."""
+
+NEVER: Final = 2**63 - 1
+"""Expiry of an assertion that does not expire."""
+
+MULTIPLE, REMOVED, REVISES, TRUSTED, ERRAND, UNREVIEWED = (1 << bit for bit in range(6))
+"""Flags of a body. TRUSTED counts also while it waits for a model; for UNREVIEWED see `FactDetails.unreviewed`."""
+
+ASSISTANT, ASKS = (1 << bit for bit in range(2))
+"""Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
+
+KINDS_FROM: Final = 2
+"""First bit of the kinds among the signs; see `factmem.recall.text.signs.Kind`."""
+
+STATES: Final = (
+    AssertionState.ACTIVE,
+    AssertionState.PENDING,
+    AssertionState.FAILED,
+    AssertionState.QUARANTINED,
+    AssertionState.RETRACTED,
+)
+"""States by number."""
+
+BODY_FIELDS: Final = (
+    ("said_at", "<i8"),
+    ("expires_at", "<i8"),
+    ("importance", "<f8"),
+    ("position", "<i8"),
+    ("start", "<i8"),
+    ("value", "<u8"),
+    ("flags", "u1"),
+    ("state", "u1"),
+    ("says", "u1"),
+    ("signs", "u1"),
+    ("tail", "<u4"),
+)
+"""Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
+
+BODY: Final = struct.Struct("<qqdqqQBBBBI")
+_TAIL_AT: Final = BODY.size - 4
+_LENGTH: Final = struct.Struct("<I")
+
+_LONE: Final = "surrogatepass"
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+
+@attrs.frozen(kw_only=True)
+class Head:
+    """The track of an assertion, with the priority of its subject."""
+
+    scope: str
+    subject: str
+    individual: str | None
+    priority: int
+    keyword: str
+    owner: str | None
+
+
+def outline_of(said: Assertion) -> Outline:
+    """Return the outline of an assertion."""
+    place, details = said.place, said.details
+    evidence = details.evidence[0] if details.evidence else None
+    others = list(dict.fromkeys(item.conversation_id for item in details.evidence[1:] if item.conversation_id))
+    labels = [details.categories, details.topics, details.source, others]
+    subject = place.subject
+    head = [
+        str(place.scope.within(None)),
+        subject.name,
+        subject.individual_name,
+        subject.priority_level,
+        said.keyword,
+        details.owner,
+    ]
+    text = indexed_text(said)
+    tail = _tail((evidence.conversation_id or "") if evidence else "", labels, details.metadata)
+    body = BODY.pack(
+        microseconds(said.timestamp),
+        NEVER if details.expires_at is None else microseconds(details.expires_at),
+        details.importance,
+        _bounded(evidence.position if evidence else None),
+        _bounded(evidence.start if evidence else None),
+        _digest(canonical_bytes(said.data)),
+        _flags(said),
+        STATES.index(said.state),
+        min(words_outside_questions(text), 255),
+        _signs(said, text),
+        len(tail),
+    )
+    terms = term_numbers([*indexed_terms(said), *_topics(said)])
+    return Outline(
+        shared=_written(head).encode(errors=_LONE),
+        own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
+        version=OUTLINE_VERSION,
+    )
+
+
+def read_tail(own: bytes) -> tuple[bytes, str, str, str]:
+    """Return the own part of an outline without its tail, and what the tail holds.
+
+    Returns:
+        The body with the terms; the conversation, the labels as JSON and the metadata as JSON, each empty for none.
+    """
+    (length,) = _LENGTH.unpack_from(own, _TAIL_AT)
+    if not length:
+        return own, "", "", ""
+    tail = own[-length:]
+    conversation, mark, more = tail.rpartition(b"\0")
+    if not mark:
+        return own[:-length], tail.decode(errors=_LONE), "", ""
+    labels, metadata = json.loads(more)
+    return (
+        own[:-length],
+        conversation.decode(errors=_LONE),
+        _written(labels) if labels else "",
+        _written(metadata) if metadata else "",
+    )
+
+
+def _tail(conversation: str, labels: Sequence[object], metadata: Mapping[str, object]) -> bytes:
+    written = conversation.encode(errors=_LONE)
+    if not (any(labels) or metadata or b"\0" in written):
+        return written
+    more = [list(labels) if any(labels) else None, dict(metadata) or None]
+    return written + b"\0" + _written(more).encode(errors=_LONE)
+
+
+def read_head(text: str) -> Head:
+    """Read the JSON of a `Head`."""
+    scope, subject, individual, priority, keyword, owner = json.loads(text)
+    return Head(scope=scope, subject=subject, individual=individual, priority=priority, keyword=keyword, owner=owner)
+
+
+def read_labels(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None, tuple[str, ...]]:
+    """Read the JSON of labels: categories, topics, source and further conversations."""
+    categories, topics, source, others = json.loads(text) if text else ((), (), None, ())
+    return tuple(categories), tuple(topics), source, tuple(others)
+
+
+def term_numbers(terms: Iterable[str]) -> list[int]:
+    """Return the numbers of terms."""
+    return list(map(_number, terms))
+
+
+def microseconds(moment: dt.datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def drop_known_words() -> None:
+    """Clear all caches of words, so that none outlives its erasure."""
+    _number.cache_clear()
+    forget_words()
+
+
+@functools.lru_cache(maxsize=65_536)
+def _number(term: str) -> int:
+    return _digest(term.encode(errors="surrogatepass"))
+
+
+def _digest(data: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+_written: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _topics(said: Assertion) -> list[str]:
+    """Return the topics of a fact's concept."""
+    if said.keyword == STATEMENT.keyword:
+        return []
+    return topics_of(analyse(f"{spaced(said.keyword)} {said.description}"))
+
+
+def _flags(said: Assertion) -> int:
+    held = (
+        (MULTIPLE, said.fact_type is FactType.MULTIPLE),
+        (REMOVED, said.removed),
+        (REVISES, said.revises is not None),
+        (TRUSTED, said.counts(AssertionState.PENDING)),
+        (ERRAND, said.errand is not None),
+        (UNREVIEWED, said.details.unreviewed),
+    )
+    return sum(flag for flag, holds in held if holds)
+
+
+def _signs(said: Assertion, text: str) -> int:
+    shown = (
+        (ASSISTANT, said.details.origin is Origin.ASSISTANT),
+        (ASKS, ends_with_question(text)),
+    )
+    return sum(sign for sign, holds in shown if holds) | kinds_held(said) << KINDS_FROM
+
+
+def _bounded(number: int | None) -> int:
+    return min(max(number or 0, -NEVER), NEVER)

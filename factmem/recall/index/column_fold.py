@@ -1,0 +1,195 @@
+"""The fold over columns: the result of `factmem.fold.fold`, computed for many assertions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from factmem.fold import Moment, ends, in_effect
+from factmem.recall.index.blob import REMOVED, REVISES, STATES, TRUSTED, microseconds
+from factmem.records import AssertionState
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from factmem.recall.index.columns import Columns
+
+__all__ = ["Changes", "Standing", "affected", "counting", "joined", "said_the_same", "standing", "takes_part"]
+
+_ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
+_NOTHING: Final = np.empty(0, np.intp)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Changes:
+    """Changes of state, in the order recorded: arrays of one length.
+
+    Attributes:
+        rows: the assertions.
+        states: the new states, as numbers in `factmem.recall.index.blob.STATES`.
+        seqs: sequence numbers of the changes.
+        recorded_at: when they were recorded, in microseconds since 1970.
+    """
+
+    rows: NDArray[np.intp]
+    states: NDArray[np.uint8]
+    seqs: NDArray[np.int64]
+    recorded_at: NDArray[np.int64]
+
+
+@attrs.frozen(eq=False)
+class Standing:
+    """Current records: arrays of one length.
+
+    Attributes:
+        rows: the assertion that won.
+        firsts: the oldest assertion of the same value; records are in the order of these.
+        counts: number of assertions of the same value.
+    """
+
+    rows: NDArray[np.intp]
+    firsts: NDArray[np.intp]
+    counts: NDArray[np.intp] = attrs.field(kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def at(self, which: NDArray[Any] | slice) -> Standing:
+        """Return some of the records, by a mask or by places."""
+        return Standing(self.rows[which], self.firsts[which], counts=self.counts[which])
+
+
+def joined(several: Sequence[Standing]) -> Standing:
+    """Join several."""
+    return Standing(
+        np.concatenate([_NOTHING, *(item.rows for item in several)]),
+        np.concatenate([_NOTHING, *(item.firsts for item in several)]),
+        counts=np.concatenate([_NOTHING, *(item.counts for item in several)]),
+    )
+
+
+def takes_part(states: Any, flags: Any) -> Any:
+    """Return whether assertions of some states count, as `Assertion.counts` says: a bool, or an array of them."""
+    waits = (states == _PENDING) | (states == _FAILED)
+    return (states == _ACTIVE) | (waits & ((flags & TRUSTED) != 0))
+
+
+def counting(columns: Columns, moment: Moment, changes: Changes, rows: NDArray[np.intp] | None = None) -> Any:
+    """Return which assertions count at a moment, as a mask over all rows or over some.
+
+    Args:
+        columns: the assertions.
+        moment: the moment.
+        changes: all changes of state; needed for a `Moment.known_at` only.
+        rows: the rows; None for all.
+    """
+    taken: Any = slice(None) if rows is None else rows
+    states = columns["state"][taken] if moment.known_at is None else _states_known(columns, moment, changes)[taken]
+    flags = columns["flags"][taken]
+    return in_effect(
+        takes_part(states, flags),
+        (flags & REVISES) != 0,
+        said_at=columns["said_at"][taken],
+        recorded_at=columns["recorded_at"][taken],
+        expires_at=columns["expires_at"][taken],
+        at=microseconds,
+        moment=moment,
+    )
+
+
+def standing(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> Standing:
+    """Return the current records among assertions that count.
+
+    Args:
+        columns: the assertions.
+        moment: decides what has expired.
+        counted: the rows that count, ascending; all of each record.
+    """
+    ended = _ended(columns, moment, slice(None))
+    several = _repeated(columns["fold"][counted])
+    single = counted[~several]
+    single = single[~ended[single]]
+    won = _winners(columns, ended, counted[several])
+    rows = np.concatenate([single, won.rows])
+    firsts = np.concatenate([single, won.firsts])
+    counts = np.concatenate([np.ones(len(single), np.intp), won.counts])
+    kept = _united(columns, rows, firsts)
+    return Standing(rows[kept], firsts[kept], counts=counts[kept])
+
+
+def affected(columns: Columns, changed: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return all rows of the records that may change if some rows do, ascending."""
+    records = columns.find("fold", columns["fold"][changed])
+    rivals = columns.find("stands", columns["stands"][records])
+    return columns.find("fold", columns["fold"][rivals])
+
+
+def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment: Moment) -> NDArray[np.intp]:
+    """Return the rows that count and have the value of a record's winner, oldest first.
+
+    Args:
+        columns: the assertions.
+        row: the winner.
+        counts: which rows count; later rows are left out.
+        moment: the moment.
+    """
+    rows = columns.find("fold", columns["fold"][row : row + 1])
+    rows = rows[rows < len(counts)]
+    rows = rows[counts[rows] & (columns.of_rows("track", rows) == columns.of_rows("track", np.array([row])))]
+    same = rows[~_ended(columns, moment, rows) & (columns["value"][rows] == columns["value"][row])]
+    ordered: NDArray[np.intp] = same[np.lexsort((columns["seq"][same], columns["said_at"][same]))]
+    return ordered
+
+
+def _ended(columns: Columns, moment: Moment, rows: Any) -> NDArray[np.bool_]:
+    removed = (columns["flags"][rows] & REMOVED) != 0
+    ended: NDArray[np.bool_] = ends(removed, columns["expires_at"][rows], microseconds(moment.present))
+    return ended
+
+
+def _states_known(columns: Columns, moment: Moment, changes: Changes) -> NDArray[np.uint8]:
+    assert moment.known_at is not None
+    states: NDArray[np.uint8] = columns["first_state"].copy()
+    by_then = changes.recorded_at <= microseconds(moment.known_at)
+    # Of several changes of one row the last one wins: they are in the order recorded.
+    states[changes.rows[by_then]] = changes.states[by_then]
+    return states
+
+
+def _repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    ordered = np.sort(keys)
+    return np.isin(keys, ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp]) -> Standing:
+    """Fold records of several assertions."""
+    if not len(rows):
+        return Standing(_NOTHING, _NOTHING, counts=_NOTHING)
+    track, fold = columns.of_rows("track", rows), columns["fold"][rows]
+    order = np.lexsort((columns["seq"][rows], columns["said_at"][rows], track, fold))
+    rows, track, fold = rows[order], track[order], fold[order]
+    starts = np.flatnonzero(np.append(True, (fold[1:] != fold[:-1]) | (track[1:] != track[:-1])))
+    sizes = np.diff(np.append(starts, len(rows)))
+    last = rows[starts + sizes - 1]
+    same = ~ended[rows] & (columns["value"][rows] == np.repeat(columns["value"][last], sizes))
+    counts = np.add.reduceat(same.astype(np.intp), starts)
+    where = np.where(same, np.arange(len(rows)), len(rows))
+    firsts = np.minimum.reduceat(where, starts)
+    stands = ~ended[last]
+    return Standing(last[stands], rows[firsts[stands]], counts=counts[stands])
+
+
+def _united(columns: Columns, rows: NDArray[np.intp], firsts: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Drop a second record of an equal value, which an update by id can produce; keep the one first said."""
+    doubtful = np.flatnonzero(_repeated(columns["stands"][rows]))
+    if not len(doubtful):
+        return np.arange(len(rows))
+    first = firsts[doubtful]
+    key = (columns["stands"][rows[doubtful]], columns.of_rows("track", rows[doubtful]))
+    order = np.lexsort((columns["seq"][first], columns["said_at"][first], key[1], key[0]))
+    place, track = key[0][order], key[1][order]
+    second = doubtful[order[1:][(place[1:] == place[:-1]) & (track[1:] == track[:-1])]]
+    return np.delete(np.arange(len(rows)), second)

@@ -1,0 +1,462 @@
+"""A tenant's assertions as columns: one row an assertion, in the order recorded, without objects per row.
+
+Columns are append-only. One thread at a time appends; others read without a lock, because whatever a row refers to is
+there before the row. Two columns read one after the other may differ in length; `Columns.all_of_heads` is consistent.
+Only ``state`` and ``slot`` change in place, for the writing thread. Texts are stored once each (`Numbered`); ids are
+64-bit keys.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from factmem.facts import STATEMENT
+from factmem.recall.index.blob import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels, read_tail, term_numbers
+from factmem.recall.text.analysis import analyse, spaced
+from factmem.scopes import MemoryScope
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from factmem.recall.index.blob import Head
+
+__all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Numbered", "Rows", "spread", "subject_text"]
+
+_TYPES: Final = {
+    "seq": np.int64,
+    "recorded_at": np.int64,
+    "id": np.uint64,
+    "record": np.uint64,
+    "value": np.uint64,
+    "fold": np.uint64,
+    "stands": np.uint64,
+    "said_at": np.int64,
+    "expires_at": np.int64,
+    "importance": np.float64,
+    "position": np.int64,
+    "start": np.int64,
+    "flags": np.uint8,
+    "says": np.uint8,
+    "signs": np.uint8,
+    "state": np.uint8,
+    "first_state": np.uint8,
+    "head": np.int32,
+    "labels": np.int32,
+    "conversation": np.int32,
+    "slot": np.int32,
+    "terms_start": np.int64,
+    "terms_count": np.int32,
+}
+_BODY: Final = np.dtype(list(BODY_FIELDS))
+_HEAD_TYPES: Final = {
+    "track": np.int32,
+    "place": np.int32,
+    "scope": np.int32,
+    "subject": np.int32,
+    "keyword": np.int32,
+    "owner": np.int32,
+    "priority": np.int64,
+}
+_TAGS: Final = ("categories", "topics", "sources", "cited")
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+_ONE: Final = np.uint64(1)
+
+
+@attrs.frozen(kw_only=True)
+class Rows:
+    """Assertions as input of columns: sequences of one length.
+
+    Attributes:
+        seqs: sequence numbers.
+        ids: numbers of the ids; see `factmem.abc.number_of_id`.
+        records: numbers of the records' ids.
+        recorded_at: when they were recorded, in microseconds since 1970.
+        shared: see `factmem.abc.Outline`.
+        own: see `factmem.abc.Outline`.
+    """
+
+    seqs: Sequence[int]
+    ids: Sequence[int] | NDArray[np.uint64]
+    records: Sequence[int] | NDArray[np.uint64]
+    recorded_at: Sequence[int] | NDArray[np.int64]
+    shared: Sequence[bytes]
+    own: Sequence[bytes]
+
+
+class Columns:
+    """All assertions of a tenant that are not erased.
+
+    Args:
+        tenant: the tenant.
+    """
+
+    def __init__(self, tenant: str | None = None) -> None:
+        self.tenant = tenant
+        self.heads: Numbered = Numbered()
+        self.tracks: Numbered = Numbered()
+        self.places: Numbered = Numbered()
+        self.scopes: Numbered = Numbered()
+        self.subjects: Numbered = Numbered()
+        self.keywords: Numbered = Numbered()
+        self.owners: Numbered = Numbered([""])
+        self.labels: Numbered = Numbered([""])
+        self.categories: Numbered = Numbered()
+        self.topics: Numbered = Numbered()
+        self.sources: Numbered = Numbered()
+        self.cited: Numbered = Numbered()
+        self.conversations: Numbered = Numbered([""])
+        self.metadata: dict[int, str] = {}
+        self.concept_names: ConceptNames = ConceptNames()
+        self._columns = Growing(_TYPES)
+        self._of_heads = Growing(_HEAD_TYPES)
+        self._terms = Growing({"terms": np.uint64})
+        self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
+        self._finders: dict[str, Finder] = {name: Finder() for name in ("id", "record", "fold", "stands")}
+
+    def __len__(self) -> int:
+        return self._columns.length
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return a column as it is now."""
+        return self._columns[name]
+
+    def of_heads(self, name: str) -> NDArray[Any]:
+        """Return ``track``, ``place``, ``scope``, ``subject``, ``keyword``, ``owner`` or ``priority`` by head."""
+        return self._of_heads[name]
+
+    def all_of_heads(self) -> Mapping[str, NDArray[Any]]:
+        """Return all columns of `of_heads`, of one length."""
+        return dict(zip(_HEAD_TYPES, self._of_heads.together(*_HEAD_TYPES), strict=True))
+
+    def of_rows(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return a column of `of_heads` for some rows."""
+        found: NDArray[Any] = self.of_heads(name)[self["head"][rows]]
+        return found
+
+    @property
+    def terms(self) -> NDArray[np.uint64]:
+        """The terms of all rows, one after the other; see ``terms_start`` and ``terms_count``."""
+        return self._terms["terms"]
+
+    def scope(self, number: int) -> MemoryScope:
+        """Return a scope by its number, anchored at the tenant."""
+        return MemoryScope.parse(self.scopes.texts[number]).within(self.tenant)
+
+    def find(self, name: str, keys: Iterable[int] | NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows whose ``id``, ``record``, ``fold`` or ``stands`` is one of some keys, ascending."""
+        wanted = keys if isinstance(keys, np.ndarray) else np.fromiter(keys, np.uint64)
+        return self._finders[name].find(self[name], wanted)
+
+    def add(self, rows: Rows) -> None:
+        """Append rows."""
+        if not len(rows.seqs):
+            return
+        first = len(self)
+        bodies, said_in, labelled, metadata = zip(*map(read_tail, rows.own), strict=True)
+        body = np.frombuffer(b"".join([item[: BODY.size] for item in bodies]), _BODY)
+        terms = np.frombuffer(b"".join([item[BODY.size :] for item in bodies]), "<u8")
+        counts = (np.fromiter(map(len, bodies), np.int64, len(bodies)) - BODY.size) // 8
+        heads = self._numbered_once(rows.shared)
+        conversations = np.fromiter(map(self.conversations.number, said_in), np.int32, len(said_in))
+        labels = self._numbered_labels(labelled)
+        records = np.array(rows.records, np.uint64)
+        self.metadata.update({first + row: text for row, text in enumerate(metadata) if text})
+        self._columns.append(
+            **{name: body[name] for name, _ in BODY_FIELDS if name != "tail"},
+            first_state=body["state"],
+            seq=rows.seqs,
+            recorded_at=rows.recorded_at,
+            id=np.array(rows.ids, np.uint64),
+            record=records,
+            **self._keys(heads, (body["flags"] & MULTIPLE) != 0, records, body["value"]),
+            head=heads,
+            labels=labels,
+            conversation=conversations,
+            slot=np.full(len(heads), -1),
+            terms_start=self._terms.length + np.cumsum(counts) - counts,
+            terms_count=counts,
+        )
+        self._terms.append(terms=terms)
+
+    def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
+        """Return columns without some rows, and the rows that are left.
+
+        Args:
+            erased: the rows to leave out.
+        """
+        left = np.delete(np.arange(len(self)), erased)
+        new = Columns(self.tenant)
+        for name in ("heads", "labels", "conversations"):
+            self._renumber(new, name, left)
+        new._columns.append(**self._kept(new, left))
+        new._terms.append(terms=self.terms[spread(self["terms_start"][left], self._ends()[left])])
+        new.metadata = {row: self.metadata[old] for row, old in enumerate(left.tolist()) if old in self.metadata}
+        return new, left
+
+    def _ends(self) -> NDArray[np.int64]:
+        ends: NDArray[np.int64] = self["terms_start"] + self["terms_count"]
+        return ends
+
+    def _renumber(self, new: Columns, name: str, left: NDArray[np.intp]) -> None:
+        column = {"heads": "head", "labels": "labels", "conversations": "conversation"}[name]
+        texts = getattr(self, name).texts
+        used = [texts[number] for number in np.unique(self[column][left]).tolist()]
+        if name == "heads":
+            new._numbered_heads(used)
+        elif name == "labels":
+            new._numbered_labels(used)
+        else:
+            for text in used:
+                getattr(new, name).number(text)
+
+    def _kept(self, new: Columns, left: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        kept = {name: self[name][left] for name in _TYPES}
+        for column, name in (("head", "heads"), ("labels", "labels"), ("conversation", "conversations")):
+            numbers = [getattr(new, name).find(text) for text in getattr(self, name).texts]
+            translated = np.array([-1 if number is None else number for number in numbers], np.int32)
+            kept[column] = translated[kept[column]] if len(translated) else kept[column]
+        counts = kept["terms_count"].astype(np.int64)
+        kept["terms_start"] = np.cumsum(counts) - counts
+        several = (kept["flags"] & MULTIPLE) != 0
+        return kept | new._keys(kept["head"], several, kept["record"], kept["value"])
+
+    def _numbered_once(self, shared: Sequence[bytes]) -> NDArray[np.int32]:
+        """Return the numbers of heads; each is decoded once."""
+        distinct = dict.fromkeys(shared)
+        numbers = self._numbered_heads([part.decode(errors="surrogatepass") for part in distinct])
+        of_parts = dict(zip(distinct, numbers.tolist(), strict=True))
+        return np.fromiter(map(of_parts.__getitem__, shared), np.int32, len(shared))
+
+    def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
+        before = len(self.heads)
+        numbers = np.fromiter(map(self.heads.number, heads), np.int32, len(heads))
+        new = [read_head(text) for text in self.heads.texts[before:]]
+        if new:
+            self._of_heads.append(
+                track=[self.tracks.number(_track_text(head)) for head in new],
+                place=[self.places.number(_place_text(head)) for head in new],
+                scope=[self.scopes.number(head.scope) for head in new],
+                subject=[self.subjects.number(subject_text(head.subject, head.individual)) for head in new],
+                keyword=[self.keywords.number(head.keyword) for head in new],
+                owner=[self.owners.number(head.owner or "") for head in new],
+                priority=[head.priority for head in new],
+            )
+        return numbers
+
+    def _numbered_labels(self, labels: Sequence[str]) -> NDArray[np.int32]:
+        before = len(self.labels)
+        numbers = np.fromiter(map(self.labels.number, labels), np.int32, len(labels))
+        for number, text in enumerate(self.labels.texts[before:], start=before):
+            categories, topics, source, others = read_labels(text)
+            sources = () if source is None else (source,)
+            for name, tags in zip(_TAGS, (categories, topics, sources, others), strict=True):
+                found = [getattr(self, name).number(tag) for tag in tags]
+                self._tags[name].append(tag=found, label=[number] * len(found))
+        return numbers
+
+    def labels_with(self, name: str, tags: Iterable[str]) -> NDArray[np.bool_]:
+        """Return a mask of the labels that hold one of some ``categories``, ``topics``, ``sources`` or ``cited``."""
+        texts: Numbered = getattr(self, name)
+        numbers = [number for tag in tags if (number := texts.find(tag)) is not None]
+        tagged, held = self._tags[name].together("label", "tag")
+        mask = np.zeros(len(self.labels), np.bool_)  # made after the pairs, so that it covers them
+        mask[tagged[np.isin(held, numbers)]] = True
+        return mask
+
+    def said_in(self, conversations: Collection[str]) -> NDArray[np.intp]:
+        """Return the rows that cite one of some conversations, ascending."""
+        numbers = [number for text in conversations if text and (number := self.conversations.find(text)) is not None]
+        labels, said_in = self._columns.together("labels", "conversation")
+        return np.flatnonzero(np.isin(said_in, numbers) | self.labels_with("cited", conversations)[labels])
+
+    def counted(self, name: str, rows: NDArray[np.intp]) -> tuple[list[int], list[int]]:
+        """Return the distinct values of `of_rows` for some rows, and how many rows have each."""
+        numbers, counts = np.unique(self.of_rows(name, rows), return_counts=True)
+        return numbers.tolist(), counts.tolist()
+
+    def texts_of(self, name: str, rows: NDArray[np.intp]) -> list[str]:
+        """Return the distinct texts of the ``scope``, ``subject``, ``keyword`` or ``owner`` of some rows."""
+        texts: Numbered = getattr(self, f"{name}s")
+        return [texts.texts[number] for number in self.counted(name, rows)[0]]
+
+    def subjects_of(self, rows: NDArray[np.intp]) -> list[tuple[str, str | None]]:
+        """Return the distinct keys of the subjects of some rows."""
+        pairs = (text.partition("\0") for text in self.texts_of("subject", rows))
+        return [(name, individual if cut else None) for name, cut, individual in pairs]
+
+    def tags_of(self, name: str, labels: NDArray[np.int32]) -> list[str]:
+        """Return the ``categories``, ``topics`` or ``sources`` in some labels, sorted."""
+        texts: Numbered = getattr(self, name)
+        tagged, held = self._tags[name].together("label", "tag")
+        return sorted(texts.texts[number] for number in np.unique(held[np.isin(tagged, labels)]).tolist())
+
+    def _keys(
+        self,
+        heads: NDArray[np.int32],
+        several: NDArray[np.bool_],
+        records: NDArray[np.uint64],
+        values: NDArray[np.uint64],
+    ) -> dict[str, NDArray[np.uint64]]:
+        """Return the fold key and the uniqueness key of each row; both are the track for a SINGLE."""
+        track = (self.of_heads("track")[heads].astype(np.uint64) + _ONE) * _ODD
+        none = np.uint64(0)
+        return {"fold": track ^ np.where(several, records, none), "stands": track ^ np.where(several, values, none)}
+
+
+def subject_text(name: str, individual: str | None) -> str:
+    """Return the text of a subject in `Columns.subjects`."""
+    return name if individual is None else f"{name}\0{individual}"
+
+
+def _place_text(head: Head) -> str:
+    return json.dumps([head.scope, head.subject, head.individual, head.owner])
+
+
+def _track_text(head: Head) -> str:
+    return json.dumps([head.scope, head.subject, head.individual, head.keyword, head.owner])
+
+
+class Numbered:
+    """Distinct texts, numbered from 0 in the order added."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+        for text in texts:
+            self.number(text)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def number(self, text: str) -> int:
+        """Return the number of a text; add the text if it is new."""
+        known = self._numbers.get(text)
+        if known is None:
+            known = len(self.texts)
+            self.texts.append(text)
+            self._numbers[text] = known
+        return known
+
+    def find(self, text: str) -> int | None:
+        """Return the number of a text, or None for an unknown one."""
+        return self._numbers.get(text)
+
+
+class Growing:
+    """Append-only arrays of one length.
+
+    Args:
+        types: the type of each array.
+    """
+
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self._types = types
+        self._room = 0
+        self.length: int = 0
+        self._arrays: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in types.items()}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return one array; of two read one after the other, the second may be longer."""
+        length = self.length
+        return self._arrays[name][:length]
+
+    def together(self, *names: str) -> list[NDArray[Any]]:
+        """Return some arrays, all of one length."""
+        length = self.length
+        return [self._arrays[name][:length] for name in names]
+
+    def append(self, **items: Any) -> None:
+        """Append the same number of items to every array."""
+        count = len(next(iter(items.values())))
+        self._make_room(self.length + count)
+        for name, values in items.items():
+            self._arrays[name][self.length : self.length + count] = values
+        self.length += count  # last, so that readers see whole items only
+
+    def _make_room(self, wanted: int) -> None:
+        if wanted <= self._room:
+            return
+        # Exactly the room needed at first: most stores are read more than they are written.
+        self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
+        for name, old in self._arrays.items():
+            new = np.empty(self._room, self._types[name])
+            new[: self.length] = old[: self.length]
+            self._arrays[name] = new
+
+
+class Finder:
+    """An index of rows by a 64-bit key: sorted, but for a short tail. Any thread may search."""
+
+    def __init__(self) -> None:
+        # One tuple, replaced as a whole, so that keys and rows are always of the same sorting.
+        self._sorted = (np.empty(0, np.uint64), np.empty(0, np.int32))
+
+    def find(self, keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows that have one of some keys, ascending.
+
+        Args:
+            keys: the keys of all rows; another thread may have sorted more rows meanwhile.
+            wanted: the keys to find.
+        """
+        ordered, rows = self._sorted
+        if len(keys) - len(ordered) > max(1024, len(ordered) // 16):
+            order = np.argsort(keys)
+            ordered, rows = self._sorted = keys[order], order.astype(np.int32)
+        done, wanted = len(ordered), np.unique(wanted)
+        low, high = (np.searchsorted(ordered, wanted, side) for side in ("left", "right"))
+        found = np.sort(rows[spread(low, high)]).astype(np.intp)
+        if done > len(keys):  # another thread sorted more
+            return found[found < len(keys)]
+        return np.concatenate([found, np.flatnonzero(np.isin(keys[done:], wanted)) + done])
+
+
+def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the concatenated ranges from ``starts`` to ``ends``."""
+    counts = (ends - starts).astype(np.intp)
+    behind = counts.cumsum()
+    numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+class ConceptNames:
+    """An index of concepts by the words of their keywords; statements have no words."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._terms: list[frozenset[int]] = []
+        self._holding: dict[int, list[int]] = {}
+
+    def named(self, keywords: Sequence[str], terms: Collection[int]) -> dict[int, frozenset[int]]:
+        """Return the places of the keywords whose words are all among some terms, with these words.
+
+        Args:
+            keywords: all keywords; those of the call before, and more.
+            terms: numbers of terms; see `factmem.recall.index.blob.term_numbers`.
+        """
+        with self._guard:
+            for place in range(len(self._terms), len(keywords)):
+                self._learn(keywords[place], place)
+        asked = set(terms)
+        near = {place for term in asked for place in self._holding.get(term, ())}
+        return {place: self._terms[place] for place in sorted(near) if self._terms[place] <= asked}
+
+    def _learn(self, keyword: str, place: int) -> None:
+        words = frozenset(term_numbers(_words(keyword)))
+        self._terms.append(words)
+        for word in words:
+            self._holding.setdefault(word, []).append(place)
+
+
+def _words(keyword: str) -> list[str]:
+    """Return the words that name a concept; none if only one of several is left, such as "call" of "on_call"."""
+    if keyword == STATEMENT.keyword:
+        return []
+    words = analyse(spaced(keyword))
+    return words if len(words) > 1 or len(spaced(keyword).split()) == 1 else []

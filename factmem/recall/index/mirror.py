@@ -1,0 +1,317 @@
+"""The in-memory mirror of a tenant: the index that recall and listings read, kept in step with the store.
+
+Reading needs no embedder. Records without a vector are embedded at the first search by meaning; the lock that keeps the
+mirror in step is not held meanwhile.
+
+The log is kept as `Columns` and folded once. A write folds the records that it affects, and nothing else. The current
+records are a `Corpus`, an immutable snapshot: its readers hold no lock and see no half of a write. The corpus of
+another moment is folded on demand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from anyio import Lock, to_thread
+
+from factmem.abc import (
+    AgentMemoryProvider,
+    Clock,
+    Embedder,
+    EmbedderIdentity,
+    KeepsOutlines,
+    KeepsVectors,
+    Outline,
+    ScansVectors,
+)
+from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
+from factmem.fold import Moment
+from factmem.recall.embedders import embedded
+from factmem.recall.index.blob import OUTLINE_VERSION, outline_of, term_numbers
+from factmem.recall.index.selection import LogPart
+from factmem.recall.index.source import LogSource, Pulled, Stored
+from factmem.recall.index.tenant_log import TenantLog
+from factmem.recall.text.analysis import analyse, indexed_text
+from factmem.recall.text.related_words import Term, term_of, topics_of
+from factmem.records import Assertion, LogEntry
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from factmem.recall.index.corpus import Corpus
+
+__all__ = ["Mirror"]
+
+_BATCH: Final = 1024
+"""Number of texts that are embedded, and whose vectors are stored, at a time."""
+
+_PROBE: Final = "A text that any embedder has a vector for."
+
+
+_LOG: Final = logging.getLogger("factmem")
+
+
+class Mirror:
+    """The searchable copy of one tenant's facts.
+
+    Args:
+        source: the source of the log.
+        provider: the store, which also keeps vectors if it can.
+        embedder: the embedder.
+        tenant: the tenant.
+        clock: decides what has expired.
+        memory_limit: maximum size of the vectors in memory, in bytes; above that they are read from the store for
+            each query. None for no limit.
+
+    Raises:
+        CapabilityError: a limit is set, and the provider cannot read vectors for each query.
+    """
+
+    def __init__(
+        self,
+        source: LogSource,
+        provider: AgentMemoryProvider,
+        embedder: Embedder,
+        *,
+        tenant: str | None,
+        clock: Clock,
+        memory_limit: int | None = None,
+    ) -> None:
+        self._scans = provider if isinstance(provider, ScansVectors) else None
+        if memory_limit is not None and self._scans is None:
+            raise CapabilityError(
+                "this provider's embeddings are held in memory: leave memory_limit out, or use sqlite-vec"
+            )
+        self._memory_limit = memory_limit
+        self._source = source
+        self._store = provider if isinstance(provider, KeepsVectors) else None
+        self._embedder = embedder
+        self._tenant = tenant
+        self._clock = clock
+        self._lock = Lock()
+        self._embedding = Lock()
+        self._outlines = provider if isinstance(provider, KeepsOutlines) else None
+        self._log = TenantLog(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
+        self._vectors_until = 0
+        self._outlined = False
+        """Whether the store knows the version of our outlines."""
+        self._compared = False
+        """Whether the store's vectors, if it has any, are known to be our embedder's."""
+        self._bound = False
+        """Whether the store is bound to our embedder, so that vectors can be read and stored."""
+
+    async def corpus(self, moment: Moment | None = None, *, embedded: bool = False) -> Corpus:
+        """Return everything current, now or at another moment, in step with the store.
+
+        This creates no store, and reads one that takes no vectors at present.
+
+        Args:
+            moment: the moment; None for now.
+            embedded: whether every record must have its vector. If not, the embedder is not called.
+
+        Raises:
+            EmbedderError: the embedder failed, and vectors are needed.
+            EmbedderMismatchError: the store's vectors come from another embedder, and vectors are needed.
+        """
+        if embedded:
+            return await self._embedded(moment)
+        async with self._lock:
+            return await self._in_step(moment)
+
+    async def reembed(self) -> None:
+        """Bind the store to the embedder, replacing any other, and embed everything current again.
+
+        Raises:
+            EmbedderError: the embedder failed. If it failed at the first call, nothing has changed.
+            StoreUnavailableError: not all vectors were stored; the next read makes the missing ones.
+        """
+        identity = await self._embedder.identity()
+        await embedded(self._embedder, [_PROBE])  # the present vectors go only if there can be others
+        async with self._lock:
+            await self._bind(identity, replace=True)
+        await self._embedded(None, must_keep=True)
+
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """Include some subjects and scopes in the next read of a provider that cannot enumerate."""
+        self._source.look_in(subjects, scopes)
+
+    def up_to_date(self, *, embedded: bool) -> Corpus | None:
+        """Return what is current now if the store has nothing new. Blocks: for worker threads only.
+
+        Args:
+            embedded: see `corpus`.
+        """
+        if (embedded and not self._compared) or not self._source.is_pulled():
+            return None
+        corpus = self._log.up_to_date(Moment(now=self._clock()))
+        return corpus if corpus is None or not embedded or corpus.embedded else None
+
+    async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
+        """Return the tenant's log, in step with the store.
+
+        Args:
+            part: the part; None for all of it.
+        """
+        async with self._lock:
+            await self._pull()
+            return await to_thread.run_sync(self._log.log, part)
+
+    async def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
+        """Return the number of assertions of any state that a viewer sees in some scopes."""
+        async with self._lock:
+            await self._pull()
+            return await to_thread.run_sync(self._log.count, viewer, reaches)
+
+    async def let_go(self) -> None:
+        """Drop erased assertions now rather than at the next read."""
+        async with self._lock:
+            await self._pull()
+
+    async def bind(self) -> None:
+        """Bind the store to the embedder, before vectors are stored.
+
+        Raises:
+            EmbedderError: the embedder failed.
+            EmbedderMismatchError: the store's vectors come from another one.
+        """
+        if not self._bound:
+            identity = await self._embedder.identity()
+            async with self._lock:
+                await self._bind(identity)
+
+    def outline(self, said: Assertion) -> Outline | None:
+        """Return the outline of an assertion; None if the store keeps no outlines."""
+        return None if self._outlines is None else outline_of(said)
+
+    def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
+        """Return the embedding of an assertion of the mirror, or None."""
+        return self._log.vector(assertion_id)
+
+    def terms(self, text: str) -> list[Term]:
+        """Return the distinct terms of a query, with their related terms and topics."""
+        terms = list(dict.fromkeys(analyse(text)))
+        topics = (term_numbers(topics_of([term])) for term in terms)
+        return list(map(term_of, term_numbers(terms), topics))
+
+    async def _compare(self, identity: EmbedderIdentity) -> None:
+        """Check that the store's vectors are our embedder's; write nothing."""
+        if not self._bound and (self._store is None or await self._store.embedder() is not None):
+            await self._bind(identity)
+        self._compared = True
+
+    async def _use_outlines(self) -> None:
+        if self._outlines is not None and not self._outlined:
+            with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # the next process may write
+                await self._outlines.use_outlines(OUTLINE_VERSION)
+            self._outlined = True
+
+    async def _bind(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
+        await self._use_outlines()
+        if self._store is not None and (replace or not self._bound):
+            await self._store.use_embedder(identity, replace=replace)
+        if replace:
+            self._log.drop_vectors()
+            self._vectors_until = 0
+        self._bound = True
+
+    async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
+        """Return what is current; with the store's vectors, if their embedder is given."""
+        await self._pull()
+        if identity is not None:
+            use_vectors = self._log.use_vectors
+            if await to_thread.run_sync(use_vectors, identity.dimension, self._scans, self._memory_limit):
+                self._vectors_until = 0
+        present = Moment(now=self._clock()) if moment is None else moment
+        known = self._log.up_to_date(present) if moment is None else None
+        if known is not None:
+            if identity is not None and not known.embedded:
+                await self._fetch_vectors()
+            return known
+        plan = await to_thread.run_sync(partial(self._log.plan, present, present=moment is None))
+        if identity is not None and self._log.lacks_vectors(plan.current.rows):
+            await self._fetch_vectors()
+        return await to_thread.run_sync(partial(self._log.carried_out, plan, present=moment is None))
+
+    async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
+        """Return what is current, after embedding the records that lack a vector."""
+        identity = await self._embedder.identity()
+        corpus, lacking = await self._with_vectors(moment, identity)
+        if not lacking:
+            return corpus
+        async with self._embedding:  # concurrent searches do not embed twice
+            while True:
+                corpus, lacking = await self._with_vectors(moment, identity)
+                if not lacking:
+                    return corpus
+                for start in range(0, len(lacking), _BATCH):
+                    await self._embed(lacking[start : start + _BATCH], identity, must_keep=must_keep)
+
+    async def _with_vectors(self, moment: Moment | None, identity: EmbedderIdentity) -> tuple[Corpus, list[int]]:
+        """Return what is current with the vectors known so far, and the ids of what lacks a vector."""
+        async with self._lock:
+            await self._compare(identity)
+            corpus = await self._in_step(moment, identity)
+            if corpus.embedded:
+                return corpus, []
+            return await to_thread.run_sync(partial(self._log.embedded, corpus, present=moment is None))
+
+    async def _pull(self) -> None:
+        await self._use_outlines()
+        while (pulled := await self._source.pull()) is not None:
+            await to_thread.run_sync(self._take_in, pulled)
+            if pulled.whole:
+                return
+
+    def _take_in(self, pulled: Pulled) -> None:
+        if pulled.whole:
+            self._log = TenantLog(self._tenant)
+            self._vectors_until = 0
+        self._log.take_in(pulled.entries, pulled.rows)
+        self._source.taken_in(pulled)
+
+    async def _embed(self, ids: Sequence[int], identity: EmbedderIdentity, *, must_keep: bool) -> None:
+        """Embed some assertions, and store their vectors."""
+        async with self._lock:
+            read = await to_thread.run_sync(self._log.assertions, ids)
+        there = {id: item for id, item in zip(ids, read, strict=True) if item is not None}
+        vectors = await embedded(self._embedder, [indexed_text(item.assertion) for item in there.values()])
+        made = dict(zip(there, vectors, strict=True))
+        async with self._lock:
+            kept = {there[id].seq: vector for id, vector in made.items() if vector is not None}
+            await self._keep(kept, identity, must_keep=must_keep)
+            await to_thread.run_sync(self._log.take_vectors, dict.fromkeys(ids) | made)
+
+    async def _keep(
+        self, vectors: Mapping[int, NDArray[np.float32]], identity: EmbedderIdentity, *, must_keep: bool
+    ) -> None:
+        """Store vectors; a read goes on if the store does not take them now."""
+        if self._store is None or not vectors:
+            return
+        try:
+            await self._bind(identity)
+            await self._store.put_vectors(vectors)
+        except (ReadOnlyError, StoreUnavailableError) as error:
+            if must_keep:
+                raise
+            if not isinstance(error, ReadOnlyError):
+                _LOG.warning("the store did not keep %d vectors; they will be made again: %s", len(vectors), error)
+
+    async def _fetch_vectors(self) -> None:
+        newest = self._log.newest
+        if self._store is None or not self._bound or newest <= self._vectors_until:
+            return
+        if self._scans is not None and self._log.vectors_stay:
+            numbers = await to_thread.run_sync(self._scans.vector_numbers, self._tenant, self._vectors_until)
+            nothing = np.empty((len(numbers), 0), np.float32)
+            await to_thread.run_sync(self._log.take_stored_vectors, numbers, nothing)
+        else:
+            seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
+            await to_thread.run_sync(self._log.take_stored_vectors, seqs, rows)
+        self._vectors_until = newest

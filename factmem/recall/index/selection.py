@@ -1,0 +1,294 @@
+"""Selection of rows: filters, the choice of the strongest facts, and parts of a log.
+
+Conditions on tracks (scope, subject, place, keyword) are evaluated once for each distinct head; the others on the rows
+that are left.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from factmem.abc import number_of_id
+from factmem.facts import STATEMENT
+from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
+from factmem.recall.index.blob import ERRAND, MULTIPLE, NEVER, STATES, UNREVIEWED, microseconds
+from factmem.recall.index.column_fold import Standing, affected, joined, takes_part
+from factmem.recall.index.columns import Columns, spread, subject_text
+from factmem.recall.index.corpus import Corpus, Part
+from factmem.recall.strength import Contender, level_of, strongest
+from factmem.records import AssertionState
+from factmem.scopes import MemoryScope, ScopeKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.intp]
+    from factmem.recall.index.columns import Columns
+
+__all__ = ["LogPart", "heads_of", "kept_by_part", "passing", "rows_of", "selected", "without"]
+
+
+def selected(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> Standing:
+    """Return the records that the viewer sees and the filter keeps, in no order."""
+    kept = kept_by_part(corpus, viewer, wanted)
+    found = []
+    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(viewer).masks, strict=True):
+        if rows is None:
+            rows = np.arange(len(part.segment)) if mask is None else np.flatnonzero(mask)
+        found.append(part.segment.standing(rows))
+    return joined(found)
+
+
+def kept_by_part(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> list[Rows | None]:
+    """Return the rows of each part that the viewer sees and the filter keeps, ascending; None for all visible rows."""
+    if wanted.empty and not wanted.strongest:
+        return [None] * len(corpus.parts)
+    heads = heads_of(corpus.columns, wanted)
+    masks = corpus.seen(viewer).masks
+    kept: list[Rows] = []
+    for part, mask in zip(corpus.parts, masks, strict=True):
+        rows = _of_heads(part, heads)
+        if mask is not None:
+            rows = rows[mask[rows]]
+        kept.append(rows[passing(corpus.columns, part.segment.rows[rows], wanted)])
+    return list(_strongest(corpus, kept) if wanted.strongest and kept else kept)
+
+
+def without(corpus: Corpus, viewer: str | None, kept: Sequence[Rows | None], gone: Rows) -> list[Rows | None]:
+    """Return the kept rows of each part without some rows of the columns."""
+    left: list[Rows | None] = []
+    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(viewer).masks, strict=True):
+        if rows is None:
+            rows = np.arange(len(part.segment)) if mask is None else np.flatnonzero(mask)
+        left.append(rows[~np.isin(part.segment.rows[rows], gone)])
+    return left
+
+
+_OF_TRACKS: Final = (Facet.SCOPE, Facet.SUBJECT, Facet.PLACE, Facet.KEYWORD)
+
+
+def heads_of(columns: Columns, wanted: RecallFilter) -> NDArray[np.bool_] | None:
+    """Return which heads pass the conditions on tracks; None if there are none."""
+    of = columns.all_of_heads()
+    tests = [
+        _holds_of_heads(columns, of, condition) for condition in wanted.conditions if condition.facet in _OF_TRACKS
+    ]
+    return np.logical_and.reduce(tests) if tests else None
+
+
+def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: Condition) -> NDArray[np.bool_]:
+    held: NDArray[np.bool_]
+    match condition:
+        case Satisfies(Facet.SCOPE, test):
+            scopes = (test(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
+            held = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
+        case OneOf(Facet.PLACE, places, negate=negate):
+            held = _at_places(columns, of, places) != negate
+        case OneOf(Facet.SUBJECT, keys, negate=negate):
+            numbers = [columns.subjects.find(subject_text(*key)) for key in keys]
+            held = np.isin(of["subject"], [number for number in numbers if number is not None], invert=negate)
+        case OneOf(Facet.KEYWORD, keywords, negate=negate):
+            numbers = [columns.keywords.find(keyword) for keyword in keywords]
+            held = np.isin(of["keyword"], [number for number in numbers if number is not None], invert=negate)
+        case _:
+            raise NotImplementedError(condition.facet)
+    return held
+
+
+def _at_places(
+    columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterable[tuple[Any, ...]]
+) -> NDArray[np.bool_]:
+    mask = np.zeros(len(of["scope"]), np.bool_)
+    for tenant, (kind, *path), subject in places:
+        scope = columns.scopes.find(str(MemoryScope(ScopeKind(kind), tuple(path))))
+        about = columns.subjects.find(subject_text(*subject))
+        if tenant == columns.tenant and scope is not None and about is not None:
+            mask |= (of["scope"] == scope) & (of["subject"] == about)
+    return mask
+
+
+@functools.lru_cache(maxsize=16_384)
+def _parsed(text: str, tenant: str | None) -> MemoryScope:
+    return MemoryScope.parse(text).within(tenant)
+
+
+def _of_heads(part: Part, heads: NDArray[np.bool_] | None) -> Rows:
+    """Return the rows of some heads, ascending; all if None."""
+    if heads is None:
+        return np.arange(len(part.segment))
+    numbers = np.flatnonzero(heads)
+    if 4 * len(numbers) > len(heads):
+        return np.flatnonzero(heads[part.segment.heads])
+    order, ordered = part.segment.by_head
+    low, high = (np.searchsorted(ordered, numbers, side) for side in ("left", "right"))
+    return np.sort(order[spread(low, high)]).astype(np.intp)
+
+
+def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter) -> NDArray[np.bool_]:
+    """Return which rows of the columns pass the conditions that are not on tracks."""
+    keep = np.ones(len(rows), np.bool_)
+    for condition in wanted.conditions:
+        match condition:
+            case Satisfies(Facet.METADATA, test):
+                left = np.flatnonzero(keep)
+                keep[left] = [test(json.loads(columns.metadata.get(row, "{}"))) for row in rows[left].tolist()]
+            case _ if condition.facet not in _OF_TRACKS:
+                keep &= _holds_of_rows(columns, rows, condition)
+    return keep
+
+
+def _holds_of_rows(columns: Columns, rows: NDArray[Any], condition: Condition) -> NDArray[np.bool_]:
+    held: NDArray[np.bool_]
+    match condition:
+        case OneOf(Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE as facet, tags, negate=negate):
+            held = columns.labels_with(_TAGS[facet], tags)[columns["labels"][rows]] != negate
+        case OneOf(Facet.RECORD_ID, ids, negate=negate):
+            held = np.isin(rows, columns.find("record", map(number_of_id, ids)), invert=negate)
+        case OneOf(Facet.REVIEWED, values, negate=negate):
+            held = np.isin((columns["flags"][rows] & UNREVIEWED) == 0, list(values), invert=negate)
+        case Between(Facet.SAID_AT | Facet.RECORDED_AT as facet):
+            column = "said_at" if facet is Facet.SAID_AT else "recorded_at"
+            held = _in_microseconds(condition).holds(columns[column][rows])
+        case Between(Facet.IMPORTANCE):
+            held = condition.holds(columns["importance"][rows])
+        case _:
+            raise NotImplementedError(condition.facet)
+    return held
+
+
+_TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
+
+
+def _in_microseconds(condition: Between) -> Between:
+    least, below, most = (
+        bound if bound is None else microseconds(bound) for bound in (condition.least, condition.below, condition.most)
+    )
+    return Between(condition.facet, least, below=below, most=most)
+
+
+def _strongest(corpus: Corpus, kept: Sequence[Rows]) -> list[Rows]:
+    """Keep the strongest of the typed facts; see `factmem.recall.chosen`."""
+    columns = corpus.columns
+    free = columns.keywords.find(STATEMENT.keyword)
+    typed, firsts = [], []
+    for part, rows in zip(corpus.parts, kept, strict=True):
+        chosen = rows[columns.of_rows("keyword", part.segment.rows[rows]) != (-1 if free is None else free)]
+        typed.append(part.segment.rows[chosen])
+        firsts.append(part.segment.firsts[chosen])
+    rows, first = np.concatenate(typed), np.concatenate(firsts)
+    standing = _chosen(columns, rows, first)
+    return [
+        of_part[
+            (columns.of_rows("keyword", part.segment.rows[of_part]) == (-1 if free is None else free))
+            | np.isin(part.segment.rows[of_part], standing)
+        ]
+        for part, of_part in zip(corpus.parts, kept, strict=True)
+    ]
+
+
+def _chosen(columns: Columns, rows: NDArray[Any], firsts: NDArray[Any]) -> Rows:
+    """Return the strongest rows of each concept."""
+    order = np.lexsort((columns["seq"][firsts], columns["said_at"][firsts], columns.of_rows("keyword", rows)))
+    rows = rows[order]
+    keyword = columns.of_rows("keyword", rows)
+    starts = np.flatnonzero(np.append(True, keyword[1:] != keyword[:-1])) if len(rows) else rows
+    contenders = _contenders(columns, rows)
+    ends = [*starts[1:].tolist(), len(contenders)]
+    groups = [contenders[start:end] for start, end in zip(starts.tolist(), ends, strict=True)] if contenders else []
+    return np.array([row for group in groups for row in strongest(group)], np.intp)
+
+
+def _contenders(columns: Columns, rows: NDArray[Any]) -> list[Contender[int]]:
+    said, flags, values = (columns[name][rows].tolist() for name in ("said_at", "flags", "value"))
+    return [
+        Contender(
+            item=row,
+            level=_level(columns, row),
+            said_at=said_at,
+            several=bool(flag & MULTIPLE),
+            value=value,
+        )
+        for row, said_at, flag, value in zip(rows.tolist(), said, flags, values, strict=True)
+    ]
+
+
+def _level(columns: Columns, row: int) -> tuple[int, bool, tuple[int, int]]:
+    head = int(columns["head"][row])
+    scope = _parsed(columns.scopes.texts[int(columns.of_heads("scope")[head])], columns.tenant)
+    return level_of(int(columns.of_heads("priority")[head]), int(columns.of_heads("owner")[head]) == 0, scope)
+
+
+@attrs.frozen(kw_only=True)
+class LogPart:
+    """A selection of a log: the assertions that meet all of these conditions, with their changes of state.
+
+    Attributes:
+        ids: ids of assertions.
+        record_ids: ids of records.
+        seqs: sequence numbers.
+        conversations: ids of conversations that the assertions cite.
+        states: present states.
+        errands: only assertions with a job: they wait for something, or once did.
+        apart: only assertions that did not count when they were recorded.
+        expired: only assertions expired at this time.
+        kept: a filter that they pass.
+        related: add all assertions that affect the current state of the selected records.
+    """
+
+    ids: Collection[str] | None = None
+    record_ids: Collection[str] | None = None
+    seqs: Collection[int] | None = None
+    conversations: Collection[str] | None = None
+    states: Collection[AssertionState] | None = None
+    errands: bool = False
+    apart: bool = False
+    expired: dt.datetime | None = None
+    kept: RecallFilter | None = None
+    related: bool = False
+
+
+def rows_of(columns: Columns, part: LogPart) -> NDArray[np.intp]:
+    """Return the rows of a part of a log, ascending."""
+    rows = _named(columns, part)
+    if part.conversations is not None:
+        rows = rows[np.isin(rows, columns.said_in(part.conversations))]
+    if part.states is not None:
+        rows = rows[np.isin(columns["state"][rows], [STATES.index(state) for state in part.states])]
+    if part.errands:
+        rows = rows[(columns["flags"][rows] & ERRAND) != 0]
+    if part.apart:
+        rows = rows[~takes_part(columns["first_state"][rows], columns["flags"][rows])]
+    if part.expired is not None:
+        rows = rows[columns["expires_at"][rows] <= microseconds(part.expired)]
+    if part.kept is not None:
+        rows = rows[_kept(columns, rows, part.kept)]
+    return affected(columns, rows) if part.related else rows
+
+
+def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
+    named: list[Any] = []
+    if part.ids is not None:
+        named.append(columns.find("id", map(number_of_id, part.ids)))
+    if part.record_ids is not None:
+        named.append(columns.find("record", map(number_of_id, part.record_ids)))
+    if part.seqs is not None:
+        named.append(np.flatnonzero(np.isin(columns["seq"], [seq for seq in part.seqs if 0 < seq < NEVER])))
+    rows = np.arange(len(columns)) if not named else named[0]
+    for others in named[1:]:
+        rows = rows[np.isin(rows, others)]
+    return rows
+
+
+def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter) -> NDArray[np.bool_]:
+    heads = heads_of(columns, wanted)
+    keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
+    left = np.flatnonzero(keep)
+    keep[left] = passing(columns, rows[left], wanted)
+    return keep

@@ -1,0 +1,368 @@
+"""Sources of a mirror: a tenant's log, and its assertions in full, by the best way that a provider allows."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+import attrs
+import numpy as np
+from anyio import to_thread
+
+from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline, number_of_id
+from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
+from factmem.recall.index.blob import microseconds, outline_of
+from factmem.recall.index.columns import Rows
+from factmem.records import LogEntry, Place, Recorded, assertions_of
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Held", "Library", "LogSource", "Pulled", "Stored", "log_source", "rows_in_order", "rows_in_outline"]
+
+_BATCH = 1024
+"""Number of assertions that are read in full, and outlined, at a time."""
+
+
+_PAGE = 4096
+"""Number of outlines read at a time."""
+
+_LATELY = 256
+"""Number of recently requested places that are read of a provider which cannot enumerate."""
+
+
+class LogSource(Protocol):
+    """A source of a tenant's log."""
+
+    async def pull(self) -> Pulled | None:
+        """Return what is new since the last acknowledged pull, or None."""
+        ...
+
+    def taken_in(self, pulled: Pulled) -> None:
+        """Acknowledge a pull: the next one begins behind it."""
+        ...
+
+    def is_pulled(self) -> bool:
+        """Return whether there is certainly nothing new. Blocks: for worker threads only."""
+        ...
+
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """Include some subjects and scopes in the next pull; a source that enumerates its store includes all.
+
+        Args:
+            subjects: the subjects; those of the source's places if empty.
+            scopes: the scopes; those of the source's places if empty.
+        """
+        ...
+
+
+@attrs.frozen
+class Pulled:
+    """New entries of a log.
+
+    Attributes:
+        entries: log entries, by sequence number.
+        until: position of the next pull.
+        rows: assertions in outline, by sequence number.
+        whole: whether these entries replace the log instead of extending it.
+    """
+
+    entries: Sequence[LogEntry]
+    until: Any
+    rows: Rows | None = attrs.field(default=None, kw_only=True)
+    whole: bool = attrs.field(default=False, kw_only=True)
+
+
+def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequence[Place]) -> LogSource:
+    """Return the best source that a provider allows.
+
+    Args:
+        provider: the store.
+        tenant: the tenant.
+        places: the places to read of a provider that cannot enumerate.
+    """
+    if isinstance(provider, KeepsOutlines):
+        return _OutlineFeed(provider, tenant)
+    if isinstance(provider, FeedsChanges):
+        return _Feed(provider, tenant)
+    return _Waist(provider, places)
+
+
+@attrs.define
+class _Feed:
+    """The log of a provider that feeds changes; only new entries are read."""
+
+    _provider: FeedsChanges
+    _tenant: str | None
+    _seq: int = attrs.field(default=0, init=False)
+
+    async def pull(self) -> Pulled | None:
+        """See `LogSource.pull`."""
+        version = await self._provider.version()
+        if version == self._seq:
+            return None
+        new = await self._provider.changes(self._tenant, self._seq)
+        return Pulled(new, max(version, new[-1].seq if new else 0))
+
+    def taken_in(self, pulled: Pulled) -> None:
+        """See `LogSource.taken_in`."""
+        self._seq = pulled.until
+
+    def is_pulled(self) -> bool:
+        """See `LogSource.is_pulled`; not known without awaiting the provider."""
+        return False
+
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """See `LogSource.look_in`."""
+
+
+@attrs.define
+class _OutlineFeed:
+    """The log of a provider that keeps outlines; only assertions without one are read in full."""
+
+    _provider: KeepsOutlines
+    _tenant: str | None
+    _seq: int = attrs.field(default=0, init=False)
+
+    async def pull(self) -> Pulled | None:
+        """See `LogSource.pull`."""
+        pulled = await to_thread.run_sync(self._pull)
+        if pulled is None:
+            return None
+        read, made = pulled
+        if made:
+            with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # the next process may write
+                await self._provider.put_outlines(made)
+        return read
+
+    def _pull(self) -> tuple[Pulled, dict[int, Outline]] | None:
+        if self._provider.newest() == self._seq:
+            return None
+        log = self._provider.outlined(self._tenant, self._seq, limit=_PAGE)
+        rows = Rows(
+            seqs=log.seqs,
+            ids=log.ids,
+            records=log.records,
+            recorded_at=log.recorded_at,
+            shared=log.shared,
+            own=log.own,
+        )
+        made: dict[int, Outline] = {}
+        several = [rows]
+        for start in range(0, len(log.missing), _BATCH):
+            read = self._provider.recorded(self._tenant, log.missing[start : start + _BATCH])
+            there = [item for item in read if item is not None]
+            outlines = [outline_of(item.assertion) for item in there]
+            made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
+            several.append(rows_in_outline(there, outlines))
+        return Pulled(log.rest, log.until, rows=rows_in_order(several)), made
+
+    def taken_in(self, pulled: Pulled) -> None:
+        """See `LogSource.taken_in`."""
+        self._seq = pulled.until
+
+    def is_pulled(self) -> bool:
+        """See `LogSource.is_pulled`."""
+        return self._provider.newest() == self._seq
+
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """See `LogSource.look_in`."""
+
+
+@attrs.define
+class _Waist:
+    """The log of a provider with the four verbs only: read in full at each pull, with ids from the contents.
+
+    The places read are those of the memory, and those requested lately.
+    """
+
+    _provider: AgentMemoryProvider
+    _places: Sequence[Place]
+    _asked: OrderedDict[Place, None] = attrs.field(factory=OrderedDict, init=False)
+    _walled: set[tuple[Any, ...]] = attrs.field(factory=set, init=False)
+    _known: Mapping[str, Recorded] = attrs.field(factory=dict, init=False)
+
+    async def pull(self) -> Pulled | None:
+        """See `LogSource.pull`."""
+        places = list(dict.fromkeys((*self._places, *self._asked)))
+        if not places:
+            raise CapabilityError("this provider has the four verbs only: pass subjects= and scopes= to Memory")
+        log = {recorded.id: recorded for place in places for recorded in await self._read(place)}
+        if log.keys() == self._known.keys():
+            return None
+        return Pulled(list(log.values()), log, whole=True)
+
+    def taken_in(self, pulled: Pulled) -> None:
+        """See `LogSource.taken_in`."""
+        self._known = pulled.until
+
+    def is_pulled(self) -> bool:
+        """See `LogSource.is_pulled`; not known without awaiting the provider."""
+        return False
+
+    def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
+        """See `LogSource.look_in`."""
+        if not (subjects or scopes):
+            return
+        about = subjects or list(dict.fromkeys(place.subject for place in self._places))
+        within = scopes or list(dict.fromkeys(place.scope for place in self._places))
+        asked = [Place(subject, scope) for subject in about for scope in within]
+        for place in asked:
+            self._asked[place] = None
+            self._asked.move_to_end(place)
+        while len(self._asked) > max(_LATELY, len(asked)):
+            self._asked.popitem(last=False)
+
+    async def _read(self, place: Place) -> Iterable[Recorded]:
+        facts = await self._provider.load_all(place.subject, place.scope)
+        if facts:
+            await self._check_wall(place)
+        return [
+            _numbered(assertion, seq)
+            for fact in facts
+            for seq, assertion in enumerate(assertions_of(fact, place), start=1)
+        ]
+
+    async def _check_wall(self, place: Place) -> None:
+        """Probe a tenant that does not exist, to refuse a provider that ignores tenants.
+
+        Raises:
+            CapabilityError: the provider has facts of that tenant, so it shows those of others as well.
+        """
+        if place.scope.tenant is None or place.key in self._walled:
+            return
+        nobody = hashlib.blake2b(place.scope.tenant.encode(), digest_size=16, person=b"nobody").hexdigest()
+        if await self._provider.load_all(place.subject, place.scope.within(nobody)):
+            raise CapabilityError(
+                f"{type(self._provider).__name__} shows facts of one organization to all others: key them by "
+                "str(scope), or by the scope's tenant, kind and path"
+            )
+        self._walled.add(place.key)
+
+
+def _numbered(assertion: Any, seq: int) -> Recorded:
+    record = hashlib.blake2b(repr((assertion.track, assertion.slot)).encode(), digest_size=16).hexdigest()
+    return Recorded(
+        assertion=assertion,
+        id=f"{record}-{assertion.fingerprint.hex()}",
+        record_id=record,
+        seq=seq,
+        recorded_at=assertion.timestamp,
+    )
+
+
+_KNOWN: Final = 1024
+"""Number of assertions in full that are cached."""
+
+
+class Library(abc.ABC):
+    """The assertions in full, by rows of the columns.
+
+    Attributes:
+        seqs: the sequence number of each row.
+    """
+
+    def __init__(self) -> None:
+        self.seqs: NDArray[np.int64] = np.empty(0, np.int64)
+
+    @abc.abstractmethod
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `factmem.recall.index.corpus.Documents.read`."""
+
+    @abc.abstractmethod
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """Add the assertions of the next rows."""
+
+    @abc.abstractmethod
+    def without(self, left: NDArray[np.intp]) -> Library:
+        """Return a library of some rows, in this order."""
+
+
+class Held(Library):
+    """Assertions held in memory."""
+
+    def __init__(self, recorded: Sequence[Recorded] = ()) -> None:
+        super().__init__()
+        self._recorded = list(recorded)
+
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `Library.read`."""
+        return [self._recorded[row] for row in rows]
+
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """See `Library.add`."""
+        self._recorded.extend(recorded)
+
+    def without(self, left: NDArray[np.intp]) -> Held:
+        """See `Library.without`."""
+        return Held([self._recorded[row] for row in left.tolist()])
+
+
+class Stored(Library):
+    """Assertions that stay in the store, and are read on demand.
+
+    Args:
+        store: the store.
+        tenant: the tenant.
+    """
+
+    def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
+        super().__init__()
+        self._store = store
+        self._tenant = tenant
+        self._known: dict[int, Recorded] = {}
+
+    def read(self, rows: Sequence[int]) -> list[Recorded | None]:
+        """See `Library.read`."""
+        seqs = self.seqs[np.asarray(rows, np.intp)].tolist()
+        known = self._known
+        found = {seq: known[seq] for seq in seqs if seq in known}
+        new = [seq for seq in seqs if seq not in found]
+        if not new:
+            return [found[seq] for seq in seqs]
+        read = {item.seq: item for item in self._store.recorded(self._tenant, new) if item is not None}
+        if len(read) < _KNOWN // 8:
+            self._known = (known if len(known) + len(read) <= _KNOWN else {}) | read
+        found |= read
+        return [found.get(seq) for seq in seqs]
+
+    def add(self, recorded: Sequence[Recorded]) -> None:
+        """See `Library.add`; the store has them already."""
+
+    def without(self, left: NDArray[np.intp]) -> Self:
+        """See `Library.without`."""
+        return type(self)(self._store, self._tenant)
+
+
+def rows_in_outline(recorded: Sequence[Recorded], outlines: Sequence[Outline]) -> Rows:
+    """Return assertions as rows of columns.
+
+    Args:
+        recorded: the assertions.
+        outlines: their outlines.
+    """
+    return Rows(
+        seqs=[item.seq for item in recorded],
+        ids=[number_of_id(item.id) for item in recorded],
+        records=[number_of_id(item.record_id) for item in recorded],
+        recorded_at=[microseconds(item.recorded_at) for item in recorded],
+        shared=[outline.shared for outline in outlines],
+        own=[outline.own for outline in outlines],
+    )
+
+
+def rows_in_order(several: Sequence[Rows]) -> Rows:
+    """Join rows, ordered by sequence number."""
+    if len(several) == 1:
+        return several[0]
+    joined = {
+        field.name: [item for rows in several for item in getattr(rows, field.name)] for field in attrs.fields(Rows)
+    }
+    order = sorted(range(len(joined["seqs"])), key=joined["seqs"].__getitem__)
+    return Rows(**{name: [items[at] for at in order] for name, items in joined.items()})

@@ -1,0 +1,387 @@
+"""A tenant's log in memory, and what is current of it, kept up to date write by write."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, assert_never
+
+import attrs
+import numpy as np
+
+from factmem.abc import ScansVectors, number_of_id
+from factmem.fold import Moment
+from factmem.recall.index.blob import NEVER, STATES, drop_known_words, microseconds, outline_of
+from factmem.recall.index.column_fold import Changes, Standing, affected, counting, joined, standing
+from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.corpus import Corpus, grown
+from factmem.recall.index.segments import conversation_keys
+from factmem.recall.index.selection import LogPart, rows_of
+from factmem.recall.index.source import Held, Library, rows_in_outline
+from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
+from factmem.records import LogEntry, Recorded, StateChange, Tombstone
+from factmem.scopes import MemoryScope
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FoldPlan", "TenantLog"]
+
+_NOWHERE = -1
+"""The slot of a row that is not embedded yet."""
+
+
+_MANY = 10_000
+"""Number of records in a new layout above which freed memory is returned to the system."""
+
+
+@attrs.frozen(eq=False)
+class FoldPlan:
+    """The result of a fold, from which a corpus is laid out.
+
+    Attributes:
+        moment: the moment.
+        rows: the rows that were folded again; None for all.
+        counts: which rows of the columns count.
+        current: the current records among those rows.
+    """
+
+    moment: Moment
+    rows: NDArray[np.intp] | None
+    counts: NDArray[np.bool_] = attrs.field(kw_only=True)
+    current: Standing = attrs.field(kw_only=True)
+
+
+class TenantLog:
+    """The log of a tenant as columns, with what is current now.
+
+    Methods block and are called from one worker thread at a time.
+
+    Args:
+        tenant: the tenant.
+        documents: the assertions in full; None to hold them in memory.
+    """
+
+    def __init__(self, tenant: str | None, documents: Library | None = None) -> None:
+        self._columns = Columns(tenant)
+        self.documents: Library = documents or Held()
+        self._changes: list[StateChange] = []
+        self._changed_rows: list[int] = []
+        self._touched: list[NDArray[np.intp]] = []
+        self._vectors: Vectors | None = None
+        self._now: Corpus | None = None
+        self._expires = NEVER
+        self.newest: int = 0
+
+    def take_in(self, entries: Iterable[LogEntry], rows: Rows | None = None) -> None:
+        """Append to the log.
+
+        Args:
+            entries: changes, and assertions in full.
+            rows: assertions as rows of the columns.
+        """
+        added: list[Recorded] = []
+        changed: list[StateChange] = []
+        erased: list[str] = []
+        for entry in entries:
+            self.newest = max(self.newest, entry.seq)
+            match entry:
+                case Recorded():
+                    added.append(entry)
+                case StateChange():
+                    changed.append(entry)
+                case Tombstone():
+                    erased.append(entry.assertion_id)
+                case _:
+                    assert_never(entry)
+        if rows is not None:
+            self._add_rows(rows)
+        self._add(added)
+        self._change(changed)
+        self._erase(erased)
+
+    def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
+        """Return the log, or a part of it, without erased assertions."""
+        if part is None:
+            return [*self._in_full(range(len(self._columns))), *self._changes]
+        rows = rows_of(self._columns, part).tolist()
+        inside = set(rows)
+        pairs = zip(self._changes, self._changed_rows, strict=True)
+        return [*self._in_full(rows), *(change for change, row in pairs if row in inside)]
+
+    def _in_full(self, rows: Sequence[int]) -> Iterable[Recorded]:
+        return (item for item in self.documents.read(rows) if item is not None)
+
+    def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
+        """Return the number of assertions that a viewer sees in some scopes."""
+        columns = self._columns
+        scopes = np.array([reaches(columns.scope(number)) for number in range(len(columns.scopes))], np.bool_)
+        owners = [number for number in (0, columns.owners.find(viewer or "")) if number is not None]
+        heads = scopes[columns.of_heads("scope")] & np.isin(columns.of_heads("owner"), owners)
+        return int(heads[columns["head"]].sum())
+
+    def up_to_date(self, moment: Moment) -> Corpus | None:
+        """Return what is current now; None if that takes any work."""
+        if self._now is None or self._touched or not self._in_time(moment):
+            return None
+        return self._now
+
+    def use_vectors(self, dimension: int, store: ScansVectors | None, most: int | None) -> bool:
+        """Say how long vectors are, and where they may be; return whether those in memory were let go.
+
+        Args:
+            dimension: how long.
+            store: where they can stay.
+            most: how many bytes they may take in memory; any number if None.
+        """
+        if self._vectors is None or self._vectors.dimension != dimension:
+            self._vectors = HeldVectors(dimension)
+        too_many = most is not None and 4 * dimension * len(self._columns) > most
+        if store is None or not too_many or self.vectors_stay:
+            return False
+        self.drop_vectors()
+        self._vectors = StoredVectors(dimension, store, self._columns.tenant)
+        return True
+
+    @property
+    def vectors_stay(self) -> bool:
+        """Whether the vectors are left in the store."""
+        return isinstance(self._vectors, StoredVectors)
+
+    def plan(self, moment: Moment, *, present: bool) -> FoldPlan:
+        """Fold what must be folded to know what is current at a moment.
+
+        Args:
+            moment: the moment.
+            present: whether that is now, so that the fold builds on the corpus before.
+        """
+        changes = self._changes_as_arrays()
+        if not present or not self._later(moment):
+            counts: NDArray[np.bool_] = counting(self._columns, moment, changes)
+            return FoldPlan(
+                moment, None, counts=counts, current=standing(self._columns, moment, np.flatnonzero(counts))
+            )
+        assert self._now is not None
+        touched = [*self._touched, self._expired_since(self._now.moment, moment)]
+        rows = affected(self._columns, np.unique(np.concatenate(touched)))
+        counts = np.zeros(len(self._columns), np.bool_)
+        counts[: len(self._now.counts)] = self._now.counts
+        counts[rows] = counting(self._columns, moment, changes, rows)
+        return FoldPlan(moment, rows, counts=counts, current=standing(self._columns, moment, rows[counts[rows]]))
+
+    def lacks_vectors(self, rows: NDArray[np.intp]) -> bool:
+        """Return whether any of some rows is not embedded yet."""
+        return bool((self._columns["slot"][rows] == _NOWHERE).any())
+
+    def embedded(self, corpus: Corpus, *, present: bool) -> tuple[Corpus, list[int]]:
+        """Return a corpus with the vectors known so far, and the assertions that lack theirs.
+
+        Args:
+            corpus: the current corpus; nothing was appended since.
+            present: whether it is the present one, on which later ones build.
+
+        Returns:
+            The corpus, and the numbers of ids; see `factmem.abc.number_of_id`.
+        """
+        lacking = np.concatenate([np.empty(0, np.intp), *(part.lacking(self._columns) for part in corpus.parts)])
+        if len(lacking):
+            return corpus, self._columns["id"][np.sort(lacking)].tolist()
+        if not corpus.embedded:
+            parts = tuple(part.embedded(self._columns) for part in corpus.parts)
+            corpus = attrs.evolve(corpus, parts=parts, vectors=self._view())
+            if present:
+                self._now = corpus
+        return corpus, []
+
+    def assertions(self, ids: Sequence[int]) -> list[Recorded | None]:
+        """Return assertions in full, by the numbers of their ids; None for erased ones."""
+        rows = self._rows_of(ids)
+        read = iter(self.documents.read([row for row in rows if row is not None]))
+        return [None if row is None else next(read) for row in rows]
+
+    def _rows_of(self, ids: Sequence[int]) -> list[int | None]:
+        rows = self._columns.find("id", ids)
+        found = dict(zip(self._columns["id"][rows].tolist(), rows.tolist(), strict=True))
+        return [found.get(id) for id in ids]
+
+    def take_stored_vectors(self, seqs: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+        """Add vectors that the store keeps.
+
+        Args:
+            seqs: the sequence numbers of their assertions, ascending.
+            rows: the vectors, one a row; of width 0 if they stay in the store.
+        """
+        numbers = np.asarray(seqs, np.int64)
+        known = self._columns["seq"]
+        at = np.minimum(np.searchsorted(known, numbers), max(len(known) - 1, 0))
+        there = known[at] == numbers if len(known) else np.zeros(len(numbers), np.bool_)
+        there &= self._columns["slot"][at] == _NOWHERE if len(known) else there
+        taken = rows if there.all() else rows[there]
+        self._columns["slot"][at[there]] = self._place(numbers[there], taken)
+
+    def take_vectors(self, made: Mapping[int, NDArray[np.float32] | None]) -> None:
+        """Add vectors by the numbers of their assertions' ids; None for a text without anything to embed.
+
+        Assertions that were erased or embedded meanwhile are skipped.
+        """
+        slots = self._columns["slot"]
+        pairs = zip(self._rows_of(list(made)), made.values(), strict=True)
+        new = [(row, vector) for row, vector in pairs if row is not None and slots[row] == _NOWHERE]
+        slots[[row for row, _ in new]] = 0
+        some = [(row, vector) for row, vector in new if vector is not None]
+        if some:
+            rows = np.array([row for row, _ in some], np.intp)
+            slots[rows] = self._place(self._columns["seq"][rows], np.array([vector for _, vector in some], np.float32))
+
+    def drop_vectors(self) -> None:
+        """Drop all vectors."""
+        self._vectors, self._now = None, None
+        self._columns["slot"][:] = _NOWHERE
+
+    def vector(self, assertion_id: str) -> NDArray[np.float32] | None:
+        """Return the vector of an assertion, or None."""
+        rows = self._columns.find("id", [number_of_id(assertion_id)])
+        slots = self._columns["slot"][rows]
+        vectors = self._vectors  # another thread may drop them
+        if vectors is None or not (slots > 0).any():
+            return None
+        vector: NDArray[np.float32] = vectors.view().take(slots[slots > 0])[0]
+        return vector
+
+    def carried_out(self, plan: FoldPlan, *, present: bool) -> Corpus:
+        """Return the corpus of a plan, with the vectors known so far.
+
+        Args:
+            plan: the plan; nothing was appended since.
+            present: see `plan`.
+        """
+        if plan.rows is not None:
+            assert self._now is not None
+            corpus = self._brought_up_to_date(self._now, plan, plan.rows)
+        else:
+            corpus = Corpus(
+                columns=self._columns,
+                moment=plan.moment,
+                counts=plan.counts,
+                parts=grown(self._columns, (), plan.current),
+                vectors=self._view(),
+                documents=self.documents,
+            )
+            if len(plan.current.rows) > _MANY:
+                _give_back()
+        if present:
+            self._now, self._touched = corpus, []
+            self._expires = self._next_expiry(plan.moment)
+        return corpus
+
+    def _brought_up_to_date(self, before: Corpus, plan: FoldPlan, rows: NDArray[np.intp]) -> Corpus:
+        found = [part.locate(rows) for part in before.parts]
+        old = joined([part.segment.standing(at) for part, at in zip(before.parts, found, strict=True)])
+        came, went = _difference(old, plan.current)
+        keys = conversation_keys(self._columns, np.concatenate([came.rows, went.rows]))
+        gone, again = {}, [came]
+        for number, part in enumerate(before.parts):
+            within = part.conversations(keys[keys > 0])
+            left = part.segment.standing(within)
+            again.append(left.at(~np.isin(left.rows, went.rows)))
+            gone[number] = np.union1d(within, found[number][np.isin(part.segment.rows[found[number]], went.rows)])
+        return before.changed(gone, joined(again), counts=plan.counts, moment=plan.moment, vectors=self._view())
+
+    def _view(self) -> VectorsView:
+        return NO_VECTORS if self._vectors is None else self._vectors.view()
+
+    def _add(self, added: Sequence[Recorded]) -> None:
+        self.documents.add(added)
+        self._add_rows(rows_in_outline(added, [outline_of(recorded.assertion) for recorded in added]))
+
+    def _add_rows(self, rows: Rows) -> None:
+        first = len(self._columns)
+        self._columns.add(rows)
+        self.newest = max(self.newest, *rows.seqs[-1:], 0)
+        if len(self._columns) > first:
+            self._touched.append(np.arange(first, len(self._columns)))
+            self.documents.seqs = self._columns["seq"]
+
+    def _change(self, changed: Sequence[StateChange]) -> None:
+        for change in changed:
+            for row in self._columns.find("id", [number_of_id(change.assertion_id)]).tolist():
+                self._columns["state"][row] = STATES.index(change.state)
+                self._changes.append(change)
+                self._changed_rows.append(row)
+                self._touched.append(np.array([row]))
+
+    def _erase(self, ids: Sequence[str]) -> None:
+        """Erase assertions from the columns and from all caches of words."""
+        rows = self._columns.find("id", map(number_of_id, ids))
+        if not len(rows):
+            return
+        if self._vectors is not None:
+            self._vectors.erase(self._columns["slot"][rows])
+        self._columns, left = self._columns.without(rows)
+        self.documents = self.documents.without(left)
+        self.documents.seqs = self._columns["seq"]
+        now = {old: new for new, old in enumerate(left.tolist())}
+        kept = [(change, row) for change, row in zip(self._changes, self._changed_rows, strict=True) if row in now]
+        self._changes = [change for change, _ in kept]
+        self._changed_rows = [now[row] for _, row in kept]
+        self._now, self._touched = None, []
+        drop_known_words()
+
+    def _changes_as_arrays(self) -> Changes:
+        return Changes(
+            rows=np.array(self._changed_rows, np.intp),
+            states=np.array([STATES.index(change.state) for change in self._changes], np.uint8),
+            seqs=np.array([change.seq for change in self._changes], np.int64),
+            recorded_at=np.array([microseconds(change.recorded_at) for change in self._changes], np.int64),
+        )
+
+    def _place(self, seqs: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.int32]:
+        assert self._vectors is not None
+        return self._vectors.append(seqs, vectors)
+
+    def _later(self, moment: Moment) -> bool:
+        return self._now is not None and self._now.moment.now <= moment.now
+
+    def _in_time(self, moment: Moment) -> bool:
+        return self._later(moment) and microseconds(moment.now) < self._expires
+
+    def _expired_since(self, before: Moment, moment: Moment) -> NDArray[np.intp]:
+        expires = self._columns["expires_at"]
+        return np.flatnonzero((expires > microseconds(before.now)) & (expires <= microseconds(moment.now)))
+
+    def _next_expiry(self, moment: Moment) -> int:
+        expires = self._columns["expires_at"]
+        return int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))
+
+
+def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
+    """Return the records that came and that went."""
+    before, after = set(_items(old)), set(_items(new))
+    came = np.array([item not in before for item in _items(new)], np.bool_)
+    went = np.array([item not in after for item in _items(old)], np.bool_)
+    return new.at(came), old.at(went)
+
+
+def _items(standing: Standing) -> list[tuple[int, int, int]]:
+    return list(zip(standing.rows.tolist(), standing.firsts.tolist(), standing.counts.tolist(), strict=True))
+
+
+def _give_back() -> None:
+    """Return freed memory to the system, if the C library can.
+
+    The GNU C library keeps freed blocks between used ones: 60 MB after a store of 100,000 facts was read. Trimming
+    takes some milliseconds, in which no thread can allocate.
+    """
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _malloc_trim() -> Callable[[int], Any] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    trim: Callable[[int], Any] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+    return trim

@@ -1,0 +1,753 @@
+"""Ranking: from a query to the exact best records of a corpus.
+
+A search runs in two passes over the same evidence and the same formulas (`factmem.recall.scoring`).
+
+1. The first pass scores every row of a segment in single precision, with a bounded error.
+2. The second pass scores the rows that may still be among the best, in double precision. Its scores are functions of
+   the query, the record, its conversation and the viewer's statistics, to the last bit. They depend neither on other
+   records nor on the layout.
+
+If a filter leaves few rows, the second pass scores them directly.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from factmem.facts import Concept
+from factmem.fold import Current
+from factmem.recall import scoring
+from factmem.recall.filters import RecallFilter
+from factmem.recall.index.blob import term_numbers
+from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.segments import Hits, Segment, conversation_keys
+from factmem.recall.index.selection import kept_by_part, without
+from factmem.recall.scoring import Evidence, RecallSettings
+from factmem.recall.text.related_words import Term
+from factmem.recall.text.signs import Kind, asking_words
+from factmem.records import FactRecord
+from factmem.showing import shown_record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from factmem.recall.deep import DeepRecall
+
+    Rows = NDArray[np.intp]
+    Floats = NDArray[Any]
+
+__all__ = [
+    "CorpusQuery",
+    "Query",
+    "QueryTerm",
+    "RecallMatch",
+    "RecallMatches",
+    "ScoreParts",
+    "Scored",
+    "hydrate",
+    "ranked",
+    "search",
+]
+
+_FEW: Final = 16
+"""A filter leaves few rows if it keeps less than one row in this many."""
+
+_BLOCK: Final = 512
+"""Number of rows whose best score stands for them when the cut of the first pass is estimated."""
+
+_POOL: Final = 8
+"""Initial size of the pool for diverse results, as a multiple of the limit."""
+
+_LEAST_COVERED: Final = 1e-6
+"""Least share of the query that a named concept covers."""
+
+
+# Results
+
+
+@attrs.frozen(kw_only=True)
+class ScoreParts:
+    """Parts of a score, each from 0 to 1.
+
+    The similarity fuses the evidence of words and of meaning; names, times and numbers raise it. With recency and
+    importance it makes the score. See `factmem.recall.scoring`.
+
+    Attributes:
+        similarity: similarity of the query and the record; 0 if neither words nor meaning agree.
+        lexical: evidence of words: of the record, its neighbours and its conversation.
+        semantic: evidence of meaning: of the record and its neighbours.
+        named: 1 if the query names the speaker, the subject or the concept, else 0.
+        dated: closeness to the times that the query names; 0 if it names none.
+        cosine: raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
+            neighbours or age: compare it with thresholds for near-duplicates.
+        recency: 1 for now, halved with each half-life.
+        importance: importance of the record.
+    """
+
+    similarity: float
+    lexical: float
+    semantic: float
+    named: float
+    dated: float
+    cosine: float
+    recency: float
+    importance: float
+
+
+@attrs.frozen(kw_only=True)
+class RecallMatch:
+    """One result of recall.
+
+    Attributes:
+        record: the record.
+        score: similarity, recency and importance in one number from 0 to 1; see `Boost` and `Additive`. It is a
+            function of the query, the record, its conversation and the statistics of what the viewer sees, never of
+            the other results. With `Boost` it is low if nothing answers, and near 0 for a query without meaning, so
+            that ``min_score`` can cut there: on conversations .3 keeps 99 % of the right messages that are among the
+            first ten, and nothing for 95 % of such queries. A record that agrees in meaning alone scores less than
+            one that shares words.
+        parts: parts of the score.
+        reasons: reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``.
+        newer: the newer record that overtakes this statement, if there is one: a later statement of the same person,
+            or the present value of a fact that was found in the same message. It passes the filters of the search.
+            The order of results does not depend on it.
+        retracted: whether a fact that was found in this statement's message was retracted or removed since, and not
+            restored.
+        earlier: earlier revisions of the record, newest first, each with its state; empty unless requested.
+    """
+
+    record: FactRecord[Any]
+    score: float
+    parts: ScoreParts
+    reasons: tuple[str, ...]
+    newer: FactRecord[Any] | None = None
+    retracted: bool = False
+    earlier: tuple[FactRecord[Any], ...] = ()
+
+
+class RecallMatches(list[RecallMatch]):
+    """The results of a recall, best first.
+
+    Attributes:
+        failure: the reason why the results go by words alone although meaning was requested; None otherwise. It holds
+            no text of the query.
+        deep: the report of a deep recall; None after a shallow one.
+    """
+
+    def __init__(
+        self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None, deep: DeepRecall | None = None
+    ) -> None:
+        super().__init__(matches)
+        self.failure: str | None = failure
+        self.deep: DeepRecall | None = deep
+
+
+def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
+    """Return a current record as users see it, read as its declared concept if that fits."""
+    return shown_record(current.recorded, concepts, details=current.details)
+
+
+# The query
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Query:
+    """A query, independent of any corpus.
+
+    Attributes:
+        terms: the distinct terms.
+        vector: the embedding of length 1, or None to go by words alone.
+        times: the intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
+        asks_assistant: whether it asks for the assistant's own words.
+        kinds: the kinds of values that would answer it.
+        viewer: the viewer.
+        now: the moment that ages are counted from, in seconds since 1970.
+        settings: the weights.
+    """
+
+    terms: Sequence[Term]
+    vector: NDArray[np.float32] | None
+    times: Sequence[tuple[float, float]] = ()
+    asks_assistant: bool = False
+    kinds: Kind = Kind.NONE
+    viewer: str | None
+    now: float
+    settings: RecallSettings
+
+    @property
+    def lexical_weight(self) -> float:
+        """The weight of words: 1 without a vector."""
+        return self.settings.lexical_weight if self.vector is not None else 1.0
+
+
+@attrs.frozen(eq=False)
+class QueryTerm:
+    """A term of a query, weighed against one corpus.
+
+    Attributes:
+        term: the term.
+        shares: its weight at each level, as a share of the attainable score.
+        covers: its weight as a share of the query's; a word that no document holds counts as the mean of the others.
+        levels: its occurrences by part and level; see `factmem.recall.index.corpus.Occurrences`.
+    """
+
+    term: Term
+    shares: tuple[float, ...]
+    covers: float = attrs.field(kw_only=True)
+    levels: Sequence[tuple[Hits, Hits, Hits]] = attrs.field(kw_only=True)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class CorpusQuery:
+    """A query, weighed against one corpus.
+
+    Attributes:
+        query: the query.
+        terms: the terms that the viewer's documents hold.
+        concepts: by head, the share of the query that the words of its concept cover; 0 if the query does not name
+            the concept. None if it names no concept.
+        dots: the inner products of all vectors with the query's, or None if they are not needed.
+    """
+
+    query: Query
+    terms: Sequence[QueryTerm]
+    concepts: NDArray[np.float32] | None
+    dots: NDArray[np.float32] | None
+
+    @classmethod
+    def of(cls, corpus: Corpus, query: Query, *, among: Sequence[NDArray[np.bool_]] | None) -> CorpusQuery:
+        """Weigh a query against a corpus.
+
+        Args:
+            corpus: the corpus.
+            query: the query.
+            among: by part, the rows that matter, whole conversations; None for all rows.
+        """
+        terms = _weighed(corpus, query, among) if query.lexical_weight else []
+        return cls(
+            query=query,
+            terms=terms,
+            concepts=_named_concepts(corpus, query, terms) if query.lexical_weight else None,
+            dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
+        )
+
+
+def _weighed(corpus: Corpus, query: Query, among: Sequence[NDArray[np.bool_]] | None) -> list[QueryTerm]:
+    """Weigh the terms that the viewer's documents hold; the other terms only raise the attainable score."""
+    counts = corpus.seen(query.viewer).counts
+    found = [corpus.term(term, query.viewer, among) for term in query.terms]
+    weights = [
+        tuple(_asking_weight(term) * scoring.idf(df, count) for df, count in zip(known.documents, counts, strict=True))
+        for term, known in zip(query.terms, found, strict=True)
+    ]
+    attainable = [sum(of_level) + 1e-9 for of_level in zip(*weights, strict=True)]
+    held = [of[0] for known, of in zip(found, weights, strict=True) if known.documents[0]]
+    whole = sum(held) / max(len(held), 1) * len(found)
+    return [
+        QueryTerm(
+            term,
+            tuple(part / total for part, total in zip(of, attainable, strict=True)),
+            covers=of[0] / whole,
+            levels=known.levels,
+        )
+        for term, known, of in zip(query.terms, found, weights, strict=True)
+        if known.documents[0]
+    ]
+
+
+def _asking_weight(term: Term) -> float:
+    return scoring.ASKING if term.number in _asking_terms() else 1.0
+
+
+@functools.cache
+def _asking_terms() -> frozenset[int]:
+    return frozenset(term_numbers(asking_words()))
+
+
+def _named_concepts(corpus: Corpus, query: Query, weighed: Sequence[QueryTerm]) -> NDArray[np.float32] | None:
+    columns = corpus.columns
+    heads = columns.of_heads("keyword")
+    named = columns.concept_names.named(columns.keywords.texts, [term.number for term in query.terms])
+    if not named:
+        return None
+    covers = {item.term.number: item.covers for item in weighed}
+    covered = np.zeros(len(columns.keywords), np.float32)
+    for keyword, words in named.items():
+        covered[keyword] = max(sum(covers.get(word, 0.0) for word in words), _LEAST_COVERED)
+    of_heads: NDArray[np.float32] = covered[heads]
+    return of_heads
+
+
+# Evidence
+
+
+def _evidence(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None) -> Evidence[Floats]:
+    """Return the evidence of rows of a part.
+
+    Args:
+        corpus: the corpus.
+        number: the part.
+        asked: the query.
+        rows: the rows, in double precision; None for all rows, in single precision.
+    """
+    segment, query = corpus.parts[number].segment, asked.query
+    length = segment.short_lengths[0] if rows is None else segment.lengths.own[rows].astype(np.float64)
+    own, exchange, conversation = _shares(corpus, number, asked, rows)
+    cosine, near = _cosines(corpus, segment, asked, rows)
+    lead, concept, covered = _names(segment, asked, rows)
+    question, question_cosine, answered = _questions(corpus, number, asked, rows, own, cosine)
+    dated = scoring.closeness(_of(segment.said_at, rows), query.times) if query.times else None
+    return Evidence(
+        own=own,
+        exchange=exchange,
+        conversation=conversation,
+        cosine=cosine,
+        near=near,
+        context=scoring.context_weight(_of(segment.grouped, rows), length),
+        question=question,
+        question_cosine=question_cosine,
+        answered=answered,
+        little=scoring.says_little(length, _of(segment.says, rows)),
+        misfit=_misfit(segment, query, rows),
+        lead=lead,
+        concept=concept,
+        covered=covered,
+        dated=dated if dated is None else dated.astype(length.dtype, copy=False),
+        kind=(_of(segment.kinds, rows) & query.kinds) != 0 if query.kinds else None,
+    )
+
+
+def _of(values: NDArray[Any], rows: Rows | None) -> NDArray[Any]:
+    return values if rows is None else values[rows]
+
+
+def _misfit(segment: Segment, query: Query, rows: Rows | None) -> NDArray[np.bool_] | None:
+    """Return whether rows are of a role that the query does not ask for; None if none are."""
+    if not query.asks_assistant and not segment.has_assistant:
+        return None
+    misfit: NDArray[np.bool_] = _of(segment.assistant, rows) != query.asks_assistant
+    return misfit
+
+
+def _names(
+    segment: Segment, asked: CorpusQuery, rows: Rows | None
+) -> tuple[NDArray[np.bool_] | None, Floats | None, Floats | None]:
+    """Return whether the query names the speaker or subject of rows, and their concept, and how much names cover."""
+    lead, covered_by_lead = None, None
+    found = segment.leading([item.term.number for item in asked.terms])
+    if found:
+        covers = np.zeros(len(segment.speakers[0]))
+        for place, speaker in found:
+            covers[speaker] = asked.terms[place].covers
+        named = np.zeros(len(covers), np.bool_)
+        named[[speaker for _, speaker in found]] = True
+        speakers = _of(segment.speakers[1], rows)
+        lead, covered_by_lead = named[speakers], covers[speakers]
+    if asked.concepts is None:
+        return lead, None, None
+    covered = asked.concepts[_of(segment.heads, rows)].astype(np.float64)
+    concept = (covered > 0).astype(np.float64)
+    if covered_by_lead is not None:
+        covered += covered_by_lead
+    np.minimum(covered, 1, out=covered)
+    return (
+        (lead, concept, covered) if rows is not None else (lead, concept.astype(np.float32), covered.astype(np.float32))
+    )
+
+
+def _questions(
+    corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None, own: Floats, cosine: Floats
+) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """Return the evidence of the questions that rows answer, and its weight; None if they answer none."""
+    segment = corpus.parts[number].segment
+    answers = _of(segment.answers, rows)
+    if not answers.any():
+        return None, None, None
+    if rows is None:
+        return _before(own), _before(cosine), scoring.context_weight(answers, _before(segment.short_lengths[0]))
+    before = rows[answers] - 1
+    question, question_cosine, length = np.zeros((3, len(rows)))
+    question[answers] = _shares(corpus, number, asked, before)[0]
+    question_cosine[answers] = _cosines(corpus, segment, asked, before)[0]
+    length[answers] = segment.lengths.own[before]
+    return question, question_cosine, scoring.context_weight(answers, length)
+
+
+def _before(values: Floats) -> Floats:
+    """Return the value of the row before each; the first row's is arbitrary."""
+    before = np.empty_like(values)
+    before[:1] = values[-1:]
+    before[1:] = values[:-1]
+    return before
+
+
+def _cosines(corpus: Corpus, segment: Segment, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats]:
+    """Return the cosine of rows, and the mean cosine of their exchanges; negative cosines count as 0."""
+    vector = asked.query.vector
+    if rows is None:
+        if asked.dots is None or asked.query.lexical_weight == 1:
+            none: Floats = np.zeros(1, np.float32)
+            return none, none
+        cosine = segment.of_slots(asked.dots)
+        np.maximum(cosine, 0, out=cosine)
+        return cosine, segment.near(cosine)
+    if vector is None:
+        none = np.zeros(len(rows))
+        return none, none
+    before, after = segment.beside(rows)
+    around = np.stack([rows - before, rows, rows + after])  # a row stands in for a missing neighbour
+    cosines = np.maximum(corpus.vectors.exact(segment.slots[around.ravel()], vector), 0).reshape(around.shape)
+    together = cosines[0] * before + cosines[1] + cosines[2] * after
+    return cosines[1], together / (1 + before + after)
+
+
+def _shares(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats, Floats]:
+    """Return the attained shares of BM25 at the three levels; those of context are 0 outside conversations."""
+    if not asked.terms:
+        none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
+        return none, none, none
+    norms = [scoring.length_norm(average) for average in corpus.seen(asked.query.viewer).averages]
+    segment = corpus.parts[number].segment
+    return (
+        _all_shares(segment, number, asked, norms)
+        if rows is None
+        else _some_shares(segment, number, asked, norms, rows)
+    )
+
+
+def _all_shares(
+    segment: Segment, number: int, asked: CorpusQuery, norms: Sequence[tuple[float, float]]
+) -> tuple[Floats, Floats, Floats]:
+    shares = [np.zeros(len(segment), np.float32), np.zeros(len(segment), np.float32)]
+    conversations = np.zeros(len(segment.keys), np.float32)
+    for weighed in asked.terms:
+        for level, hits in enumerate(weighed.levels[number]):
+            start = int(hits.rows.searchsorted(segment.alone)) if level else 0
+            rows, counts = hits.rows[start:], hits.counts[start:]
+            fixed, factor = norms[level]
+            norm = np.float32(fixed) + np.float32(factor) * segment.short_lengths[level][rows]
+            gained = np.float32(weighed.shares[level]) * scoring.term_share(counts, norm)
+            if level < 2:
+                shares[level][rows] += gained
+            else:
+                conversations[rows - segment.alone] += gained
+    whole = np.zeros(len(segment), np.float32)
+    if len(segment.keys):
+        whole[segment.alone :] = np.repeat(conversations, np.diff(segment.starts))
+    return shares[0], shares[1], whole
+
+
+def _some_shares(
+    segment: Segment, number: int, asked: CorpusQuery, norms: Sequence[tuple[float, float]], rows: Rows
+) -> tuple[Floats, Floats, Floats]:
+    conversation = segment.session[rows]
+    lengths = (segment.lengths.own[rows], segment.lengths.exchange[rows], segment.lengths.session[conversation])
+    by_level = [fixed + factor * length for (fixed, factor), length in zip(norms, lengths, strict=True)]
+    shares = (np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)))
+    for weighed in asked.terms:
+        for level, hits in enumerate(weighed.levels[number]):
+            counts = hits.of(conversation if level == 2 else rows)
+            shares[level][:] += weighed.shares[level] * scoring.term_share(counts, by_level[level])
+    outside = rows < segment.alone
+    shares[1][outside] = shares[2][outside] = 0
+    return shares
+
+
+# The two passes
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Scored:
+    """Rows with their scores: arrays of one length; each score and part is from 0 to 1.
+
+    Attributes:
+        rows: the assertions, as rows of the columns.
+        counts: see `Segment`.
+        slots: see `Segment`.
+        said_at: when each was said, in seconds since 1970.
+        score: the composite.
+        similarity: see `ScoreParts`, as the others.
+    """
+
+    rows: Rows
+    counts: Rows
+    slots: NDArray[np.int32]
+    said_at: NDArray[np.float64]
+    score: NDArray[np.float64]
+    similarity: NDArray[np.float64]
+    lexical: NDArray[np.float64]
+    semantic: NDArray[np.float64]
+    named: NDArray[np.float64]
+    dated: NDArray[np.float64]
+    cosine: NDArray[np.float64]
+    recency: NDArray[np.float64]
+    importance: NDArray[np.float64]
+
+    def at(self, rows: Rows) -> Scored:
+        """Return some of the rows."""
+        return Scored(**{name: getattr(self, name)[rows] for name in _COLUMNS})
+
+
+_COLUMNS: Final = tuple(field.name for field in attrs.fields(Scored))
+_PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts))
+
+
+def _first_pass(corpus: Corpus, number: int, asked: CorpusQuery) -> NDArray[np.float32]:
+    """Return approximate scores of all rows of a part; see `_slack` for their error."""
+    segment, query = corpus.parts[number].segment, asked.query
+    alike = scoring.similarity(_evidence(corpus, number, asked, None), query.lexical_weight)
+    recency = segment.recency(query.settings.half_life_days, query.now)
+    scores: Any = scoring.composite(alike, recency, segment.importance.astype(np.float32), query.settings)
+    approximate: NDArray[np.float32] = scores
+    return approximate
+
+
+def _slack(asked: CorpusQuery) -> float:
+    """Return twice the largest error of a score of `_first_pass`."""
+    query = asked.query
+    words, size = query.lexical_weight, 0 if query.vector is None else len(query.vector)
+    wrong = (1 - words) * size * 1e-7 + words * (1 + 1 / scoring.SATURATION) * (2e-6 + 1e-6 * len(asked.terms))
+    return 2 * (wrong + 4e-6)
+
+
+def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) -> Scored:
+    """Return rows of a part with their exact scores."""
+    segment, query = corpus.parts[number].segment, asked.query
+    evidence = _evidence(corpus, number, asked, rows)
+    alike = scoring.similarity(evidence, query.lexical_weight)
+    said_at, importance, none = segment.said_at[rows], segment.importance[rows], np.zeros(len(rows))
+    recency = scoring.recency(query.now - said_at, query.settings.half_life_days)
+    lead, concept = (none if sign is None else sign for sign in (evidence.lead, evidence.concept))
+    return Scored(
+        rows=segment.rows[rows].astype(np.intp),
+        counts=segment.counts[rows].astype(np.intp),
+        slots=segment.slots[rows],
+        said_at=said_at,
+        score=scoring.composite(alike, recency, importance, query.settings),
+        similarity=alike,
+        lexical=evidence.lexical,
+        semantic=evidence.semantic,
+        named=np.maximum(lead, concept).astype(np.float64),
+        dated=none if evidence.dated is None else evidence.dated,
+        cosine=evidence.cosine,
+        recency=recency,
+        importance=importance,
+    )
+
+
+def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int) -> Scored | None:
+    """Return rows in no order, among them the best and all that score as the last of these; None if there are none.
+
+    Args:
+        corpus: the corpus.
+        query: the query.
+        keep: by part, the rows that a filter keeps, ascending; None for all that the viewer sees.
+        limit: the number of best rows.
+    """
+    few = [rows is not None and _is_few(rows, part.segment) for part, rows in zip(corpus.parts, keep, strict=True)]
+    among = _around(corpus, keep) if all(few) else None
+    asked = CorpusQuery.of(corpus, query, among=among)
+    masks = corpus.seen(query.viewer).masks
+    chosen: list[tuple[int, Rows]] = []
+    approximate: list[tuple[int, NDArray[np.float32]]] = []
+    for number, rows in enumerate(keep):
+        if rows is not None and few[number]:
+            chosen.append((number, rows))
+            continue
+        scores, mask = _first_pass(corpus, number, asked), masks[number]
+        if rows is not None:
+            mask = np.zeros(len(scores), np.bool_)
+            mask[rows] = True
+        if mask is not None:
+            scores[~mask] = -1
+        approximate.append((number, scores))
+    chosen += _candidates(approximate, limit, _slack(asked))
+    parts = [_second_pass(corpus, number, asked, rows) for number, rows in chosen if len(rows)]
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _around(corpus: Corpus, keep: Sequence[Rows | None]) -> list[NDArray[np.bool_]]:
+    return [part.segment.around(rows) for part, rows in zip(corpus.parts, keep, strict=True) if rows is not None]
+
+
+def _joined(parts: Sequence[Scored]) -> Scored:
+    return Scored(**{name: np.concatenate([getattr(item, name) for item in parts]) for name in _COLUMNS})
+
+
+def _is_few(rows: Rows, segment: Segment) -> bool:
+    return len(rows) * _FEW <= len(segment) or len(segment) <= _BLOCK
+
+
+def _candidates(
+    approximate: Sequence[tuple[int, NDArray[np.float32]]], limit: int, slack: float
+) -> list[tuple[int, Rows]]:
+    """Return the rows of each part that may be among the best, by scores that are wrong by at most half the slack."""
+    highest = [_highest(scores, limit) for _, scores in approximate]
+    pooled = np.concatenate(highest) if highest else np.empty(0, np.float32)
+    pooled = pooled[pooled >= 0]
+    cut = -0.5
+    if limit < len(pooled):
+        cut = max(cut, float(np.partition(pooled, len(pooled) - limit)[len(pooled) - limit]) - slack)
+    return [(number, np.flatnonzero(scores >= cut)) for number, scores in approximate]
+
+
+def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
+    """Return scores of which at least ``limit + 1`` are among the highest, if there are so many."""
+    blocks = len(scores) // _BLOCK
+    if blocks > 2 * limit:  # at least as many rows as blocks score as much as the best of their block
+        return np.maximum.reduceat(scores, np.arange(blocks) * _BLOCK)
+    return scores
+
+
+# The order of results
+
+
+@attrs.frozen(eq=False)
+class _Ranking:
+    """Results in order, with their records in full."""
+
+    scored: Scored
+    currents: Sequence[Current]
+
+    def at(self, rows: Rows) -> _Ranking:
+        """Return some of the results, in the order of ``rows``."""
+        return _Ranking(self.scored.at(rows), [self.currents[row] for row in rows.tolist()])
+
+
+def ranked(
+    corpus: Corpus,
+    query: Query,
+    *,
+    wanted: RecallFilter,
+    limit: int,
+    min_score: float = 0.0,
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> list[RecallMatch]:
+    """Return the true best of all records that the viewer sees and the filter keeps, best first.
+
+    Equal scores are ordered by timestamp, newest first, then by a digest of the assertion, so that the order is the
+    same in every store. With a `RecallSettings.diversity`, results that repeat others give way; see `_diverse`.
+
+    Args:
+        corpus: the corpus.
+        query: the query, with its viewer.
+        wanted: the filter.
+        limit: maximum number of results.
+        min_score: the least score.
+        concepts: the declared concepts by keyword.
+    """
+    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.viewer, wanted), min_score)
+    diversity = query.settings.diversity
+    ranking = _diverse(corpus, best, limit, diversity) if diversity else best(limit)
+    return [] if ranking is None else _matches(ranking, concepts)
+
+
+def _best(corpus: Corpus, query: Query, keep: Sequence[Rows | None], min_score: float, limit: int) -> _Ranking | None:
+    """Return the best of some rows of each part; None if there are none."""
+    while (scored := search(corpus, query, keep, limit)) is not None:
+        best = scored.at(_top(scored, limit, min_score))
+        if not len(best.rows):
+            return None
+        read = corpus.currents(Standing(best.rows, best.rows, counts=best.counts))
+        currents = [current for current in read if current is not None]
+        if len(currents) == len(read):
+            return _in_order(best, currents, limit)
+        # Some were erased since the corpus was made: others take their places.
+        keep = without(corpus, query.viewer, keep, best.rows[[current is None for current in read]])
+    return None
+
+
+def _top(scored: Scored, limit: int, min_score: float) -> Rows:
+    """Return the places of the first rows by score and time, with all that equal the last of them in both."""
+    score, said_at = scored.score, scored.said_at
+    if limit < len(score):
+        min_score = max(min_score, float(np.partition(score, len(score) - limit)[len(score) - limit]))
+    rows = np.flatnonzero(score >= min_score)
+    order: Rows = rows[np.lexsort((-said_at[rows], -score[rows]))]
+    if limit >= len(order):
+        return order
+    last, rest = order[limit - 1], order[limit:]
+    equal = (score[rest] == score[last]) & (said_at[rest] == said_at[last])
+    return np.concatenate([order[:limit], rest[equal]])
+
+
+def _in_order(best: Scored, currents: Sequence[Current], limit: int) -> _Ranking:
+    """Order what has equal scores and times by the digests of the assertions, and cut at the limit."""
+    score, said_at = best.score, best.said_at
+    if ((score[1:] == score[:-1]) & (said_at[1:] == said_at[:-1])).any():
+        digests = [current.recorded.assertion.fingerprint for current in currents]
+        order = sorted(range(len(currents)), key=lambda row: (-score[row], -said_at[row], digests[row]))
+        return _Ranking(best, currents).at(np.array(order[:limit]))
+    return _Ranking(best, currents)
+
+
+def _matches(ranking: _Ranking, concepts: Mapping[str, Concept[Any, Any]]) -> list[RecallMatch]:
+    columns = [getattr(ranking.scored, name).tolist() for name in _PARTS]
+    scores = ranking.scored.score.tolist()
+    parts = [ScoreParts(**dict(zip(_PARTS, of_one, strict=True))) for of_one in zip(*columns, strict=True)]
+    records = [hydrate(current, concepts) for current in ranking.currents]
+    return [_match(*found) for found in zip(records, scores, parts, strict=True)]
+
+
+def _match(record: FactRecord[Any], score: float, parts: ScoreParts) -> RecallMatch:
+    reasons = (
+        ("lexical", parts.lexical > 0),
+        ("semantic", parts.cosine >= 0.3),
+        ("named", parts.named > 0),
+        ("dated", parts.dated == 1),
+        ("recent", parts.recency > 0.5),
+        ("important", parts.importance > 0.5),
+    )
+    held = tuple(name for name, holds in reasons if holds)
+    return RecallMatch(record=record, score=score, parts=parts, reasons=held)
+
+
+def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int, diversity: float) -> _Ranking | None:
+    """Return results that say different things, each chosen for what it adds to those before; None if there are none.
+
+    This is maximal marginal relevance (Carbonell and Goldstein, 1998) as a factor, so that a gain stays between 0 and
+    the score: ``gain = score · (1 - d · overlap)``, with the largest ``overlap = ½ · cos + ½ · [same conversation]``
+    with a result before it. Records outside the pool of the best gain at most the least score in it. While that could
+    matter, the pool grows, so that the choice is that of the whole store.
+
+    Args:
+        corpus: the corpus.
+        best: returns the best results up to a number.
+        limit: the number of results.
+        diversity: ``d``, from 0 to 1.
+    """
+    size = _POOL * limit
+    while (pool := best(size)) is not None:
+        chosen = _chosen(corpus, pool.scored, limit, diversity, whole=len(pool.currents) < size)
+        if chosen is not None:
+            return pool.at(chosen)
+        size *= _POOL
+    return None
+
+
+def _chosen(corpus: Corpus, pool: Scored, limit: int, diversity: float, *, whole: bool) -> Rows | None:
+    """Choose from a pool; return None if a record outside it could gain more."""
+    vectors = corpus.vectors.take(pool.slots).astype(np.float64)
+    talks = conversation_keys(corpus.columns, pool.rows)
+    overlap = np.zeros(len(pool.rows))
+    left = np.ones(len(pool.rows), np.bool_)
+    chosen: list[int] = []
+    for _ in range(min(limit, len(pool.rows))):
+        gains = np.where(left, pool.score * (1 - diversity * overlap), -1)
+        best = int(np.argmax(gains))
+        if not whole and gains[best] < pool.score[-1]:
+            return None
+        chosen.append(best)
+        left[best] = False
+        cosines = np.maximum(np.einsum("ij,j->i", vectors, vectors[best]), 0)
+        same = (talks == talks[best]) & (talks > 0)
+        np.maximum(overlap, (cosines + same) / 2, out=overlap)
+    return np.array(chosen, np.intp)

@@ -1,0 +1,184 @@
+"""The one analyser of factmem: from text to terms, the same for every provider.
+
+Lower case, words of letters and digits with inner apostrophes, English function words dropped (after
+the Snowball project's list), English Snowball stems. Accents, vowel points and the width of letters make no
+difference. Text written without spaces is split into pairs of neighbouring characters, as by Lucene's
+``CJKBigramFilter``, and so is Korean, whose words take endings; an ideograph is a term by itself as well.
+A number with parts (``3.11``, ``2026-05-07``, ``14:30``) and a code (``AB-1234``) are terms besides their parts.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import threading
+import unicodedata
+from typing import TYPE_CHECKING, Any, Final
+
+from factmem.facts import STATEMENT
+from factmem.patterns import lazy_pattern
+from factmem.records import Assertion
+from factmem.subjects import MemorySubject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = [
+    "STOP_WORDS",
+    "analyse",
+    "count_words",
+    "forget_words",
+    "indexed_terms",
+    "indexed_text",
+    "plain",
+    "spaced",
+]
+
+STOP_WORDS: Final = frozenset(
+    """
+    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
+    it its itself they them their theirs themselves what which who whom this that these those am is are was were be
+    been being have has had having do does did doing would should could ought i'm you're he's she's it's we're
+    they're i've you've we've they've i'd you'd he'd she'd we'd they'd i'll you'll he'll she'll we'll they'll isn't
+    aren't wasn't weren't hasn't haven't hadn't doesn't don't didn't won't wouldn't shan't shouldn't can't cannot
+    couldn't mustn't let's that's who's what's here's there's when's where's why's how's a an the and but if or
+    because as until while of at by for with about against between into through during before after above below to
+    from up down in out on off over under again further then once here there when where why how all any both each
+    few more most other some such no nor not only own same so than too very
+    """.split()  # noqa: SIM905 - a page of quoted words is hard to read
+)
+
+_WORD: Final = lazy_pattern(r"[^\W_]+(?:'[^\W_]+)*")
+
+
+_HINT: Final = lazy_pattern(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
+_THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?!\d))")
+_WHOLE: Final = lazy_pattern(r"(\d+(?:[.:/-]\d+)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
+"""Numbers with parts, codes, and letters with a sign: their parts alone mean something else."""
+
+_PART: Final = lazy_pattern(r"[:/-]")
+_HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_POINTS: Final = lazy_pattern("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]+")
+"""Accents, and the points of Hebrew and Arabic, whose writing is optional."""
+
+_SIGNS: Final = "\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
+"""The scripts of India and Tibet: their vowel signs belong to words, but `re` does not count them as letters."""
+
+_IDEOGRAPHS: Final = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KANA_AND_HANGUL: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
+_THAI_AND_AROUND: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ece\u1000-\u109f\u1780-\u17d3"
+_UNSPACED: Final = _IDEOGRAPHS + _KANA_AND_HANGUL + _THAI_AND_AROUND
+_IDEOGRAPH: Final = lazy_pattern(f"[{_IDEOGRAPHS}]")
+_LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
+_ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
+
+
+_COUNTED: Final = lazy_pattern(rf"[{_UNSPACED}]|{_LETTERS}")
+
+
+@functools.cache
+def _stem() -> Callable[[str], str]:
+    import Stemmer
+
+    local = threading.local()  # a stemmer keeps state while it works: one a thread
+
+    @functools.lru_cache(maxsize=65_536)
+    def stem(word: str) -> str:
+        if not hasattr(local, "stemmer"):
+            local.stemmer = Stemmer.Stemmer("english")
+        stemmed: str = local.stemmer.stemWord(word)
+        return stemmed
+
+    return stem
+
+
+def analyse(text: str) -> list[str]:
+    """Return the terms of a text, in order, with repetitions."""
+    stem = _stem()
+    text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    whole: list[str] = []
+    if _HINT.search(text):
+        text = _THOUSANDS.sub("", text)
+        whole = [code.replace("-", "") or sign or _PART.sub(".", number) for number, code, sign in _WHOLE.findall(text)]
+    words = _WORD.findall(text) if text.isascii() else _words_of_any_language(text)
+    return [stem(word) for word in words if word not in STOP_WORDS] + whole
+
+
+def count_words(text: str) -> int:
+    """Return the number of words of a text, or of characters if it is written without spaces."""
+    return len(_COUNTED.findall(text))
+
+
+def spaced(keyword: str) -> str:
+    """Return the words of a keyword, which may be in snake, kebab or camel case."""
+    return _HUMP.sub(" ", keyword).replace("_", " ").replace("-", " ")
+
+
+def _words_of_any_language(text: str) -> Iterable[str]:
+    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    for found in _ANY_WORD.finditer(unicodedata.normalize("NFC", plain)):
+        if found["unspaced"] is None:
+            yield found[0]
+        else:
+            yield from _characters(found[0])
+
+
+def _characters(run: str) -> Iterable[str]:
+    """Yield each pair of neighbours, each ideograph, and a single character."""
+    yield from map("".join, itertools.pairwise(run))
+    yield from run if len(run) == 1 else _IDEOGRAPH.findall(run)
+
+
+def forget_words() -> None:
+    """Clear the cache of stems, so that no erased word outlives in it."""
+    _stem.cache_clear()
+
+
+def indexed_text(said: Assertion) -> str:
+    """Return the text that is embedded: a statement as it was said, a fact with its concept.
+
+    Subjects and speakers are left out: names have little meaning, and blur that of the rest. They count as words.
+    """
+    if said.keyword == STATEMENT.keyword and isinstance(said.data, str):
+        return said.data
+    return ": ".join(filter(None, (spaced(said.keyword), said.description, plain(said.data))))
+
+
+def indexed_terms(said: Assertion) -> list[str]:
+    """Return the terms that an assertion is indexed by.
+
+    Those of a statement begin with its speaker. Those of a fact begin with its subject, and hold its keyword and its
+    first quote.
+    """
+    if said.keyword == STATEMENT.keyword:
+        return analyse(_speaker(said)) + analyse(indexed_text(said))
+    terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
+    subject = said.place.subject
+    if subject.individual_name is not None:
+        terms = analyse(subject.individual_name) + terms
+    elif subject.name != MemorySubject.EVERYTHING.name:
+        terms = analyse(spaced(subject.name)) + terms
+    quote = said.details.evidence[0].quote if said.details.evidence else None
+    more = dict.fromkeys(analyse(spaced(said.keyword)) + analyse(quote or ""))
+    known = set(terms)
+    return terms + [term for term in more if term not in known]
+
+
+def _speaker(said: Assertion) -> str:
+    evidence = said.details.evidence
+    return (evidence[0].speaker or evidence[0].role if evidence else None) or said.details.origin.value
+
+
+def plain(data: Any) -> str:
+    """Return a value as text, without JSON punctuation."""
+    match data:
+        case str():
+            return data
+        case dict():
+            return ", ".join(f"{key.replace('_', ' ')} {plain(item)}" for key, item in data.items())
+        case list() | tuple():
+            return ", ".join(map(plain, data))
+        case _:
+            return json.dumps(data)

@@ -1,0 +1,183 @@
+"""Signs by which a record fits a query: read from English texts by patterns, linear in their length.
+
+A query may ask for a kind of value, such as a number or a person, or for the assistant's own words. A record may hold
+a value of that kind, end with a question, or say hardly anything outside questions. `factmem.recall.scoring` weighs
+them.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from typing import Any, Final, assert_never
+
+from factmem.facts import STATEMENT
+from factmem.patterns import lazy_pattern
+from factmem.recall.text.analysis import analyse, count_words, plain, spaced
+from factmem.records import Assertion
+from factmem.scalars import ScalarKind, scalar_of_shape
+
+__all__ = [
+    "Kind",
+    "asking_words",
+    "asks_for_assistant",
+    "ends_with_question",
+    "kinds_asked",
+    "kinds_held",
+    "words_outside_questions",
+]
+
+_LONGEST_LOOK: Final = 4096
+"""Number of characters of a query that are searched; this runs on the event loop."""
+
+_VERBS_PAST: Final = (
+    "said|told|mentioned|recommended|suggested|gave|provided|created|wrote|listed|advised|explained|described|shared|"
+    "showed|made|helped|came up"
+)
+_VERBS: Final = "say|tell|mention|recommend|suggest|give|provide|create|write|list|advise|explain|describe|share|show"
+_ASKS_ASSISTANT: Final = lazy_pattern(
+    rf"\byou(?:'ve| have| had| just| also| once)? (?:{_VERBS_PAST})\b|\bdid you (?:{_VERBS})\b|\bremind me\b"
+    r"|\bour (?:previous|last|earlier|past) (?:chat|conversation|discussion|session|talk)\b",
+    re.IGNORECASE,
+)
+_ASKS_NUMBER: Final = lazy_pattern(
+    r"\b(?:how (?:many|much|long|often|old|far|tall|big|fast)|percentage|percent|total|number of|count|cost|price"
+    r"|amount|score|what time|phone number|discount|ratio|older)\b",
+    re.IGNORECASE,
+)
+_NUMBER: Final = lazy_pattern(
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|thousand"
+    r"|once|twice|first|second|third|couple|half)\b",
+    re.IGNORECASE,
+)
+_KIND_WORDS: Final = {
+    "PERSON": "person|people|someone|somebody|friend|husband|wife|spouse|partner|brother|sister|sibling|mother|father"
+    "|parent|child|children|son|daughter|neighbou?r|landlord|roommate|manager|boss|supervisor|leader|owner|contact|colleague"
+    "|engineer|maintainer|reviewer|author|speaker|doctor|physician|practitioner|dentist|therapist|teacher|lawyer|coach|host"
+    "|customer|client|supplier|vendor|provider|insurer|caterer|sponsor|company|team|craftsman|plumber|electrician",
+    "PLACE": "place|location|address|city|town|village|country|region|street|room|office|building|venue|site"
+    "|destination|accommodation|hotel|restaurant|school|branch|folder|directory|path|url|database|server",
+    "TIME": "date|day|weekday|month|year|time|hour|deadline|start|end|birthday|anniversary|departure|arrival|season"
+    "|schedule|since|until",
+}
+"""Words of concepts whose text values are of a kind."""
+
+_ASKS_KIND: Final = {
+    "PERSON": r"\bwho(?:m|se)?\b",
+    "PLACE": r"\bwhere\b|\b(?:which|what) (?:\w+ )?(?:place|city|town|country|street|address|room|building)\b",
+    "TIME": r"\bwhen\b|\b(?:which|what) (?:day|date|weekday|month|year|time|hour)\b|\bhow (?:old|long)\b",
+    "TRUTH": r"^\W*(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|must|shall|should|will|would)\b",
+}
+_SENTENCE_END: Final = lazy_pattern(r"([.!?…\n？]+)")
+_QUESTION_MARKS: Final = ("?", "？")
+_REST: Final = lazy_pattern(r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b")
+"""End of the part of a description that names the value."""
+
+
+class Kind(enum.IntFlag):
+    """Kinds of values that questions ask for."""
+
+    NONE = 0
+    NUMBER = enum.auto()
+    PERSON = enum.auto()
+    PLACE = enum.auto()
+    TIME = enum.auto()
+    TRUTH = enum.auto()
+    """Yes or no."""
+
+
+def asks_for_assistant(query: str) -> bool:
+    """Return whether a query asks for the assistant's own words: "What did you recommend?"."""
+    return _ASKS_ASSISTANT.search(query[:_LONGEST_LOOK]) is not None
+
+
+def kinds_asked(query: str) -> Kind:
+    """Return the kinds of values that would answer a query: a number for "How many?", a person for "Who?"."""
+    look = query[:_LONGEST_LOOK]
+    kinds = Kind.NUMBER if _ASKS_NUMBER.search(look) else Kind.NONE
+    for kind, pattern in _asking_patterns().items():
+        if pattern.search(look):
+            kinds |= kind
+    return kinds
+
+
+@functools.cache
+def asking_words() -> frozenset[str]:
+    """Return the terms of words that belong to the asking rather than to what is asked for."""
+    return frozenset(
+        analyse(
+            "many much total number amount times time often kind type sort name tell know think remind remember please "
+            "want wanted confirm previous conversation chat discussion earlier mention mentioned going looking back "
+            "said say told wondering question ask asked specific exactly possibly likely can could"
+        )
+    )
+
+
+def kinds_held(said: Assertion) -> Kind:
+    """Return the kinds of values that an assertion holds.
+
+    A statement may hold a number, in digits or as a word. The kinds of a fact follow from the type of its value; those
+    of a text also from the words that its concept is named by, and that its description begins with.
+    """
+    holds_number = _NUMBER.search(plain(said.data)) is not None
+    if said.keyword == STATEMENT.keyword:
+        return Kind.NUMBER if holds_number else Kind.NONE
+    kinds = Kind.NONE
+    for shape in _shapes(said.shape):
+        scalar = scalar_of_shape(shape)
+        kind = ScalarKind.TEXT if scalar is None else scalar.kind
+        match kind:
+            case ScalarKind.TRUTH:
+                kinds |= Kind.TRUTH
+            case ScalarKind.TIME:
+                kinds |= Kind.TIME
+            case ScalarKind.NUMBER:
+                kinds |= Kind.NUMBER
+            case ScalarKind.NOTHING:
+                pass
+            case ScalarKind.TEXT:
+                kinds |= _kinds_of_words(said) | (Kind.NUMBER if holds_number else Kind.NONE)
+            case _:
+                assert_never(kind)
+    return kinds
+
+
+def ends_with_question(text: str) -> bool:
+    """Return whether a text ends with a question mark."""
+    return text.rstrip().endswith(_QUESTION_MARKS)
+
+
+def words_outside_questions(text: str) -> int:
+    """Return the number of words of a text outside its questions, function words included."""
+    if any(mark in text for mark in _QUESTION_MARKS):
+        parts = [*_SENTENCE_END.split(text), ""]
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        text = " ".join(part for part, end in pairs if not any(mark in end for mark in _QUESTION_MARKS))
+    return count_words(text)
+
+
+@functools.cache
+def _asking_patterns() -> dict[Kind, re.Pattern[str]]:
+    return {Kind[name]: lazy_pattern(pattern, re.IGNORECASE) for name, pattern in _ASKS_KIND.items()}
+
+
+@functools.cache
+def _naming_patterns() -> dict[Kind, re.Pattern[str]]:
+    return {Kind[name]: lazy_pattern(rf"\b(?:{words})s?\b", re.IGNORECASE) for name, words in _KIND_WORDS.items()}
+
+
+def _shapes(shape: Any) -> list[Any]:
+    union = shape.get("union") if isinstance(shape, dict) else None
+    return union or [shape]
+
+
+def _kinds_of_words(said: Assertion) -> Kind:
+    """Return the kinds named by a concept's keyword and the beginning of its description."""
+    description = said.description.strip()
+    kinds = kinds_asked(description) & ~Kind.NUMBER
+    named = f"{spaced(said.keyword)} {_REST.split(description, maxsplit=1)[0]}"
+    for kind, pattern in _naming_patterns().items():
+        if pattern.search(named):
+            kinds |= kind
+    return kinds

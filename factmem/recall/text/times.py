@@ -1,0 +1,797 @@
+"""Times that a query names: "two weeks ago", "last May", "between March and May 2023", as spans against a clock.
+
+English, by rules and without a model: recall needs intervals, and libraries that parse dates return points.
+Vague times stay wide: "a month ago" is two weeks on either side. A month, a weekday, a season or a holiday that
+names no year is the last one that had begun. A holiday counts with the day before and the two days after it, when
+people mention it. A name that is also a word ("may", "march", "fall") counts only with other evidence of a time. Future
+times are not read: what is known was said before.
+
+``READERS`` holds pairs of a pattern and a function that reads its match, the surest first. Holidays are those that
+people of many countries date things by: Christmas, New Year, Easter, Valentine's Day, Halloween, Thanksgiving of the
+United States, and some more. Those of lunar calendars need tables and are not read.
+
+Some spans, for ``now`` on Saturday, 21 November 2026::
+
+    last May                    [2026-05-01, 2026-06-01)
+    three weeks ago             [2026-10-27, 2026-11-05)      half a unit on either side
+    in the last two weeks       [2026-11-08, 2026-11-22)
+    before March 2024           [          , 2024-03-01)
+    between November and May    [2025-11-01, 2026-06-01)
+    in May of last year         [2025-05-01, 2025-06-01)
+    a year ago today            [2025-11-21, 2025-11-22)
+    late 2021                   the last two fifths of it
+    two summers ago             [2025-06-01, 2025-09-01)
+    over Easter                 [2026-04-02, 2026-04-09)
+    the week before Christmas   [2025-12-17, 2025-12-24)
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
+
+import attrs
+
+from factmem.patterns import lazy_pattern
+
+__all__ = [
+    "HINT",
+    "NAMED_LAST",
+    "OFFSET",
+    "READERS",
+    "Offset",
+    "Span",
+    "TimeSpan",
+    "easter",
+    "midnight",
+    "offset_in",
+    "times_in",
+]
+
+Span: TypeAlias = tuple["dt.datetime | None", dt.datetime]
+_Read: TypeAlias = "Callable[[re.Match[str], dt.datetime], Span | None]"
+
+_WORDS: Final = ("a an one", "two couple", "three few", "four several", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS: Final = {word: number for number, words in enumerate(_WORDS, start=1) for word in words.split()}
+_MONTHS: Final = {
+    name.lower(): number for names in (calendar.month_name, calendar.month_abbr) for number, name in enumerate(names)
+} | {"sept": 9}
+_TENS: Final = "twenties thirties forties fifties sixties seventies eighties nineties"
+_DECADES: Final = {"noughties": 0} | {name: 20 + 10 * at for at, name in enumerate(_TENS.split())}
+_WEEKDAYS: Final = {name.lower(): number for number, name in enumerate(calendar.day_name)}
+_SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_DAYS: Final = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "night": 1, "weekend": 7, "week": 7}
+_DAYS_OF: Final = _DAYS | {"fortnight": 14, "month": 30.44, "quarter": 91.31, "year": 365.25, "decade": 3652.5}
+_ALSO_WORDS: Final = ("may", "march")
+"""Names that are words as well; in lower case they need more evidence."""
+_COUNTED: Final = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third "
+    "twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first"
+)
+_ORDINALS: Final = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
+NAMED_LAST: Final = ("last", "this", "past", "previous")
+"""Words before a name that belong to the time; other words before it only introduce it."""
+
+
+def easter(year: int) -> dt.date:
+    """Return Easter Sunday of the Gregorian calendar: the algorithm of Meeus, Jones and Butcher.
+
+    Jean Meeus, Astronomical Algorithms (1991), chapter 8.
+    """
+    century, rest = divmod(year, 100)
+    moon = (19 * (year % 19) + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    sunday = (32 + 2 * (century % 4) + 2 * (rest // 4) - moon - rest % 4) % 7
+    late = (year % 19 + 11 * moon + 22 * sunday) // 451
+    month, day = divmod(moon + sunday - 7 * late + 114, 31)
+    return dt.date(year, month, day + 1)
+
+
+def _weekday_of(weekday: int, number: int, month: int, year: int) -> dt.date:
+    """Return the numbered weekday of a month, counted from 1; from its end if the number is negative."""
+    if number > 0:
+        first = dt.date(year, month, 1)
+        return first + dt.timedelta(days=(weekday - first.weekday()) % 7 + 7 * (number - 1))
+    last = dt.date(year, month, calendar.monthrange(year, month)[1])
+    return last - dt.timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-number - 1))
+
+
+@attrs.frozen
+class _Holiday:
+    """A holiday: its first day in a year, and how many days it has."""
+
+    day: Callable[[int], dt.date]
+    days: int = 1
+
+
+def _fixed(month: int, day: int, days: int = 1) -> _Holiday:
+    return _Holiday(lambda year: dt.date(year, month, day), days)
+
+
+def _from_easter(offset: int, days: int = 1) -> _Holiday:
+    return _Holiday(lambda year: easter(year) + dt.timedelta(days=offset), days)
+
+
+def _weekday_in(weekday: int, number: int, month: int, *, more: int = 0) -> _Holiday:
+    return _Holiday(lambda year: _weekday_of(weekday, number, month, year) + dt.timedelta(days=more))
+
+
+_HOLIDAYS: Final = {
+    r"(?:christmas|xmas) eve": _fixed(12, 24),
+    r"(?:christmas|xmas) day": _fixed(12, 25),
+    r"boxing day": _fixed(12, 26),
+    r"(?:christmas|xmas)(?! (?:eve|day|island))": _fixed(12, 24, 3),
+    r"new year'?s eve": _fixed(12, 31),
+    r"new year'?s day": _fixed(1, 1),
+    r"new year(?:'?s)?(?! (?:eve|day))": _fixed(12, 31, 2),
+    r"(?:saint |st\.? )?valentine'?s(?: day)?": _fixed(2, 14),
+    r"(?:saint |st\.? )patrick'?s day": _fixed(3, 17),
+    r"mardi gras": _from_easter(-47),
+    r"ash wednesday": _from_easter(-46),
+    r"good friday": _from_easter(-2),
+    r"easter monday": _from_easter(1),
+    r"easter sunday": _from_easter(0),
+    r"easter(?! (?:monday|sunday|island))": _from_easter(-2, 4),
+    r"(?:whit sunday|whitsun|pentecost)": _from_easter(49, 2),
+    r"mother'?s'? day": _weekday_in(6, 2, 5),
+    r"memorial day": _weekday_in(0, -1, 5),
+    r"father'?s'? day": _weekday_in(6, 3, 6),
+    r"midsummer(?:'s)?(?: eve| day)?": _fixed(6, 20, 7),
+    r"independence day": _fixed(7, 4),
+    r"labou?r day": _weekday_in(0, 1, 9),
+    r"halloween|hallowe'en": _fixed(10, 31),
+    r"bonfire night|guy fawkes night": _fixed(11, 5),
+    r"thanksgiving(?: day)?": _weekday_in(3, 4, 11),
+    r"black friday": _weekday_in(3, 4, 11, more=1),
+}
+"""Patterns of names of holidays, of which exactly one matches a name."""
+
+
+def _any(names: Iterable[str]) -> str:
+    """One of several names; a look at the first letter spares a try of each."""
+    named = sorted(filter(None, names), key=len, reverse=True)
+    return f"(?:(?=[{''.join(sorted({name[0] for name in named}))}])(?:{'|'.join(named)}))"
+
+
+_NUMBER: Final = rf"(?P<number>\d{{1,3}}|(?:a )?(?:{_any(_NUMBERS)})(?: of)?)(?P<half> and a half)?"
+_UNIT: Final = rf"(?P<unit>{_any(_DAYS_OF)})(?P<many>s?)"
+_PERIOD: Final = r"(?P<unit>weekend|week|month|quarter|year|decade)"
+_MONTH: Final = rf"(?P<month>{_any(_MONTHS)})\.?"
+_YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
+_YEARS_AGO: Final = rf"(?:\d{{1,2}}|{_any(_NUMBERS)}) years? (?:ago|back)"
+_BACK: Final = rf"(?:last|this|previous) year|the year before last|{_YEARS_AGO}"
+_OF_YEAR: Final = rf",? (?:(?:of|in) )?(?P<year>(?:19|20)\d\d|['’]\d\d(?!\w|['’])|{_BACK})"
+_DAY: Final = r"(?P<day>[0-3]?\d)(?P<th>st|nd|rd|th)?"
+_LEADS: Final = (
+    "in on during of since by until till before after from to through between and around early mid-? late "
+    "over last this past previous"
+)
+_LEAD: Final = f"(?P<lead>{_any(_LEADS.split())})"
+_HOLIDAY_LEAD: Final = f"(?P<lead>{_any((*_LEADS.split(), 'at', 'for', 'was', 'were', 'the'))})"
+_AGO: Final = r"(?:ago|back(?! (?:to|in|at|from|on|home|up|and|then|pain)))"
+_SEASON: Final = f"(?P<season>{_any(_SEASONS)})"
+_WEEKDAY: Final = f"(?P<weekday>{_any(_WEEKDAYS)})"
+_HOLIDAY: Final = f"(?P<holiday>{'|'.join(_HOLIDAYS)})"
+_RECURRING: Final = f"(?:{_HOLIDAY}|{_SEASON}|{_WEEKDAY}|(?P<month>{_any(_MONTHS)}))"
+_DIGITS: Final = r"(?:19|20)\d\d|\d0['’]?s|['’]\d\d"
+"""Digits that name a time by themselves; all others need one of the words."""
+
+HINT: Final = lazy_pattern(
+    rf"{_DIGITS}|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
+    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS, *_DECADES))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
+    re.IGNORECASE,
+)
+"""A part of every time; most queries need only this one search."""
+
+
+@attrs.frozen
+class Offset:
+    """A distance before or after something: "two weeks before", "the day after", "shortly before".
+
+    Attributes:
+        least: the shortest distance.
+        most: the longest distance.
+    """
+
+    least: dt.timedelta
+    most: dt.timedelta
+
+    def before(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+        """Return the interval at this distance before a moment."""
+        return moment - self.most, moment - self.least
+
+    def after(self, moment: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+        """Return the interval at this distance after a moment."""
+        return moment + self.least, moment + self.most
+
+
+OFFSET: Final = rf"\b(?:(?P<soon>shortly|just|right|soon|immediately)|(?:the|{_NUMBER}) {_UNIT}) "
+"""The words of an `Offset`, up to "before" or "after"."""
+
+
+def offset_in(match: re.Match[str]) -> Offset | None:
+    """Return the offset that a match of `OFFSET` names; None if it names none.
+
+    "The week before" borders on what it comes before; "a week before" is as vague as "a week ago".
+    """
+    if match["soon"]:
+        return Offset(dt.timedelta(0), dt.timedelta(days=14))
+    if not match["unit"]:
+        return None
+    unit = max(_DAYS_OF[match["unit"].lower()], 1)
+    if not match["number"]:
+        return Offset(dt.timedelta(0), dt.timedelta(days=unit * (4 if match["many"] else 1)))
+    days, slack = _count(match) * unit, max(unit / 2, 1)
+    return Offset(dt.timedelta(days=max(days - slack, 0)), dt.timedelta(days=days + slack))
+
+
+def midnight(now: dt.datetime) -> dt.datetime:
+    """Return the moment at which a day began."""
+    return now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _count(match: re.Match[str]) -> float:
+    return _number(match["number"]) + (0.5 if match["half"] or match.groupdict().get("half_unit") else 0)
+
+
+def _number(text: str) -> int:
+    """Return the number that digits or words name."""
+    text = text.lower()
+    if text.isdecimal():
+        return int(text)
+    return next(_NUMBERS[word] for word in reversed(text.removesuffix(" of").split()) if word in _NUMBERS)
+
+
+def _ago(match: re.Match[str], now: dt.datetime) -> Span:
+    unit, half = _DAYS_OF[match["unit"].lower()], match.groupdict().get("part")
+    least = 0.5 * unit if half else _count(match) * unit
+    upto = match.groupdict().get("upto")
+    most = least if upto in (None, "so") else max(least, _number(upto) * unit)
+    slack = unit / (4 if half else 2)
+    if unit < 1:
+        return now - dt.timedelta(days=most + slack), now - dt.timedelta(days=least - slack)
+    day, slack = midnight(now), max(slack, 1.0)
+    return day - dt.timedelta(days=math.ceil(most + slack)), day - dt.timedelta(days=math.floor(least - slack) - 1)
+
+
+def _long_ago(match: re.Match[str], now: dt.datetime) -> Span:
+    """From one and a half to twelve units before now: "months ago"."""
+    unit = dt.timedelta(days=_DAYS_OF[match["unit"].lower()])
+    return now - 12 * unit, now - 1.5 * unit
+
+
+def _this_time(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """Two weeks on either side of this day in an earlier year."""
+    year = _year_of(match, now)
+    if year is None:
+        return None
+    day = midnight(now).replace(year=year, day=28 if (now.month, now.day) == (2, 29) else now.day)
+    return day - dt.timedelta(days=14), day + dt.timedelta(days=15)
+
+
+def _past(match: re.Match[str], now: dt.datetime) -> Span:
+    days = (_count(match) if match["number"] else 1) * _DAYS_OF[match["unit"].lower()]
+    tomorrow = midnight(now) + dt.timedelta(days=1)
+    return tomorrow - dt.timedelta(days=max(days, 1)), tomorrow
+
+
+def _ago_exactly(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """The day so many days, weeks, months or years before today or yesterday."""
+    count, unit = _count(match), match["unit"].lower()
+    if match["half"] or _DAYS_OF[unit] < 1:
+        return None
+    one = dt.timedelta(days=1)
+    day = midnight(now) - (one if match["from"].lower() == "yesterday" else 0 * one)
+    if months := {"month": 1, "quarter": 3, "year": 12, "decade": 120}.get(unit):
+        first = _first(day.year, day.month - months * int(count), now)
+        day = first.replace(day=min(day.day, calendar.monthrange(first.year, first.month)[1]))
+    else:
+        day -= count * _DAYS_OF[unit] * one
+    return day, day + one
+
+
+def _named_day(match: re.Match[str], now: dt.datetime) -> Span:
+    day, one = midnight(now), dt.timedelta(days=1)
+    match match[0].lower().removeprefix("the "):
+        case "last night":
+            return day - one / 2, day + one / 2
+        case "other week" | "other weekend":
+            return day - 28 * one, day - 2 * one
+        case "other month":
+            return day - 92 * one, day - 14 * one
+        case other if other.startswith("other "):
+            return day - 8 * one, day
+        case "yesterday":
+            return day - one, day
+        case "day before yesterday":
+            return day - 2 * one, day - one
+    return day, day + one
+
+
+def _calendar(match: re.Match[str], now: dt.datetime) -> Span:
+    """This calendar week, weekend, month, quarter, year or decade, the last one, or the one before that."""
+    back = 2 if match["then"] else 1 if match["which"].lower() in ("last", "previous") else 0
+    day = midnight(now)
+    match match["unit"].lower():
+        case "decade":
+            first = day.year // 10 * 10 - 10 * back
+            return _first(first, 1, now), _first(first + 10, 1, now)
+        case "year":
+            return _first(day.year - back, 1, now), _first(day.year - back + 1, 1, now)
+        case "quarter":
+            return _months(day.year, (day.month - 1) // 3 * 3 + 1 - 3 * back, 3, now)
+        case "month":
+            return _months(day.year, day.month - back, 1, now)
+    monday = day - dt.timedelta(days=day.weekday() + 7 * back)
+    if match["unit"].lower() == "weekend":
+        return monday + dt.timedelta(days=5), monday + dt.timedelta(days=7)
+    return monday, monday + dt.timedelta(days=7)
+
+
+def _weekday(match: re.Match[str], now: dt.datetime) -> Span:
+    day = midnight(now)
+    back = (day.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7
+    if match["lead"].lower() in ("last", "past"):
+        back = back or 7
+    start = day - dt.timedelta(days=back)
+    return start, start + dt.timedelta(days=1)
+
+
+def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """Return three months, by the seasons of the north."""
+    lead = (match.groupdict().get("lead") or "").lower()
+    if match["season"].lower() in _SEASONS_AND_WORDS and (
+        _AFTER_WORD.match(match.string, match.end())
+        or (
+            lead in _NOT_LEADING_SEASON
+            and not _SEASON_BEFORE.search(match.string, max(0, match.start() - 30), match.start())
+        )
+    ):
+        return None
+    first = _SEASONS[match["season"].lower()]
+    return _in_year(lambda year: _months(year, first, 3, now), match, now)
+
+
+_SEASONS_AND_WORDS: Final = ("spring", "fall")
+_NOT_LEADING_SEASON: Final = ("to", "and", "by", "through")
+_AFTER_WORD: Final = lazy_pattern(
+    r" (?:rolls?|onions?|water|mattress|asleep|apart|over|down|off|out|ill|sick|short|behind|into|back|in love|for)\b",
+    re.IGNORECASE,
+)
+_SEASON_BEFORE: Final = lazy_pattern(rf"\b{_any((*_MONTHS, *_SEASONS))}(?: of)?(?: \d{{4}})? ?$", re.IGNORECASE)
+
+
+def _holiday(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """Return the days of a holiday; None for one of this year that is still to come."""
+    groups = match.groupdict()
+    if (groups.get("lead") or "").lower() == "this" and not groups.get("year"):
+        span = _holiday_in(match["holiday"], now.year, now)
+        return span if span[0] is not None and span[0] <= now else None
+    return _in_year(lambda year: _holiday_in(match["holiday"], year, now), match, now)
+
+
+def _holiday_in(name: str, year: int, now: dt.datetime) -> Span:
+    holiday = _holiday_named(name.lower())
+    day = holiday.day(year)
+    start = dt.datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
+    return start, start + dt.timedelta(days=holiday.days)
+
+
+@functools.cache
+def _holiday_named(name: str) -> _Holiday:
+    return next(holiday for pattern, holiday in _HOLIDAYS.items() if re.fullmatch(pattern, name))
+
+
+def _again(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """Return what recurs as it was some times ago: "two summers ago", "the Easter before last"."""
+    groups = match.groupdict()
+    times = _number(match["number"]) if groups.get("number") else 2
+    if match["weekday"]:
+        back = (now.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7 or 7
+        start = midnight(now) - dt.timedelta(days=back + 7 * (times - 1))
+        return start, start + dt.timedelta(days=1)
+    if match["holiday"]:
+        return _nth_last(lambda year: _holiday_in(match["holiday"], year, now), times, now)
+    if match["season"]:
+        return _nth_last(lambda year: _months(year, _SEASONS[match["season"].lower()], 3, now), times, now)
+    return _nth_last(lambda year: _months(year, _MONTHS[match["month"].lower()], 1, now), times, now)
+
+
+def _in_year(span_in: Callable[[int], Span], match: re.Match[str], now: dt.datetime) -> Span:
+    """Return what recurs each year in the year that a match names, else as it was last."""
+    year = _year_of(match, now)
+    if year is not None:
+        return span_in(year)
+    return _nth_last(span_in, int((match.groupdict().get("lead") or "").lower() in ("last", "previous")), now)
+
+
+def _nth_last(span_in: Callable[[int], Span], times: int, now: dt.datetime) -> Span:
+    """Return what recurs each year as it was so many times ago, not counting one that goes on; that one for 0."""
+    year = min(now.year + 1, dt.MAXYEAR)
+    while (start := span_in(year)[0]) is not None and start > now:
+        year -= 1
+    if times:
+        year -= times - 1 + (now < span_in(year)[1])
+    return span_in(year)
+
+
+_NTH: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
+
+
+def _nth_of_month(match: re.Match[str], now: dt.datetime) -> Span:
+    """Return a week, a weekend or a weekday of a month: "the first weekend of June"."""
+    if match["which"]:
+        start, end = _months(now.year, now.month - (match["which"].lower() != "this"), 1, now)
+    else:
+        month = _MONTHS[match["month"].lower()]
+        start, end = _in_year(lambda year: _months(year, month, 1, now), match, now)
+    assert start is not None
+    nth, one = _NTH[match["nth"].lower()], dt.timedelta(days=1)
+    if match["piece"].lower() == "week":
+        return (end - 7 * one, end) if nth < 0 else (start + 7 * (nth - 1) * one, start + 7 * nth * one)
+    weekday = _WEEKDAYS.get(match["piece"].lower(), 5)
+    day = _weekday_of(weekday, nth, start.month, start.year)
+    first = dt.datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
+    return first, first + (2 if match["piece"].lower() == "weekend" else 1) * one
+
+
+def _weekend(match: re.Match[str], now: dt.datetime) -> Span:
+    """Return the last weekend that has begun."""
+    saturday = midnight(now) - dt.timedelta(days=(now.weekday() - 5) % 7)
+    return saturday, saturday + dt.timedelta(days=2)
+
+
+def _quarter(match: re.Match[str], now: dt.datetime) -> Span | None:
+    year = _year_of(match, now)
+    return None if year is None else _months(year, 3 * int(match["quarter"]) - 2, 3, now)
+
+
+def _date(match: re.Match[str], now: dt.datetime) -> Span | None:
+    """A day of a month, or several: the last such one, if no year is named."""
+    groups, year = match.groupdict(), _year_of(match, now)
+    sure = groups["th"] or (year is not None and not _lasting(match)) or groups.get("lead") or groups.get("to")
+    if match["month"] in _ALSO_WORDS and not sure:
+        return None
+    month, day = _MONTHS[match["month"].lower()], _ORDINALS.get(match["day"].lower().replace(" ", "-"))
+    start = dt.datetime(now.year if year is None else year, month, day or int(match["day"]), tzinfo=now.tzinfo)
+    if year is None and start > now:
+        start = dt.datetime(now.year - 1, month, start.day, tzinfo=now.tzinfo)
+    last = start.replace(day=int(groups["to"])) if groups.get("to") else start
+    return start, last + dt.timedelta(days=1)
+
+
+def _iso(match: re.Match[str], now: dt.datetime) -> Span:
+    if match["day"] is None:
+        return _months(int(match["year"]), int(match["month"]), 1, now)
+    start = dt.datetime(int(match["year"]), int(match["month"]), int(match["day"]), tzinfo=now.tzinfo)
+    return start, start + dt.timedelta(days=1)
+
+
+_NOT_LEADING: Final = ("of", "and", "from", "by", "to", "on", "through", "this", "past")
+_MODAL: Final = lazy_pattern(r" (?:be|have|not|also|well|i|we|you|he|she|it|they)\b", re.IGNORECASE)
+
+
+def _named_month(match: re.Match[str], now: dt.datetime) -> Span | None:
+    month, groups = _MONTHS[match["month"].lower()], match.groupdict()
+    if (year := _year_of(match, now)) is not None:
+        return None if _lasting(match) and not groups.get("lead") else _months(year, month, 1, now)
+    if match["month"] in _ALSO_WORDS and (
+        groups["lead"].lower() in _NOT_LEADING or _MODAL.match(match.string, match.end())
+    ):
+        return None
+    return _in_year(lambda year: _months(year, month, 1, now), match, now)
+
+
+def _year(match: re.Match[str], now: dt.datetime) -> Span | None:
+    year = _year_of(match, now)
+    return None if year is None else _months(year, 1, 12, now)
+
+
+def _decade(match: re.Match[str], now: dt.datetime) -> Span:
+    """Return ten years; of those without a century the last that had begun."""
+    named = match["decade"].lower()
+    first = int(named) if named.isdecimal() else _DECADES[named]
+    if first < 100:
+        first += now.year // 100 * 100
+        first -= 100 if first > now.year else 0
+    return _first(first, 1, now), _first(first + 10, 1, now)
+
+
+def _year_of(match: re.Match[str], now: dt.datetime) -> int | None:
+    """Return the year that a match names, in digits, as the last one or as some years ago; None if it names none."""
+    year = (match.groupdict().get("year") or "").lower()
+    if not year or year.isdecimal():
+        return int(year) if year else None
+    if year[0] in "'’":
+        short = now.year // 100 * 100 + int(year[1:])
+        return short - (100 if short > now.year else 0)
+    if year.endswith((" ago", " back")):
+        return now.year - _number(year.split()[0])
+    return now.year - (0 if year.startswith("this") else 2 if year.startswith("the") else 1)
+
+
+def _lasting(match: re.Match[str]) -> bool:
+    """Return whether it reads like "it may last years" rather than like a month."""
+    return match["month"] in _ALSO_WORDS and match.string.startswith(
+        (" last", " this", " previous"), match.end("month")
+    )
+
+
+def _first(year: int, month: int, now: dt.datetime) -> dt.datetime:
+    return dt.datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1, tzinfo=now.tzinfo)
+
+
+def _months(year: int, month: int, count: int, now: dt.datetime) -> Span:
+    return _first(year, month, now), _first(year, month + count, now)
+
+
+def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
+    def words(pattern: str) -> re.Pattern[str]:
+        return lazy_pattern(rf"\b{pattern}(?!\w)", re.IGNORECASE)
+
+    several = rf"{_DAY}(?: ?(?:-|–|to|and|until|through) ?(?:the )?(?P<to>[0-3]?\d)(?:st|nd|rd|th)?)?"
+    lead, back = f"(?:{_LEAD} )?", f"(?P<year>{_BACK}),? (?:in|on|during|at|over|for|around) (?:the )?"
+    ordinal, season, owner = _any(_ORDINALS).replace("-", "[ -]"), _SEASON, "(?:(?:the|our|my) )?"
+    upto = rf"(?:(?: (?:or|to) | ?[-–] ?)(?P<upto>\d{{1,3}}|so|{_any(_NUMBERS)}))?"
+    named = _any({*_MONTHS, *_WEEKDAYS, *_SEASONS} - {*_ALSO_WORDS}) + "|(?-i:May|March)"
+    clock = r"T\d[\w:.+]{0,30}(?:-\d\d:?\d\d(?!-))?"
+    yield words(rf"{_YEAR}-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d)(?:{clock})?)?"), _iso
+    yield words(rf"{_YEAR}/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)"), _iso
+    yield words(rf"(?<!\d\.)(?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.{_YEAR}(?!\.\d)"), _iso
+    yield words(rf"{_NUMBER} {_RECURRING}(?:'?e?s)? (?P<again>{_AGO})"), _again
+    yield words(rf"the {_RECURRING} (?P<again>before last)"), _again
+    yield words(rf"{back}{_HOLIDAY}"), _holiday
+    yield words(rf"(?:{_HOLIDAY_LEAD} )?{owner}{_HOLIDAY}{_OF_YEAR}"), _holiday
+    yield words(rf"{_HOLIDAY_LEAD} {owner}{_HOLIDAY}"), _holiday
+    month_of = rf"(?:{_MONTH}(?:{_OF_YEAR})?|(?P<which>last|this|the previous) month)"
+    piece = f"(?P<piece>week|weekend|{_any(_WEEKDAYS)})"
+    yield words(rf"{lead}(?:the )?(?P<nth>{'|'.join(_NTH)}) {piece} (?:of|in) {month_of}"), _nth_of_month
+    yield words(rf"(?:this|the same|same) time (?P<year>{_BACK})"), _this_time
+    yield words(rf"{back}{several}(?: of)? {_MONTH}"), _date
+    yield words(rf"{back}{_MONTH} {several}"), _date
+    yield words(rf"{back}{_MONTH}(?!,? (?:of )?\d)"), _named_month
+    yield words(rf"{back}{season}(?!,? (?:of )?\d)"), _season
+    yield words(rf"{lead}(?:the )?{several}(?: of)? {_MONTH}(?:{_OF_YEAR})?"), _date
+    yield words(rf"{lead}(?:the )?(?P<day>{ordinal})(?P<th> of) {_MONTH}(?:{_OF_YEAR})?"), _date
+    yield words(rf"{lead}{_MONTH} {several}(?:{_OF_YEAR})?"), _date
+    yield words(rf"{lead}{_MONTH}{_OF_YEAR}"), _named_month
+    yield words(rf"(?:{_LEAD}[ -](?:the )?)?{season}{_OF_YEAR}"), _season
+    yield words(rf"Q(?P<quarter>[1-4]){_OF_YEAR}"), _quarter
+    yield words(rf"(?:{_LEAD}[ -](?:the )?|the )(?P<decade>(?:19|20)\d0)['’]?s(?!-)"), _decade
+    yield words(r"the (?:(?P<lead>early|late|mid)[ -])?['’]?(?P<decade>\d0)['’]?s(?! ?[-–°(])"), _decade
+    decade = rf"(?P<decade>{_any(_DECADES)})(?! (?:and|or|percent|degrees))"
+    yield words(rf"the (?:(?P<lead>early|late|mid)[ -])?{decade}"), _decade
+    yield words(rf"(?P<part>half) an? {_UNIT} {_AGO}"), _ago
+    yield words(rf"{_NUMBER} {_UNIT} ago (?P<from>today|yesterday)"), _ago_exactly
+    yield words(rf"(?:about |around )?{_NUMBER} {_UNIT}(?P<half_unit> and a half)? or (?P<upto>so|two) {_AGO}"), _ago
+    yield words(rf"(?:about |around )?{_NUMBER}{upto} {_UNIT}(?P<half_unit> and a half)? {_AGO}"), _ago
+    yield words(r"(?:(?:some|many) )?(?P<unit>day|week|month|year)s ago"), _long_ago
+    yield words(r"(?:today|tonight|this (?:morning|afternoon|evening)|last night)"), _named_day
+    yield words(r"(?:the day before yesterday|yesterday)"), _named_day
+    yield words(r"the other (?:day|morning|afternoon|evening|night|week|weekend|month)"), _named_day
+    yield words(rf"(?:past|last|previous) {_NUMBER} {_UNIT}"), _past
+    yield words(rf"(?:over|for|in|within|during|of) the (?:past|last|previous) (?P<number>){_UNIT}(?! of)"), _past
+    yield words(rf"past (?P<number>){_UNIT}(?! of)"), _past
+    yield words(rf"(?P<which>the) {_PERIOD}(?P<then> before last)(?! (?:{named})\b)"), _calendar
+    yield words(rf"(?P<which>last|previous|this) {_PERIOD}(?P<then>)(?! of)"), _calendar
+    yield words(rf"(?<=of )(?P<which>the) {_PERIOD}(?P<then>)(?! of| before)"), _calendar
+    yield words(r"(?P<lead>over|on|at|during|since|before|after|of) the weekend(?! of)"), _weekend
+    yield words(rf"{_LEAD}[ -](?:the )?{season}"), _season
+    yield words(rf"{_LEAD}[ -]{_WEEKDAY}"), _weekday
+    yield words(rf"{_LEAD}[ -]{_MONTH}"), _named_month
+    yield words(rf"{_LEAD}[ -]{_YEAR}"), _year
+    yield words(rf"{_LEAD} (?P<year>'\d\d)(?!')"), _year
+
+
+READERS: Final = tuple(_readers())
+
+
+@attrs.frozen(kw_only=True)
+class TimeSpan:
+    """An interval that a query names.
+
+    Attributes:
+        start: its first moment, in UTC; None where it has no beginning ("before May").
+        end: the first moment after it, in UTC; later than its start.
+    """
+
+    start: dt.datetime | None
+    end: dt.datetime
+
+    def holds(self, moment: dt.datetime) -> bool:
+        """Whether a moment lies in it."""
+        return (self.start is None or self.start <= moment) and moment < self.end
+
+
+def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
+    """Return the times that a query names, in its order, each once. Nothing raises.
+
+    Of a text too long for a question, the first 16 times in its first 100,000 characters are read.
+
+    Args:
+        query: the question.
+        now: the present, aware; days begin and end in its time zone.
+    """
+    query = " ".join(query[:_LONGEST].translate(_PLAIN).split())
+    if not HINT.search(query):
+        return ()
+    try:
+        spans = [_utc(span) for span in _spans(query, _ranges(query, _named(query, now)), now)]
+    except (ValueError, OverflowError):  # where the calendar ends
+        return ()
+    return tuple(dict.fromkeys(span for span in spans if span is not None))
+
+
+_MOST: Final = 16
+_LONGEST: Final = 100_000
+_LOOK_BACK: Final = 40
+"""Number of characters before a time that are searched for words about it."""
+_PLAIN: Final = str.maketrans("ıİſ\u212a\N{RIGHT SINGLE QUOTATION MARK}", "iIsK'")
+"""Letters that a pattern ignoring case takes for others, and the typographic apostrophe."""
+
+
+@attrs.frozen
+class _Hit:
+    """A time in a query: its position, and its interval before the words around it are read."""
+
+    first: int
+    last: int
+    span: Span
+    year: bool
+    """Whether it names its year, or needs none."""
+    holiday: bool = False
+    """Whether it is a holiday, which people mention some days before and after."""
+
+
+def _named(query: str, now: dt.datetime) -> list[_Hit]:
+    """Find the times in a query, one reader after another; text that one has read is not read again."""
+    found: list[_Hit] = []
+    for pattern, read in READERS:
+        here = len(found)
+        for match in pattern.finditer(query):
+            if len(found) >= here + _MOST or (here == _MOST and match.start() > found[_MOST - 1].first):
+                break
+            first = _first_of(match)
+            if any(first < hit.last and hit.first < match.end() for hit in found):
+                continue
+            try:
+                span = read(match, now)
+            except (ValueError, OverflowError):  # 31 February, or before the calendar begins
+                continue
+            if span is not None:
+                groups = match.groupdict()
+                year = bool(groups.get("year") or groups.get("again") or not _YEARLY & groups.keys())
+                found.append(_Hit(first, match.end(), span, year, bool(groups.get("holiday"))))
+        found = sorted(found, key=lambda hit: hit.first)[:_MOST]
+    return found
+
+
+_YEARLY: Final = {"month", "season", "holiday"}
+"""Groups of a pattern for what recurs each year."""
+
+
+def _first_of(match: re.Match[str]) -> int:
+    """Return the start of a time: after an introducing word, but with one that belongs to it."""
+    lead = match.groupdict().get("lead")
+    return match.end("lead") if lead and lead.lower() not in NAMED_LAST else match.start()
+
+
+_FROM: Final = lazy_pattern(r"\b(?:between|from)(?: the)?\s*$", re.IGNORECASE)
+_TO: Final = lazy_pattern(r"\s*(?:and|to|until|till|through|up to|-|–)(?: the)?\s*", re.IGNORECASE)
+
+
+def _ranges(query: str, hits: list[_Hit]) -> list[_Hit]:
+    """Join two times that are the ends of one: "between X and Y", "from X to Y"."""
+    united: list[_Hit] = []
+    for hit in hits:
+        before = united[-1] if united else None
+        if before and _TO.fullmatch(query, before.last, hit.first) and _just_before(_FROM, query, before.first):
+            try:
+                united[-1] = _Hit(before.first, hit.last, _from_to(before, hit), year=True)
+                continue
+            except (ValueError, OverflowError):  # before the calendar begins
+                pass
+        united.append(hit)
+    return united
+
+
+def _just_before(pattern: re.Pattern[str], query: str, end: int) -> re.Match[str] | None:
+    return pattern.search(query, max(0, end - _LOOK_BACK), end)
+
+
+def _from_to(first: _Hit, last: _Hit) -> Span:
+    """Join two times; a first one without a year is the last such time before the other."""
+    start, end = first.span[0], last.span[1]
+    if start is not None and not first.year:
+        year = (end - dt.timedelta(days=1)).year
+        day = 28 if (start.month, start.day) == (2, 29) else start.day
+        start = start.replace(year=year, day=day)
+        start = start if start < end else start.replace(year=year - 1)
+    starts = [one for one in (start, last.span[0]) if one is not None]
+    return (min(starts) if len(starts) == 2 else None), max(first.span[1], end) if first.year else end
+
+
+_TURN: Final = lazy_pattern(
+    r"\b(since|before|until|till|up to|prior to|earlier than|after|later than)(?: the| this)?\s*$", re.IGNORECASE
+)
+_PART: Final = lazy_pattern(
+    r"\b(early|start of|beginning of|first half of|mid|middle of|late|end of|second half of)"
+    r"(?: in)?(?: the| this)?[\s-]*$",
+    re.IGNORECASE,
+)
+
+
+_AWAY: Final = lazy_pattern(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$", re.IGNORECASE)
+_ONWARDS: Final = lazy_pattern(r" onwards?\b", re.IGNORECASE)
+_A_DAY: Final = dt.timedelta(days=1)
+
+
+def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[Span]:
+    """Read the words around each time: the part of it that is meant, or a time before or after it."""
+    tomorrow = midnight(now) + _A_DAY
+    for hit in hits:
+        before, span = hit.first, hit.span
+        if part := _just_before(_PART, query, before):
+            before, span = part.start(), _part(part[1].lower(), span)
+        away, turn = _just_before(_AWAY, query, before), _just_before(_TURN, query, before)
+        if away and (offset := offset_in(away)):
+            yield _moved(away["turn"].lower(), offset, span)
+        elif turn or _ONWARDS.match(query, hit.last):
+            yield _turned(turn[1].lower() if turn else "since", span, tomorrow)
+        elif hit.holiday and not part and span[0] is not None:
+            yield span[0] - _A_DAY, span[1] + 2 * _A_DAY
+        else:
+            yield span
+
+
+def _moved(turn: str, offset: Offset, span: Span) -> Span:
+    start, end = span
+    if turn == "after":
+        return offset.after(end)
+    return span if start is None else offset.before(start)
+
+
+def _part(which: str, span: Span) -> Span:
+    """Return a part of a time, at its beginning, in its middle or at its end."""
+    start, end = span
+    if start is None:
+        return span
+    fifth = (end - start) / 5
+    match which:
+        case "early":
+            return start, start + 2 * fifth
+        case "late":
+            return end - 2 * fifth, end
+        case "start of" | "beginning of":
+            return start, start + 1.25 * fifth
+        case "end of":
+            return end - 1.25 * fifth, end
+        case "first half of":
+            return start, start + 2.5 * fifth
+        case "second half of":
+            return end - 2.5 * fifth, end
+    return start + 1.5 * fifth, end - 1.5 * fifth
+
+
+def _turned(turn: str, span: Span, tomorrow: dt.datetime) -> Span:
+    start, end = span
+    match turn:
+        case "since":
+            return (start, tomorrow) if start is not None and start < tomorrow else span
+        case "after" | "later than":
+            return (end, tomorrow) if end < tomorrow else span
+    return span if start is None else (None, start)
+
+
+def _utc(span: Span) -> TimeSpan | None:
+    try:
+        start, end = (moment and moment.astimezone(dt.UTC) for moment in span)
+    except (ValueError, OverflowError):
+        return None
+    assert end is not None
+    return TimeSpan(start=start, end=end) if start is None or start < end else None

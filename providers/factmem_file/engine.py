@@ -1,0 +1,321 @@
+"""The blocking half of the file provider."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
+from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError
+from factmem.providers import Request
+from factmem.records import LogEntry, Place, Recorded, Tombstone
+from factmem.vectors import storable_vector
+from factmem_file.accesses import Accesses
+from factmem_file.counter import Counter
+from factmem_file.logs import assertion_id, erased_log, payload_of, place_log
+from factmem_file.mirrors import Mirror, Mirrors
+from factmem_file.plan import Plan
+from factmem_file.sidecars import Sidecars
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["FileEngine"]
+
+T = TypeVar("T")
+
+
+class FileEngine:
+    """Reads and writes a store of logs; see `factmem.providers.Engine`.
+
+    The storage's lock is taken before the guard of the copies in memory, never after it.
+
+    Args:
+        storage: where the logs are.
+        root: the folder of all files.
+        clock: gives the time of recording.
+        lock_timeout: how long to wait for other processes, in seconds.
+    """
+
+    def __init__(self, storage: Storage, root: Path, *, clock: Clock, lock_timeout: float) -> None:
+        self._storage = storage
+        self._root = root
+        self._clock = clock
+        self._lock_timeout = lock_timeout
+        self._guard = threading.RLock()
+        self._mirrors = Mirrors(storage)
+        self._sidecars = Sidecars(storage)
+        self._accesses = Accesses(storage)
+        self._counter = Counter(storage)
+
+    def commit(self, requests: Sequence[Request]) -> None:
+        """Write requests together: one lock, one append and one flush for each log; each fails by itself."""
+        with self._storage.lock(self._lock_timeout):
+            self._commit(requests)
+
+    def _commit(self, requests: Sequence[Request]) -> None:
+        last = self._counter.last()
+        with self._guard:
+            identity = self._sidecars.embedder() if any(map(_has_vector, requests)) else None
+            plan = Plan(last, self._writable, self._locate, self._clock, identity.dimension if identity else None)
+            for request in requests:
+                try:
+                    plan.add(request)
+                except FactMemError as error:
+                    request.settle(error)
+        failed: dict[LogName, FactMemError] = dict.fromkeys(
+            plan.logs, StoreUnavailableError("the write broke off: nothing was written")
+        )
+        try:
+            if plan.seq > last:
+                self._counter.reserve(plan.seq)
+            self._write(plan, failed)
+        finally:
+            with self._guard:
+                for log in failed:
+                    self._mirrors.distrust(log)
+        if identity is not None:
+            self._write_vectors(plan, identity, failed)
+        self._seal(plan, failed)
+        if plan.seq > last:
+            self._counter.commit()
+        for request in requests:
+            request.settle(next((failed[log] for log in plan.touched[request] if log in failed), None))
+
+    def _write(self, plan: Plan, failed: dict[LogName, FactMemError]) -> None:
+        """Write each log; what is written is taken out of ``failed``, the others get their reason."""
+        for log, planned in plan.logs.items():
+            try:
+                if planned.entries:
+                    self._storage.append(log, payload_of(planned.entries), planned.position)
+                else:
+                    self._storage.settle(log, planned.position)
+            except FactMemError as error:
+                failed[log] = error
+            else:
+                del failed[log]
+
+    def _seal(self, plan: Plan, failed: dict[LogName, FactMemError]) -> None:
+        if not plan.logs.keys() - failed.keys():
+            return
+        try:
+            self._storage.seal()
+        except FactMemError as error:
+            failed.update((log, error) for log in plan.logs if log not in failed)
+
+    def _write_vectors(self, plan: Plan, identity: EmbedderIdentity, failed: Mapping[LogName, FactMemError]) -> None:
+        with self._guard, contextlib.suppress(StoreUnavailableError):  # the facts are safe; vectors can be made again
+            for log, planned in plan.logs.items():
+                if planned.vectors and log not in failed:
+                    self._sidecars.append(log, planned.vectors, identity)
+
+    def _writable(self, log: LogName) -> Mirror:
+        """The copy of a log, caught up, an erasure that was broken off finished first."""
+        mirror = self._mirrors.caught_up(log)
+        hidden = self._mirrors.caught_up(erased_log(log.folder[0] or None)).erased
+        if hidden.isdisjoint(mirror.recorded):
+            return mirror
+        self._rewrite(log, mirror, hidden)
+        return self._mirrors.caught_up(log)
+
+    def _locate(self, assertion_id: str) -> LogName | None:
+        for log, mirror in self._mirrors.known():
+            if assertion_id in mirror.recorded and assertion_id in self._writable(log).recorded:
+                return log
+        self._mirrors.of_folder()
+        found = (log for log, mirror in self._mirrors.known() if assertion_id in mirror.recorded)
+        return next((log for log in found if assertion_id in self._writable(log).recorded), None)
+
+    def entries(self, place: Place, keyword: str | None) -> list[LogEntry]:
+        """Return the log of a place."""
+
+        def look() -> list[LogEntry]:
+            hidden = self._mirrors.erased(place.scope.tenant)
+            mirror = self._mirrors.caught_up(place_log(place))
+            if keyword is None and not hidden:
+                return list(mirror.entries)
+            recorded = mirror.recorded
+            return [
+                entry
+                for entry in mirror.entries
+                if (id := assertion_id(entry)) in recorded
+                and id not in hidden
+                and keyword in (None, recorded[id].assertion.keyword)
+            ]
+
+        return self._read(look) if self._storage.exists() else []
+
+    def version(self) -> int:
+        """Return the newest sequence number that is committed."""
+        if not self._storage.exists():
+            return 0
+        if (committed := self._counter.committed()) is not None:
+            return committed
+        with self._storage.lock(self._lock_timeout):
+            return self._counter.last()
+
+    def changes(self, tenant: str | None, since: int) -> list[LogEntry]:
+        """Return the log of a tenant after a sequence number."""
+        # Asked first: a number is committed only when everything up to it is in the logs.
+        committed = self.version()
+        return self._read(lambda: self._changes(tenant, since, committed)) if since < committed else []
+
+    def _changes(self, tenant: str | None, since: int, committed: int) -> list[LogEntry]:
+        mirrors = self._of_tenant(tenant, committed)
+        hidden = self._mirrors.erased(tenant)
+        found = [
+            entry
+            for _, mirror in mirrors
+            for entry in mirror.after(since)
+            if entry.seq <= committed and (isinstance(entry, Tombstone) or assertion_id(entry) not in hidden)
+        ]
+        return sorted(found, key=lambda entry: entry.seq)
+
+    def _of_tenant(self, tenant: str | None, committed: int) -> list[tuple[LogName, Mirror]]:
+        """The copies of a tenant's logs, looked through only when something was written since the last time."""
+        if self._mirrors.complete.get(tenant) != committed:
+            self._mirrors.of_folder((tenant or "",))
+            self._mirrors.complete[tenant] = committed
+        return [(log, mirror) for log, mirror in self._mirrors.known() if log.folder[0] == (tenant or "")]
+
+    def embedder(self) -> EmbedderIdentity | None:
+        """Return the embedder that the store is bound to."""
+        return self._sidecars.embedder() if self._storage.exists() else None
+
+    def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
+        """Bind the store to an embedder; write only where the binding changes."""
+        if replace or self.embedder() != identity:
+            with self._storage.lock(self._lock_timeout), self._guard:
+                self._sidecars.bind(identity, replace=replace)
+
+    def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store vectors of assertions."""
+        identity = self.embedder()
+        dimension = identity.dimension if identity else None
+        checked = {seq: storable_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
+        if identity is None or not checked:
+            return
+        with self._storage.lock(self._lock_timeout), self._guard:
+            for log, mirror in self._mirrors.of_folder():
+                if here := {seq: vector for seq, vector in checked.items() if mirror.holds(seq)}:
+                    self._sidecars.append(log, here, identity)
+            self._storage.seal()
+
+    def vectors(self, tenant: str | None, since: int) -> tuple[list[int], NDArray[np.float32]]:
+        """Return the vectors of a tenant."""
+        import numpy as np
+
+        identity = self.embedder()
+        if identity is None:
+            return [], np.empty((0, 0), dtype=np.float32)
+        wanted = [entry.seq for entry in self.changes(tenant, since) if isinstance(entry, Recorded)]
+        rows: dict[int, NDArray[np.float32]] = {}
+        with self._guard:
+            for log, _ in self._mirrors.known():
+                if log.kind == "facts" and log.folder[0] == (tenant or ""):
+                    rows.update(self._sidecars.rows(log, identity))
+        seqs = [seq for seq in wanted if seq in rows]
+        found = np.array([rows[seq] for seq in seqs], dtype=np.float32)
+        return seqs, found.reshape(len(seqs), identity.dimension)
+
+    def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """Add to the counts of records."""
+        if not accesses or not self._storage.exists():
+            return
+        with self._storage.lock(self._lock_timeout), self._guard:
+            left, long = dict(accesses), []
+            for log, here in self._records(tenant, set(left)):
+                found = {id: left.pop(id) for id in here if id in left}
+                if found and self._accesses.add(log, found):
+                    long.append(log)
+            self._storage.seal()
+            for log in long:
+                self._accesses.compact(log)
+
+    def accesses(self, tenant: str | None, record_ids: Collection[str]) -> dict[str, Access]:
+        """Return the counts of records."""
+        if not self._storage.exists():
+            return {}
+
+        def look() -> dict[str, Access]:
+            known: dict[str, Access] = {}
+            for log, here in self._records(tenant, set(record_ids)):
+                for id, access in self._accesses.of(log).items():
+                    if id in here:
+                        known[id] = known.get(id, Access()) + access
+            return known
+
+        return self._read(look)
+
+    def _records(self, tenant: str | None, record_ids: set[str]) -> Iterator[tuple[LogName, set[str]]]:
+        """Yield the logs that hold some records, and which; what is erased is not there."""
+        hidden = self._mirrors.erased(tenant)
+        for log, mirror in self._mirrors.of_folder((tenant or "",)):
+            here = {item.record_id for item in mirror.recorded.values() if item.id not in hidden} & record_ids
+            if here:
+                yield log, here
+
+    def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
+        """Erase assertions, first writing their tombstones."""
+        if not self._storage.exists():
+            return EraseReceipt(erased=0)
+        with self._storage.lock(self._lock_timeout), self._guard:
+            seq = self._counter.last()
+            mirrors = self._mirrors.of_folder((tenant or "",))
+            hidden = self._mirrors.erased(tenant)
+            gone = [
+                recorded
+                for _, mirror in mirrors
+                for recorded in mirror.recorded.values()
+                if (recorded.record_id in record_ids or recorded.id in assertion_ids) and recorded.id not in hidden
+            ]
+            if gone:
+                self._bury(sorted(gone, key=lambda recorded: recorded.seq), tenant, seq)
+            # Those of an earlier erasure that was broken off too.
+            for log, _ in mirrors:
+                if log.kind == "facts":
+                    self._writable(log)
+            self._counter.commit()
+        return EraseReceipt(erased=len(gone))
+
+    def _bury(self, gone: Sequence[Recorded], tenant: str | None, seq: int) -> None:
+        """Write the tombstones, before any text goes: what is named by one counts as gone from here on."""
+        tombstones = [Tombstone(assertion_id=entry.id, seq=seq + n) for n, entry in enumerate(gone, start=1)]
+        self._counter.reserve(seq + len(gone))
+        position = self._mirrors.caught_up(erased_log(tenant)).position
+        self._storage.append(erased_log(tenant), payload_of(tombstones), position)
+        self._storage.seal()
+
+    def _rewrite(self, log: LogName, mirror: Mirror, hidden: set[str]) -> None:
+        kept = [entry for entry in mirror.entries if assertion_id(entry) not in hidden]
+        self._sidecars.keep(log, {entry.seq for entry in kept})
+        self._accesses.keep(log, {entry.record_id for entry in kept if isinstance(entry, Recorded)})
+        self._storage.replace(log, [payload_of([entry]) for entry in kept])
+
+    def _read(self, look: Callable[[], T]) -> T:
+        """Look without the lock; before damage is believed in, look again with it."""
+        try:
+            with self._guard:
+                return look()
+        except CorruptStoreError as damage:
+            try:
+                with self._storage.lock(self._lock_timeout), self._guard:
+                    return look()
+            except StoreUnavailableError:
+                raise damage from None
+
+    def files(self) -> Sequence[Path]:
+        """Return all files in the folder, of any origin."""
+        return sorted(path for path in self._root.rglob("*") if path.is_file())
+
+    def close(self) -> None:
+        """Let go of the storage."""
+        self._storage.close()
+
+
+def _has_vector(request: Request) -> bool:
+    return any(isinstance(statement, Append) and statement.vector is not None for statement in request.statements)

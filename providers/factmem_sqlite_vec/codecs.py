@@ -1,0 +1,159 @@
+"""Codecs of database files: in clear or encrypted, and how to open them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import apsw
+from typing_extensions import override
+
+from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
+from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
+
+__all__ = ["BESIDE", "ClearCodec", "PageCodec", "connected", "key_file_of", "starts_in_clear"]
+
+BESIDE: Final = ("-wal", "-shm", "-journal")
+"""Endings of the files that SQLite puts beside a database."""
+
+
+class PageCodec(Protocol):
+    """The encoding of the pages of a database on the disk.
+
+    Attributes:
+        is_keyed: whether the key of a database may change while it is open.
+        beside: endings of the names of the files that may lie beside a database.
+    """
+
+    is_keyed: bool
+    beside: Sequence[str]
+
+    def is_there(self, path: Path) -> bool:
+        """Return whether there is a database of this codec at a path: a missing or empty file is a new one.
+
+        Raises:
+            ProviderError: there is something else.
+            OSError: it cannot be read.
+        """
+        ...
+
+    def is_only_begun(self, path: Path) -> bool:
+        """Return whether a file has no table yet (see `factmem_sqlite_vec.schema.is_only_begun`)."""
+        ...
+
+    def begin(self, path: Path) -> None:
+        """Prepare to make a database: its folders, and whatever must be there before it."""
+        ...
+
+    def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
+        """Return what to raise for a database that was found damaged.
+
+        Args:
+            error: what was found.
+            path: of the database.
+        """
+        ...
+
+    def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
+        """Open a database that is there, or make an empty one.
+
+        Raises:
+            ProviderError: it cannot be opened with this codec.
+            apsw.Error: it cannot be opened.
+        """
+        ...
+
+
+class ClearCodec(PageCodec):
+    """The codec of databases in clear."""
+
+    is_keyed: bool = False
+    beside: Sequence[str] = BESIDE
+
+    @override
+    def is_there(self, path: Path) -> bool:
+        if key_file_of(path).exists() and not starts_in_clear(path):
+            raise StoreUnavailableError(
+                f"{path.name} is encrypted, and nothing was written to it: open it with its key, as in "
+                f"encrypted-sqlite:{path.name}?key_env=FACTMEM_KEY, or give another path"
+            )
+        return check_header(path)
+
+    @override
+    def is_only_begun(self, path: Path) -> bool:
+        return is_only_begun(path)
+
+    @override
+    def begin(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    @override
+    def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
+        return error
+
+    @override
+    def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
+        connection = connected(str(path), flags, busy_timeout)
+        # VACUUM writes everything anew: a build of SQLite may want to do that in memory.
+        connection.execute("PRAGMA temp_store=FILE")
+        return connection
+
+
+def key_file_of(path: Path) -> Path:
+    """Return the path of the keys of an encrypted database."""
+    return path.with_name(f"{path.name}.keys")
+
+
+def starts_in_clear(path: Path) -> bool:
+    """Return whether a file begins as a database in clear does.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except FileNotFoundError:
+        return False
+
+
+def connected(filename: str, flags: int, busy_timeout: float, *, vfs: str | None = None) -> apsw.Connection:
+    """Open a database, without a key, and load sqlite-vec; nothing of it is read.
+
+    Args:
+        filename: its path, or ``:memory:``.
+        flags: SQLite's.
+        busy_timeout: how long to wait for other processes, in seconds.
+        vfs: the layer of SQLite that it goes through; None for the usual one.
+
+    Raises:
+        MissingPackageError: sqlite-vec is not installed.
+        StoreUnavailableError: it does not load.
+        apsw.Error: the file cannot be opened.
+    """
+    connection = apsw.Connection(filename, flags=flags, vfs=vfs)
+    try:
+        connection.set_busy_timeout(int(busy_timeout * 1000))
+        connection.execute("PRAGMA cell_size_check=ON")
+        _load_vectors(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _load_vectors(connection: apsw.Connection) -> None:
+    try:
+        import sqlite_vec
+    except ModuleNotFoundError:
+        raise MissingPackageError("sqlite-vec", extra="sqlite-vec") from None
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(sqlite_vec.loadable_path())
+    except apsw.ExtensionLoadingError as error:
+        raise StoreUnavailableError(
+            "the sqlite-vec extension does not load here: run  pip install --force-reinstall sqlite-vec apsw-sqlite3mc"
+        ) from error
+    finally:
+        connection.enable_load_extension(False)

@@ -1,0 +1,199 @@
+"""The blocking half of the provider: every operation as one transaction of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, Outline, Outlined, StateRequest
+from factmem.errors import CorruptStoreError, FactMemError
+from factmem.providers import Request
+from factmem.records import LogEntry, Place, Recorded
+from factmem_sqlite_vec import accesses as counting
+from factmem_sqlite_vec import outlines as outlining
+from factmem_sqlite_vec import reading
+from factmem_sqlite_vec import vectors as embeddings
+from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
+from factmem_sqlite_vec.rows import NewRow, prepared
+from factmem_sqlite_vec.store import Store
+from factmem_sqlite_vec.sums import sum_of_vectors
+from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["SqliteEngine"]
+
+
+class SqliteEngine:
+    """Reads and writes a store; see `factmem.providers.Engine`, `KeepsOutlines` and `ScansVectors`.
+
+    Args:
+        store: the open file.
+        clock: gives the time of recording.
+
+    Attributes:
+        store: the open file.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store = store
+        self._clock = clock
+        self._bound: EmbedderIdentity | None = None
+        self._outlines: int | None = None
+
+    def commit(self, requests: Sequence[Request]) -> None:
+        """Write requests in one transaction, each whole or not at all."""
+        ready = [(request, rows) for request in requests if (rows := _prepared(request)) is not None]
+
+        def append_each(batch: Batch) -> None:
+            for request, rows in ready:
+                try:
+                    request.receipts = batch.append(rows)
+                except FactMemError as error:
+                    request.error = error
+
+        if ready:
+            self._write(append_each)
+        for request, _ in ready:
+            request.settle()
+
+    def entries(self, place: Place, keyword: str | None) -> Sequence[LogEntry]:
+        """Return the log of a place, of one concept or of all."""
+        return self.store.read(partial(reading.entries, place=place, keyword=keyword))
+
+    def version(self) -> int:
+        """Return the newest sequence number."""
+        return self.store.read(reading.newest_seq)
+
+    def changes(self, tenant: str | None, since: int) -> Sequence[LogEntry]:
+        """Return the log of a tenant after a sequence number."""
+        return self.store.read(partial(reading.changes, tenant=tenant, since=since))
+
+    def embedder(self) -> EmbedderIdentity | None:
+        """Return the embedder that the store is bound to."""
+        return self.store.read(reading.bound_embedder)
+
+    def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
+        """Bind the store to an embedder; write only where the binding changes."""
+        embeddings.check_dimension(identity)
+        stored = self.embedder()
+        if stored not in (None, identity) and not replace:
+            raise mismatch(stored, identity)
+        if replace or stored != identity:
+            self._write_with(partial(embeddings.bind, identity=identity, replace=replace))
+        self._bound = identity
+
+    def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store vectors of assertions."""
+        self._write_with(partial(embeddings.put_vectors, vectors=vectors))
+
+    def vectors(self, tenant: str | None, since: int) -> tuple[Sequence[int], NDArray[np.float32]]:
+        """Return the vectors of a tenant.
+
+        Raises:
+            CorruptStoreError: one of them is not what was written. The facts are not affected.
+        """
+        seqs, rows, expected = self.store.read(partial(embeddings.vectors_with_sum, tenant=tenant, since=since))
+        # Raised outside of the store's own checks, which would refuse further writes: vectors can be made again.
+        if expected is not None and expected != sum_of_vectors(seqs, rows):
+            raise CorruptStoreError(
+                f"the embeddings in {self.store.name} are damaged, its facts are not: make them again with "
+                "Memory.reembed() or `factmem reembed`, or restore it from a backup"
+            )
+        return seqs, rows
+
+    def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """Add to the counts of records."""
+        self._write_with(lambda connection, _: counting.add_accesses(connection, tenant, accesses))
+
+    def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        """Return the counts of records."""
+        return self.store.read(partial(counting.accesses, tenant=tenant, record_ids=record_ids))
+
+    def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
+        """Erase assertions, then every copy of their bytes."""
+
+        def erase(connection: apsw.Connection) -> EraseReceipt:
+            erased: list[int] = []
+            self._batch(
+                connection,
+                lambda batch: erased.append(delete_assertions(connection, batch, record_ids, assertion_ids, tenant)),
+            )
+            pending = scrub_is_due(connection) and not scrub(connection)
+            return EraseReceipt(erased=erased[0], pending=pending)
+
+        return self.store.write(erase)
+
+    def files(self) -> Sequence[Path]:
+        """Return the files of the store that are there."""
+        return self.store.files()
+
+    def close(self) -> None:
+        """Finish pending erasures, unless another process is in the way, and close the file."""
+        self.store.close(_tidy)
+
+    def use_outlines(self, version: int) -> None:
+        """Set the version of the outlines in use."""
+        self._outlines = version
+        if self.store.read_only or not self.store.is_there():
+            return  # the first write makes them
+        if self.store.read(outlining.outlines_version) != version:
+            self._write_with(lambda connection, _: outlining.use_outlines(connection, version))
+
+    def put_outlines(self, outlines: Mapping[int, Outline]) -> None:
+        """Store outlines; nothing happens in a store that is opened read-only."""
+        if not self.store.read_only:
+            self._write_with(lambda connection, _: outlining.put_outlines(connection, outlines))
+
+    def outlined(self, tenant: str | None, since: int, limit: int) -> Outlined:
+        """Return a tenant's log after a sequence number, with outlines in place of assertions."""
+        query = partial(outlining.outlined, version=self._outlines, tenant=tenant, since=since, limit=limit)
+        return self.store.read(query)
+
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
+        """Return assertions of a tenant by sequence number."""
+        return self.store.read(partial(outlining.recorded, tenant=tenant, seqs=seqs))
+
+    def vector_numbers(self, tenant: str | None, since: int) -> NDArray[np.int64]:
+        """Return the sequence numbers of a tenant's assertions that have vectors."""
+        return self.store.read(partial(embeddings.numbers, tenant=tenant, since=since))
+
+    def products(
+        self, tenant: str | None, vector: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return sequence numbers and inner products with a vector."""
+        return self.store.read(partial(embeddings.products, tenant=tenant, vector=vector))
+
+    def vectors_of(self, tenant: str | None, seqs: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
+        """Return vectors by sequence numbers."""
+        return self.store.read(partial(embeddings.some_vectors, tenant=tenant, seqs=seqs, dimension=dimension))
+
+    def _write(self, work: Callable[[Batch], Any]) -> None:
+        self.store.write(lambda connection: self._batch(connection, work))
+
+    def _write_with(self, work: Callable[[apsw.Connection, Batch], Any]) -> None:
+        self.store.write(lambda connection: self._batch(connection, partial(work, connection)))
+
+    def _batch(self, connection: apsw.Connection, work: Callable[[Batch], Any]) -> None:
+        write_batch(connection, self._clock, self._bound, work, outlines=self._outlines)
+
+
+def _tidy(connection: apsw.Connection) -> None:
+    """Finish what an erasure or a migration left to do, without waiting for other processes."""
+    if scrub_is_due(connection):
+        connection.set_busy_timeout(0)
+        scrub(connection)
+
+
+def _prepared(request: Request) -> list[NewRow | StateRequest] | None:
+    try:
+        return prepared(request.statements)
+    except Exception as error:  # this request alone is refused
+        request.settle(error)
+        return None

@@ -1,0 +1,327 @@
+"""Outlines: a table of their own, made by the first use, from which recall builds its index in one pass."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import apsw
+import attrs
+
+from factmem.abc import Outline, Outlined, number_of_id
+from factmem.errors import CorruptStoreError
+from factmem.records import Recorded, StateChange, Tombstone
+from factmem_sqlite_vec.rows import (
+    Row,
+    assertion_columns,
+    microseconds,
+    read_assertion,
+    read_state,
+    select,
+    unpack_id,
+    unpack_moment,
+    unpack_record_id,
+)
+from factmem_sqlite_vec.sums import check_tenant, last_seq
+
+__all__ = [
+    "Kept",
+    "delete_outlines",
+    "insert_outlines",
+    "outlined",
+    "outlines_version",
+    "put_outlines",
+    "recorded",
+    "use_outlines",
+]
+
+_LARGEST: Final = 2**63 - 1
+
+_GIVEN: Final = struct.Struct("<QQqI")
+"""Prefix of a body: the numbers of the ids of assertion and record, the time of recording, and a checksum."""
+
+_GIVEN_FIELDS: Final = [("id", "<u8"), ("record", "<u8"), ("recorded_at", "<i8"), ("checksum", "<u4")]
+_NUMBERS: Final = struct.Struct("<QQq")
+
+_TABLES: Final = """
+DROP TABLE IF EXISTS outlines;
+DROP TABLE IF EXISTS shared_outlines;
+CREATE TABLE shared_outlines(
+  id INTEGER PRIMARY KEY,
+  digest BLOB NOT NULL UNIQUE,
+  body BLOB NOT NULL
+) STRICT;
+CREATE TABLE outlines(
+  tenant TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  shared INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  checksum INTEGER NOT NULL,
+  PRIMARY KEY (tenant, seq)
+) STRICT, WITHOUT ROWID;
+"""
+
+_PART: Final = "tenant = ? AND seq > ? AND seq <= ? ORDER BY seq"
+
+
+def outlines_version(connection: apsw.Connection) -> int | None:
+    """Return the version of the outlines in the store, or None if it holds none."""
+    found = select(connection, "SELECT value FROM meta WHERE key = 'outlines'")
+    return int(found[0][0]) if found else None
+
+
+def use_outlines(connection: apsw.Connection, version: int) -> None:
+    """Make the tables for outlines of a version, unless they are there; in a transaction."""
+    if outlines_version(connection) != version:
+        connection.execute(_TABLES)
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
+
+
+@attrs.frozen(kw_only=True)
+class Kept:
+    """An outline with the assertion that it belongs to.
+
+    Attributes:
+        seq: the assertion's sequence number.
+        id: its id.
+        record_id: its record's id.
+        recorded_at: when it was recorded.
+        checksum: the checksum of its row.
+        tenant: its tenant; empty for none.
+        outline: the outline.
+    """
+
+    seq: int
+    id: str
+    record_id: str
+    recorded_at: dt.datetime
+    checksum: int
+    tenant: str
+    outline: Outline
+
+    def body(self) -> bytes:
+        """Return what is stored."""
+        numbers = number_of_id(self.id), number_of_id(self.record_id), microseconds(self.recorded_at)
+        found = _checksum(self.seq, self.outline.shared, _NUMBERS.pack(*numbers), self.outline.own)
+        return _GIVEN.pack(*numbers, found) + self.outline.own
+
+
+def _checksum(seq: int, shared: bytes, numbers: bytes, own: bytes) -> int:
+    return zlib.crc32(own, zlib.crc32(numbers, zlib.crc32(shared, seq & 0xFFFFFFFF)))
+
+
+def insert_outlines(connection: apsw.Connection, kept: Sequence[Kept]) -> None:
+    """Store outlines; in a transaction."""
+    shared = {part: _stored_part(connection, part) for part in {item.outline.shared for item in kept}}
+    connection.executemany(
+        "INSERT OR REPLACE INTO outlines VALUES (?, ?, ?, ?, ?)",
+        [(item.tenant, item.seq, shared[item.outline.shared], item.body(), item.checksum) for item in kept],
+    )
+
+
+def _stored_part(connection: apsw.Connection, shared: bytes) -> int:
+    """Return the row of a shared part, stored if it is new."""
+    digest = hashlib.blake2b(shared, digest_size=16).digest()
+    found = select(connection, "SELECT id FROM shared_outlines WHERE digest = ?", (digest,))
+    if found:
+        return int(found[0][0])
+    connection.execute("INSERT INTO shared_outlines(digest, body) VALUES (?, ?)", (digest, shared))
+    return connection.last_insert_rowid()
+
+
+def put_outlines(connection: apsw.Connection, outlines: Mapping[int, Outline]) -> None:
+    """Store outlines of assertions that are there; in a transaction."""
+    version = outlines_version(connection)
+    wanted = [seq for seq, outline in outlines.items() if outline.version == version]
+    rows = select(
+        connection,
+        "SELECT a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.tenant"
+        " FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value",
+        (json.dumps(wanted),),
+    )
+    insert_outlines(
+        connection,
+        [
+            Kept(
+                seq=seq,
+                id=unpack_id(id, seq),
+                record_id=unpack_record_id(record_id, unpack_id(id, seq)),
+                recorded_at=dt.datetime.fromisoformat(unpack_moment(at)),
+                checksum=checksum,
+                tenant=tenant,
+                outline=outlines[seq],
+            )
+            for seq, id, record_id, at, checksum, tenant in rows
+        ],
+    )
+
+
+def delete_outlines(connection: apsw.Connection, seqs: Iterable[int], tenant: str | None) -> None:
+    """Delete the outlines of assertions; in a transaction."""
+    if outlines_version(connection) is not None:
+        wanted = [(tenant or "", seq) for seq in seqs]
+        connection.executemany("DELETE FROM outlines WHERE tenant = ? AND seq = ?", wanted)
+        if wanted:
+            connection.execute("DELETE FROM shared_outlines WHERE id NOT IN (SELECT shared FROM outlines)")
+
+
+def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> list[Recorded | None]:
+    """Return assertions of a tenant by sequence number."""
+    rows = select(
+        connection,
+        f"SELECT {assertion_columns(connection)}"
+        " FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value WHERE a.tenant = ?",
+        (json.dumps(list(seqs)), tenant or ""),
+    )
+    found = {item.seq: item for item in map(read_assertion, rows)}
+    if len(found) < len(set(seqs)) and outlines_version(connection) is not None:
+        _check_gone(connection, tenant, [seq for seq in seqs if seq not in found])
+    return [found.get(seq) for seq in seqs]
+
+
+def outlined(connection: apsw.Connection, version: int | None, tenant: str | None, since: int, limit: int) -> Outlined:
+    """Return a tenant's log after a sequence number, with outlines in place of assertions.
+
+    Args:
+        connection: in a transaction.
+        version: the version of outlines in use.
+        tenant: the tenant.
+        since: the sequence number to start after.
+        limit: the largest number of assertions.
+    """
+    import numpy as np
+
+    since = min(since, _LARGEST)
+    if since <= 0:
+        _check_all(connection, tenant or "")
+    part = (tenant or "", since, _until(connection, tenant, since, limit))
+    usable = version is not None and outlines_version(connection) == version
+    seqs: list[int] = []
+    numbers: list[int] = []
+    own: list[bytes] = []
+    given: list[bytes] = []
+    if usable:
+        rows = connection.execute(f"SELECT seq, shared, body FROM outlines WHERE {_PART}", part)
+        for seq, number, body in rows:  # row by row: thousands of tuples at once set off full garbage collections
+            seqs.append(seq)
+            numbers.append(number)
+            given.append(body[: _GIVEN.size])
+            own.append(body[_GIVEN.size :])
+    shared = _parts(connection, numbers)
+    table = np.frombuffer(_checked(seqs, shared, given, own), _GIVEN_FIELDS)
+    return Outlined(
+        seqs=seqs,
+        ids=table["id"],
+        records=table["record"],
+        recorded_at=table["recorded_at"],
+        shared=shared,
+        own=own,
+        missing=_missing(connection, part, seqs),
+        rest=sorted([*_changes(connection, part), *_erased(connection, part)], key=lambda entry: entry.seq),
+        until=part[2],
+    )
+
+
+def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
+    """Return the shared parts by their rows."""
+    rows = (
+        select(
+            connection,
+            "SELECT s.id, s.body FROM json_each(?) j CROSS JOIN shared_outlines s ON s.id = j.value",
+            (json.dumps(list(set(numbers))),),
+        )
+        if numbers
+        else []
+    )
+    parts: dict[int, bytes] = dict(rows)
+    return [parts[number] for number in numbers]
+
+
+def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> int:
+    """Return up to which number to read, so that some assertions are read at the most."""
+    last = select(
+        connection,
+        "SELECT seq FROM assertions WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT 1 OFFSET ?",
+        (tenant or "", since, min(limit, _LARGEST) - 1),
+    )
+    return int(last[0][0]) if last else last_seq(connection)
+
+
+def _checked(seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]) -> bytes:
+    """Return the prefixes of bodies together.
+
+    Raises:
+        CorruptStoreError: an outline is not as it was written.
+    """
+    of_numbers, of_own = _NUMBERS.size, zlib.crc32
+    for seq, part, prefix, body in zip(seqs, shared, given, own, strict=True):
+        numbers, found = prefix[:of_numbers], prefix[of_numbers:]
+        expected = of_own(body, of_own(numbers, of_own(part, seq & 0xFFFFFFFF)))
+        if int.from_bytes(found, "little") != expected or len(prefix) != _GIVEN.size:
+            raise CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
+    return b"".join(given)
+
+
+def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:
+    """Raise if there are outlines of assertions that are not there: the two go together."""
+    left = select(
+        connection,
+        "SELECT o.seq FROM json_each(?) j CROSS JOIN outlines o ON o.tenant = ? AND o.seq = j.value",
+        (json.dumps(list(seqs)), tenant or ""),
+    )
+    if left:
+        raise CorruptStoreError(f"the assertion number {left[0][0]} is lost: restore the store from a backup")
+
+
+def _check_all(connection: apsw.Connection, tenant: str) -> None:
+    """Check that the rows of a tenant are complete; see `factmem_sqlite_vec.sums`."""
+    part = (tenant, 0, _LARGEST)
+    of_outlines, there, missing = 0, 0, []
+    if outlines_version(connection) is not None:
+        total = f"SELECT coalesce(sum(checksum), 0), count(*) FROM outlines WHERE {_PART}"
+        ((of_outlines, there),) = select(connection, total, part)
+    if there != _assertions(connection, part):
+        rows = select(connection, f"SELECT seq FROM outlines WHERE {_PART}", part) if there else []
+        missing = _missing(connection, part, [seq for (seq,) in rows])
+    of_missing = select(
+        connection,
+        "SELECT coalesce(sum(a.checksum), 0) FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value",
+        (json.dumps(missing),),
+    )
+    changed = select(connection, f"SELECT '', s.* FROM state_changes s WHERE {_PART}", part)
+    erased = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {_PART}", part)
+    said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing[0][0]))]
+    check_tenant(connection, tenant, said, changed, erased)
+
+
+def _missing(connection: apsw.Connection, part: Row, there: Sequence[int]) -> list[int]:
+    if _assertions(connection, part) == len(there):
+        return []
+    known = set(there)
+    rows = select(connection, f"SELECT seq FROM assertions WHERE {_PART}", part)
+    return [seq for (seq,) in rows if seq not in known]
+
+
+def _assertions(connection: apsw.Connection, part: Row) -> int:
+    ((count,),) = select(connection, f"SELECT count(*) FROM assertions WHERE {_PART}", part)
+    return int(count)
+
+
+def _changes(connection: apsw.Connection, part: Row) -> list[StateChange]:
+    rows = select(
+        connection,
+        "SELECT a.id, s.* FROM state_changes s CROSS JOIN assertions a ON a.seq = s.assertion"
+        " WHERE s.tenant = ? AND s.seq > ? AND s.seq <= ?",
+        part,
+    )
+    return list(map(read_state, rows))
+
+
+def _erased(connection: apsw.Connection, part: Row) -> list[Tombstone]:
+    rows = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {_PART}", part)
+    return [Tombstone(assertion_id=id, seq=seq) for id, seq in rows]

@@ -1,0 +1,167 @@
+"""The embeddings, in a table of sqlite-vec that is used by its public SQL alone."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import apsw
+import attrs
+
+from factmem.abc import EmbedderIdentity
+from factmem.errors import CapabilityError
+from factmem.vectors import unit_vector
+from factmem_sqlite_vec.reading import bound_embedder
+from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors_kept
+from factmem_sqlite_vec.writing import Batch, mismatch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "bind",
+    "check_dimension",
+    "numbers",
+    "products",
+    "put_vectors",
+    "some_vectors",
+    "vectors",
+    "vectors_with_sum",
+]
+
+_MOST_DIMENSIONS: Final = 8192
+
+_VECTORS_PER_CHUNK: Final = 64
+"""sqlite-vec opens a chunk for each row that it reads or writes: small ones are quicker to read whole."""
+
+_LARGEST: Final = 2**63 - 1
+
+
+def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
+    """Bind the store to an embedder; in a transaction."""
+    if batch.embedder not in (None, identity) and not replace:
+        raise mismatch(batch.embedder, identity)
+    if replace or batch.embedder != identity:
+        connection.execute("DROP TABLE IF EXISTS vectors")
+        connection.execute("DELETE FROM sums WHERE place = ?", (OF_VECTORS,))
+        # No partition keys: each value of one would take a chunk of its own.
+        connection.execute(
+            f"CREATE VIRTUAL TABLE vectors USING vec0("
+            f"embedding float[{identity.dimension}] distance_metric=cosine, chunk_size={_VECTORS_PER_CHUNK})"
+        )
+        written = json.dumps(attrs.asdict(identity), ensure_ascii=False)
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written,))
+
+
+def put_vectors(connection: apsw.Connection, batch: Batch, *, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+    """Store vectors of assertions; in a transaction."""
+    batch.replace_vectors({seq: batch.checked_vector(unit_vector(vector)) for seq, vector in vectors.items()})
+
+
+def check_dimension(identity: EmbedderIdentity) -> None:
+    """Raise `CapabilityError` if sqlite-vec cannot keep an embedder's vectors."""
+    if not 1 <= identity.dimension <= _MOST_DIMENSIONS:
+        raise CapabilityError(
+            f"sqlite-vec keeps vectors of 1 to {_MOST_DIMENSIONS} dimensions, not of {identity.dimension}: "
+            "use an embedder with fewer"
+        )
+
+
+def vectors_with_sum(
+    connection: apsw.Connection, tenant: str | None, since: int
+) -> tuple[list[int], NDArray[np.float32], int | None]:
+    """Return sequence numbers, vectors, and the sum that `sum_of_vectors` must give, or None where it is unknown."""
+    expected = sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
+    return *vectors(connection, tenant, since), expected
+
+
+def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tuple[list[int], NDArray[np.float32]]:
+    """Return sequence numbers and vectors of a tenant's assertions after a sequence number, unchecked."""
+    import numpy as np
+
+    identity = bound_embedder(connection)
+    if identity is None:
+        return [], np.empty((0, 0), dtype=np.float32)
+    if since <= 0 and _is_alone(connection, tenant):
+        rows = connection.execute("SELECT rowid, embedding FROM vectors")
+    else:
+        rows = connection.execute(
+            "SELECT a.seq, v.embedding FROM assertions a CROSS JOIN vectors v ON v.rowid = a.seq"
+            " WHERE a.tenant = ? AND a.seq > ? ORDER BY a.seq",
+            (tenant or "", min(since, _LARGEST)),
+        )
+    seqs: list[int] = []
+    found: list[bytes] = []
+    for seq, embedding in rows:
+        seqs.append(seq)
+        found.append(embedding)
+    matrix = np.frombuffer(bytearray().join(found), np.float32).reshape(len(seqs), identity.dimension)
+    if any(after < before for before, after in itertools.pairwise(seqs)):
+        order = np.argsort(seqs)
+        return np.array(seqs)[order].tolist(), matrix[order]
+    return seqs, matrix
+
+
+def _is_alone(connection: apsw.Connection, tenant: str | None) -> bool:
+    """Whether the store holds assertions of one tenant alone."""
+    return select(connection, "SELECT min(tenant), max(tenant) FROM assertions")[0] == (tenant or "", tenant or "")
+
+
+def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDArray[np.int64]:
+    """Return the sequence numbers of a tenant's assertions after a sequence number that have vectors, ascending."""
+    import numpy as np
+
+    if bound_embedder(connection) is None:
+        return np.empty(0, np.int64)
+    embedded = np.array([seq for (seq,) in connection.execute("SELECT rowid FROM vectors")], np.int64)
+    of_tenant = connection.execute(
+        "SELECT seq FROM assertions WHERE tenant = ? AND seq > ? ORDER BY seq", (tenant or "", min(since, _LARGEST))
+    )
+    return np.intersect1d(np.array([seq for (seq,) in of_tenant], np.int64), embedded, assume_unique=True)
+
+
+def products(
+    connection: apsw.Connection, tenant: str | None, vector: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return sequence numbers and inner products with a vector, of all vectors of a tenant, in no order."""
+    import numpy as np
+
+    if bound_embedder(connection) is None:
+        return np.empty(0, np.int64), np.empty(0, np.float32)
+    # All vectors in the store have length 1.
+    length = float(np.linalg.norm(vector))
+    rows = select(
+        connection,
+        "SELECT rowid, vec_distance_cosine(embedding, ?) FROM vectors",
+        (np.ascontiguousarray(vector, np.float32).tobytes(),),
+    )
+    seqs = np.array([seq for seq, _ in rows], np.int64)
+    dots = ((1.0 - np.array([distance for _, distance in rows], np.float64)) * length).astype(np.float32)
+    if _is_alone(connection, tenant):
+        return seqs, dots
+    own = np.isin(seqs, numbers(connection, tenant, 0))
+    return seqs[own], dots[own]
+
+
+def some_vectors(
+    connection: apsw.Connection, tenant: str | None, seqs: NDArray[np.int64], dimension: int
+) -> NDArray[np.float32]:
+    """Return vectors of a tenant by sequence numbers, one a row; zeros where there is none."""
+    import numpy as np
+
+    matrix = np.zeros((len(seqs), dimension), np.float32)
+    if bound_embedder(connection) is None:
+        return matrix
+    rows = select(
+        connection,
+        "SELECT j.key, v.embedding FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value"
+        " CROSS JOIN vectors v ON v.rowid = a.seq WHERE a.tenant = ?",
+        (json.dumps(seqs.tolist()), tenant or ""),
+    )
+    for row, embedding in rows:
+        matrix[row] = np.frombuffer(embedding, np.float32)
+    return matrix

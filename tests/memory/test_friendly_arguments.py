@@ -1,0 +1,105 @@
+"""Arguments as people write them: texts for subjects, paths, names of models, message dicts; a memory for one user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from factmem import Concept, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
+from factmem.errors import InvalidDataError, InvalidNameError
+from factmem.memory import Policies
+from factmem.subjects import MemorySubject
+from factmem.testing import HashEmbedder
+
+CITY = Concept.single("city", "Where somebody lives")
+NOTE = Concept.multiple("note", "Notes")
+USER = MemorySubject("user", "The user", priority_level=3)
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory(InMemoryProvider(), embedder=HashEmbedder(), viewer="alice", subjects=[USER])
+
+
+async def test_a_text_names_a_subject_with_the_priority_that_was_declared(memory: Memory) -> None:
+    (saved,) = await memory.save(SingleFact(CITY, "Oslo"), subject="user:alice")
+    assert saved.subject == USER.individual("alice")
+    fact = await memory.load(CITY, subject="user:alice")
+    assert fact is not None
+    assert fact.value == "Oslo"
+    assert [record.id for record in await memory.list_records(subject="user:alice")] == [saved.id]
+    assert await memory.list_records(subjects=["user", "guest"]) == []
+    with pytest.raises(InvalidNameError):
+        await memory.save(SingleFact(CITY, "Oslo"), subject="user:")
+
+
+async def test_many_facts_are_saved_at_once_or_not_at_all(memory: Memory) -> None:
+    records = await memory.save_many(
+        [(SingleFact(CITY, "Oslo"), "user:alice", "/product/alpha"), MultipleFacts(NOTE, ("one", "two"))]
+    )
+    assert str(records[0].scope) == "/product/alpha"
+    assert len(await memory.list_records()) == 3
+    wrong: list[object] = [SingleFact(CITY, "Rome"), "Rome"]
+    with pytest.raises(InvalidDataError, match="save_many"):
+        await memory.save_many(wrong)  # type: ignore[arg-type]
+    assert len(await memory.list_records()) == 3
+
+
+async def test_a_user_has_a_memory_of_their_own(memory: Memory) -> None:
+    bob = memory.for_user("bob")
+    await bob.remember("I have moved to Lisbon.")
+    (record,) = await bob.list_records()
+    assert (record.subject, record.details.owner) == (USER.individual("bob"), "bob")
+    assert await memory.list_records() == []
+    await bob.save(SingleFact(CITY, "Oslo"), private=False)
+    assert len(await memory.list_records()) == 1
+
+
+async def test_messages_may_be_dicts(memory: Memory) -> None:
+    said = await memory.remember(
+        [{"role": "user", "content": "I have a cat."}, {"role": "user", "content": "A dog, too."}]
+    )
+    assert [record.value for record in said] == ["I have a cat.", "A dog, too."]
+    assert [record.value for record in await memory.remember({"role": "user", "content": "And a fish."})] == [
+        "And a fish."
+    ]
+    assert [record.value for record in await memory.remember([Message(content="And a bird.")])] == ["And a bird."]
+
+
+async def test_a_reset_erases_a_scope_and_its_subtree(memory: Memory) -> None:
+    await memory.save_many([(SingleFact(CITY, "Oslo"), None, "/product/alpha/plan"), SingleFact(CITY, "Rome")])
+    assert len(await memory.reset("/product/alpha")) == 1
+    assert [record.value for record in await memory.list_records()] == ["Rome"]
+    assert (await memory.reset()).erased == 1
+
+
+async def test_a_tree_prints_as_a_tree(memory: Memory) -> None:
+    await memory.save_many(
+        [(SingleFact(CITY, "Oslo"), None, "/product/alpha"), (SingleFact(CITY, "Rome"), None, "/agent/clerk")]
+    )
+    assert str(await memory.tree()).splitlines() == [
+        "/ (2)",
+        "├── agent (1)",
+        "│   └── clerk (1)",
+        "└── product (1)",
+        "    └── alpha (1)",
+    ]
+    assert str(await memory.tree(depth=1)).splitlines() == ["/ (2)", "├── agent (1)", "└── product (1)"]
+    assert str(await memory.tree("/product/alpha")) == "alpha (1)"
+    assert str(await memory.tree("/product/beta")) == "beta (0)"
+
+
+async def test_a_store_may_be_a_path_or_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("factmem.memory.checks.default_store", lambda: f"sqlite-vec:{tmp_path}/own.db")
+    for store in (tmp_path / "a store?.db", None):
+        async with Memory(store, embedder=HashEmbedder()) as memory:
+            await memory.save(SingleFact(CITY, "Oslo"))
+    assert {"a store?.db", "own.db"} <= set(os.listdir(tmp_path))  # noqa: PTH208
+
+
+async def test_words_have_the_default_importance() -> None:
+    memory = Memory(InMemoryProvider(), embedder=HashEmbedder(), default_importance=0.2)
+    (record,) = await memory.remember("The mill is old.")
+    assert record.details.importance == Policies(default_importance=0.2).default_importance

@@ -1,0 +1,70 @@
+"""The shared shell of providers whose engine blocks: options, closing, and compaction of what a migration freed."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from factmem_file import LocalFileMemoryProvider
+from factmem_sqlite_vec import SqliteVecMemoryProvider
+
+from factmem.errors import InvalidDataError, ProviderClosedError
+from factmem.providers import flag_option, seconds_option
+from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
+
+
+@pytest.mark.parametrize(("given", "read"), [(True, True), ("yes", True), (" ON ", True), (False, False), ("0", False)])
+def test_a_flag_is_read_from_text_too(given: bool | str, read: bool, anyio_backend: str) -> None:
+    assert flag_option(given, "read_only") is read
+
+
+@pytest.mark.parametrize("given", ["perhaps", "", None, 2])
+def test_what_is_no_flag_is_refused_by_name(given: Any, anyio_backend: str) -> None:
+    with pytest.raises(InvalidDataError, match="read_only"):
+        flag_option(given, "read_only")
+
+
+@pytest.mark.parametrize("given", ["soon", "nan", "inf", -1, 1e9, None, []])
+def test_what_is_no_number_of_seconds_is_refused_by_name(given: Any, anyio_backend: str) -> None:
+    with pytest.raises(InvalidDataError, match="busy_timeout"):
+        seconds_option(given, "busy_timeout")
+    assert seconds_option("1.5", "busy_timeout") == 1.5
+
+
+@pytest.mark.parametrize("kind", [SqliteVecMemoryProvider, LocalFileMemoryProvider])
+async def test_every_call_after_closing_is_refused(tmp_path: Path, kind: Any) -> None:
+    provider = kind(tmp_path / "store")
+    await provider.save(single(CITY, "Bern"), USER, PLANNER)
+    await provider.aclose()
+    await provider.aclose()
+    for call in (provider.version, provider.embedder, provider.files, lambda: provider.append([])):
+        with pytest.raises(ProviderClosedError):
+            await call()
+
+
+async def test_an_old_file_is_compacted_when_it_is_closed_after_its_migration(tmp_path: Path) -> None:
+    path, before = _unpacked(tmp_path)
+    async with SqliteVecMemoryProvider(path) as provider:
+        await provider.save(single(CITY, "Bern"), USER, PLANNER)
+    after, free, tables = _looked_at(path)
+    assert after < before
+    assert (free, "texts" in tables, "heads" in tables) == (0, False, True)
+
+
+def _unpacked(folder: Path) -> tuple[Path, int]:
+    with zipfile.ZipFile(Path(__file__).parent / "stores" / "a65994e.zip") as packed:
+        path = Path(packed.extract("sqlite-vec/facts.db", folder))
+    return path, path.stat().st_size
+
+
+def _looked_at(path: Path) -> tuple[int, int, set[str]]:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
+    finally:
+        connection.close()
+    return path.stat().st_size, int(str(free)), tables
