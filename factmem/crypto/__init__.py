@@ -1,6 +1,6 @@
-"""Recipes above the primitives of `cryptography`: sealing, keys and where they come from, a store's key file.
+"""Recipes above the primitives of `cryptography`: sealing, key sources, and the key file of a store.
 
-Nothing here touches a disk. `factmem_encrypted` builds a store of it.
+Nothing here accesses a disk. `factmem_encrypted` builds a store on it.
 """
 
 from __future__ import annotations

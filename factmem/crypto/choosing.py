@@ -1,4 +1,4 @@
-"""The one key that a store is opened with, however it was given."""
+"""Selection of the one key that a store is opened with."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def one_keyring(
     *,
     example: str,
 ) -> Keyring:
-    """Return the keyring that was given, in exactly one way.
+    """Return the keyring of the one way to a key that is given.
 
     Args:
-        key: a key, or a keyring.
-        key_env: the environment variable that holds a key.
-        passphrase_env: the environment variable that holds a passphrase.
-        os_keyring: the service under which the system's keyring holds a key.
-        example: an address with a key, for the error.
+        key: A key, or a keyring.
+        key_env: Environment variable that holds a key.
+        passphrase_env: Environment variable that holds a passphrase.
+        os_keyring: Service under which the system's keyring holds a key.
+        example: Address with a key, for the error.
 
     Raises:
-        InvalidDataError: there is no key, or more than one way to it.
+        InvalidDataError: No way to a key is given, or more than one.
     """
     given: list[Keyring | KeySource] = [] if key is None else [key]
     given += [EnvironmentKey(key_env)] if key_env else []

@@ -1,6 +1,6 @@
-"""The document that holds a store's root keys, wrapped with what a person or a service gives.
+"""Document with the root keys of a store, wrapped with a key of a person or a service.
 
-Everything else is sealed with the roots or with keys that these wrap. Every rotation begins an *epoch* with
+Everything else is sealed with the roots or with keys that these wrap. Each rotation begins an *epoch* with
 a root of its own; while it lasts, the store has two.
 
 ::
@@ -47,8 +47,8 @@ class Root:
     """The root key of one epoch.
 
     Attributes:
-        epoch: its number, from 1.
-        key: of `KEY_BYTES` random bytes.
+        epoch: Number of the epoch, from 1.
+        key: `KEY_BYTES` random bytes.
     """
 
     epoch: int
@@ -63,8 +63,8 @@ class Roots:
     """The roots of a store; never empty.
 
     Attributes:
-        store: the store's id, random, part of every context.
-        of_epochs: the newest last; more than one while the keys are rotated.
+        store: Id of the store: random, and part of every context.
+        of_epochs: Roots, the newest last; more than one during a rotation.
     """
 
     store: str
@@ -72,12 +72,12 @@ class Roots:
 
     @classmethod
     def new(cls) -> Roots:
-        """Make those of a new store."""
+        """Make the roots of a new store."""
         return cls(secrets.token_hex(16), (Root(1, secrets.token_bytes(KEY_BYTES)),))
 
     @property
     def current(self) -> Root:
-        """The root that everything new is sealed with."""
+        """The root that new data is sealed with."""
         return self.of_epochs[-1]
 
     def of(self, epoch: int) -> bytes | None:
@@ -85,20 +85,20 @@ class Roots:
         return next((root.key for root in self.of_epochs if root.epoch == epoch), None)
 
     def begin_epoch(self) -> Roots:
-        """Return the roots with a new one."""
+        """Return these roots and a new one."""
         fresh = Root(self.current.epoch + 1, secrets.token_bytes(KEY_BYTES))
         return attrs.evolve(self, of_epochs=(*self.of_epochs, fresh))
 
     def end_epochs(self) -> Roots:
-        """Return the roots without the old ones."""
+        """Return the newest root alone."""
         return attrs.evolve(self, of_epochs=(self.current,))
 
 
 def locked_roots(roots: Roots, keyring: Keyring) -> bytes:
-    """Return the document that holds roots for the keyring's current key, and for no other.
+    """Return the document with roots that the keyring's current key opens, and no other key.
 
     Raises:
-        KeyUnavailableError: the key cannot be had.
+        KeyUnavailableError: The key is not available.
     """
     source = keyring.sources[keyring.current]
     recipe = source.recipe()
@@ -118,15 +118,15 @@ def locked_roots(roots: Roots, keyring: Keyring) -> bytes:
 
 
 def unlocked_roots(document: bytes, keyring: Keyring) -> Roots:
-    """Open a store's roots with whichever key of a keyring fits.
+    """Open a store's roots with the key of a keyring that fits.
 
     Raises:
-        WrongKeyError: none does.
-        KeyUnavailableError: the key that should fit cannot be had.
-        NewerVersionError: a newer factmem wrote the document.
-        DowngradedStoreError: the document names a construction or a cost that factmem never uses.
-        TamperedStoreError: the key fits and what it should open was changed.
-        CorruptStoreError: the document cannot be read.
+        WrongKeyError: No key fits.
+        KeyUnavailableError: The key that should fit is not available.
+        NewerVersionError: A newer factmem wrote the document.
+        DowngradedStoreError: The document names a construction or a cost that factmem never uses.
+        TamperedStoreError: The key fits, but the wrapped roots were changed.
+        CorruptStoreError: The document cannot be read.
     """
     store, slots = _read(document)
     for id, recipe, check, sealed in slots:

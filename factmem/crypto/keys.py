@@ -1,4 +1,4 @@
-"""Keys, and where they come from."""
+"""Keys and their sources."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _HOW_TO_MAKE = "a key is 32 random bytes as hex or base64; `factmem new-key` mak
 
 @runtime_checkable
 class KeySource(Protocol):
-    """Gives the key that a store's own keys are wrapped with. It is asked in a worker thread, when a store opens."""
+    """Source of the key that wraps a store's own keys. Called in a worker thread when a store opens."""
 
     def recipe(self) -> Recipe:
-        """Return how a new slot makes its wrapping key of this source: with a fresh salt, if it needs one."""
+        """Return the recipe of a new slot, with a fresh salt if it needs one."""
         ...
 
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        """Return the wrapping key of a slot, `KEY_BYTES` long; None if this kind of source does not make such keys.
+        """Return the wrapping key of a slot, `KEY_BYTES` long; None if this kind of source does not support the recipe.
 
         Raises:
-            KeyUnavailableError: it cannot be had now.
+            KeyUnavailableError: The key is not available now.
         """
         ...
 
@@ -55,10 +55,10 @@ class SecretKey(KeySource):
     """A random key.
 
     Attributes:
-        secret: of 32 bytes.
+        secret: 32 bytes.
 
     Raises:
-        InvalidDataError: it is something else.
+        InvalidDataError: The secret is something else.
     """
 
     secret: bytes = attrs.field()
@@ -69,7 +69,7 @@ class SecretKey(KeySource):
 
     @classmethod
     def generate(cls) -> SecretKey:
-        """Make a new one."""
+        """Generate a random key."""
         return cls(secrets.token_bytes(KEY_BYTES))
 
     @classmethod
@@ -77,7 +77,7 @@ class SecretKey(KeySource):
         """Read a key from hex or base64.
 
         Raises:
-            InvalidDataError: it is neither, or not of 32 bytes.
+            InvalidDataError: The text is neither, or does not encode 32 bytes.
         """
         for read in (bytes.fromhex, _from_base64):
             try:
@@ -89,7 +89,7 @@ class SecretKey(KeySource):
         raise InvalidDataError(f"this text is no key: {_HOW_TO_MAKE}")
 
     def to_text(self) -> str:
-        """Return it as base64, for safe-keeping elsewhere."""
+        """Return the key as base64, for a backup elsewhere."""
         return base64.b64encode(self.secret).decode()
 
     @override
@@ -106,14 +106,14 @@ class SecretKey(KeySource):
 
 @attrs.frozen(repr=False)
 class Passphrase(KeySource):
-    """Words that a person knows, stretched by argon2id.
+    """A passphrase, stretched by argon2id.
 
     Attributes:
-        words: any text, compared by its normal form NFC.
-        cost: of stretching them, for slots that are made from now on.
+        words: Any text, compared by its normal form NFC.
+        cost: Cost of stretching, for new slots.
 
     Raises:
-        InvalidDataError: there are no words.
+        InvalidDataError: The passphrase is empty.
     """
 
     words: str = attrs.field()
@@ -143,7 +143,7 @@ class EnvironmentKey(KeySource):
     """A random key in an environment variable, as hex or base64.
 
     Attributes:
-        variable: its name.
+        variable: Name of the variable.
     """
 
     variable: str
@@ -165,8 +165,8 @@ class EnvironmentPassphrase(KeySource):
     """A passphrase in an environment variable.
 
     Attributes:
-        variable: its name.
-        cost: see `Passphrase`.
+        variable: Name of the variable.
+        cost: See `Passphrase`.
     """
 
     variable: str
@@ -185,13 +185,13 @@ class EnvironmentPassphrase(KeySource):
 
 @attrs.frozen
 class CalledKey(KeySource):
-    """A random key that a function fetches, say from a key management service.
+    """A random key fetched by a function, for example from a key management service.
 
     Attributes:
-        function: returns the 32 bytes; it may block, and whatever it raises becomes `KeyUnavailableError`.
+        function: Returns the 32 bytes; may block. An error that it raises becomes `KeyUnavailableError`.
     """
 
-    function: Callable[[], bytes] = attrs.field(repr=False)  # what it is bound to may be a secret
+    function: Callable[[], bytes] = attrs.field(repr=False)  # a bound argument may be a secret
 
     @override
     def recipe(self) -> Recipe:
@@ -202,10 +202,10 @@ class CalledKey(KeySource):
         try:
             found = self.function()
         except Exception as error:
-            # Its text could hold anything, the key among it.
+            # The text of the error could hold anything, such as the key.
             raise KeyUnavailableError(f"the function that fetches the key raised {type(error).__name__}") from None
         try:
-            # Not of a number: bytes(32) are 32 zeros.
+            # A number is refused: bytes(32) are 32 zeros.
             return SecretKey(bytes(memoryview(found))).wrapping_key(recipe)
         except (InvalidDataError, TypeError):
             raise KeyUnavailableError(
@@ -218,9 +218,9 @@ class OsKeyringKey(KeySource):
     """A random key in the keyring of the operating system (macOS Keychain, Windows, Secret Service).
 
     Attributes:
-        service: under which it is kept there.
-        user: whose.
-        create: make a key there when there is none.
+        service: Name of the service in the keyring.
+        user: Name of the user in the keyring.
+        create: Create a key there if there is none.
     """
 
     service: str
@@ -262,14 +262,14 @@ def _frozen(sources: Mapping[str, KeySource]) -> Mapping[str, KeySource]:
 
 @attrs.frozen
 class Keyring:
-    """Keys by their ids. A store says by id which keys open it; the ids stand in it in clear.
+    """Keys by id. A store names the keys that open it by id; these ids are stored in clear.
 
     Attributes:
-        sources: by id.
-        current: the id of the one that new stores, and rotations, use.
+        sources: Sources of the keys by id.
+        current: Id of the key for new stores and rotations.
 
     Raises:
-        InvalidDataError: there is no key of this id, or a source is none.
+        InvalidDataError: There is no key of this id, or a source is of another type.
     """
 
     sources: Mapping[str, KeySource] = attrs.field(converter=_frozen)
@@ -284,15 +284,15 @@ class Keyring:
 
     @classmethod
     def of(cls, source: KeySource, id: str = "default", *, former: Mapping[str, KeySource] | None = None) -> Keyring:
-        """Return a keyring of one key, and maybe others that older stores were made with."""
+        """Return a keyring of one key, optionally with former keys of older stores."""
         return cls({**(former or {}), id: source}, id)
 
 
 def keyring_of(key: Keyring | KeySource) -> Keyring:
-    """Return a keyring as it is, a single key as the keyring of it.
+    """Return a keyring as it is, and a single key as a keyring of one.
 
     Raises:
-        InvalidDataError: it is neither.
+        InvalidDataError: It is neither.
     """
     return key if isinstance(key, Keyring) else Keyring.of(key)
 

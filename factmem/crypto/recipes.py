@@ -25,16 +25,18 @@ _MOST_LANES: Final = 16
 
 @attrs.frozen(kw_only=True)
 class Argon2id:
-    """A passphrase is stretched by argon2id (RFC 9106), so that each guess costs time and memory.
+    """Stretching of a passphrase by argon2id (RFC 9106), so that each guess costs time and memory.
 
-    The defaults are RFC 9106's second recommendation: about half a second and 64 MiB. Less than 19 MiB and two
-    passes (the least that OWASP recommends) is refused, and so is more than 1 GiB, 64 passes or 16 lanes:
-    an attacker who can write a store's header must not be able to make guessing cheap, or to exhaust the reader.
+    The defaults are RFC 9106's second recommendation: about half a second and 64 MiB. Less than 19 MiB and two passes
+    (the
+    minimum that OWASP recommends) is refused, and so is more than 1 GiB, 64 passes or 16 lanes: an attacker who can
+    write a
+    store's header must not be able to make guessing cheap, or to exhaust the reader.
 
     Attributes:
-        memory_kib: memory, in KiB.
-        passes: over the memory.
-        lanes: that can run side by side.
+        memory_kib: Memory, in KiB.
+        passes: Number of passes over the memory.
+        lanes: Number of parallel lanes.
     """
 
     memory_kib: int = 64 * 1024
@@ -58,7 +60,7 @@ class Argon2id:
         return self.memory_kib < _WEAKEST_KIB or self.passes < _WEAKEST_PASSES
 
     def stretch(self, secret: bytes, salt: bytes) -> bytes:
-        """Return the key of a secret; it takes as long as was asked for, and belongs into a worker thread."""
+        """Return the stretched key of a secret. Blocks for the configured cost: call it in a worker thread."""
         from cryptography.hazmat.primitives.kdf.argon2 import Argon2id as Stretcher
 
         stretcher = Stretcher(
@@ -69,11 +71,11 @@ class Argon2id:
 
 @attrs.frozen(kw_only=True)
 class Recipe:
-    """The derivation of the wrapping key of one slot.
+    """Derivation of the wrapping key of one slot.
 
     Attributes:
-        cost: of stretching a passphrase, or None where the key is taken as it is.
-        salt: of 16 bytes where there is a cost, fresh for each slot.
+        cost: Cost of stretching a passphrase; None for a key that is used directly.
+        salt: 16 bytes if there is a cost, fresh for each slot.
     """
 
     cost: Argon2id | None = None
@@ -81,12 +83,12 @@ class Recipe:
 
     @classmethod
     def stretched(cls, cost: Argon2id) -> Recipe:
-        """Return one with a fresh salt."""
+        """Return a recipe with a fresh salt."""
         return cls(cost=cost, salt=secrets.token_bytes(_SALT_BYTES))
 
 
 AS_IT_IS: Final = Recipe()
-"""The key itself, not stretched: for keys that are random."""
+"""Recipe of random keys, which are not stretched."""
 
 
 def recipe_to(recipe: Recipe) -> dict[str, Any]:
@@ -97,11 +99,11 @@ def recipe_to(recipe: Recipe) -> dict[str, Any]:
 
 
 def recipe_from(document: Mapping[str, Any]) -> Recipe:
-    """Read a recipe.
+    """Return the recipe in a JSON document.
 
     Raises:
-        DowngradedStoreError: it makes guessing cheap.
-        CorruptStoreError: it is no recipe, or asks for more than any of ours.
+        DowngradedStoreError: It makes guessing cheap.
+        CorruptStoreError: It is no recipe, or exceeds the maximum cost.
     """
     match document:
         case {"kdf": "none"}:

@@ -1,4 +1,4 @@
-"""The capability of providers with encrypted stores."""
+"""Capability of providers with encrypted stores."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ class RotatesKeys(Protocol):
     async def rotate(
         self, key: Keyring | KeySource | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        """Put the store under another key, and seal everything anew with fresh keys.
+        """Change the key of the store, and seal everything again with fresh keys.
 
-        From the first moment on, the new key opens all of it and the old one nothing. It may be broken off at any
-        point, by a kill as well: the store then works as before, and calling this without a key, with the
-        store opened by the new one, goes on. Other processes need the new key at once; where their keyring has
-        it already, they notice nothing.
+        From the first moment on, the new key opens the whole store and the old one nothing. A rotation may be
+        interrupted at any
+        point, even by a kill: the store then works as before, and calling this without a key, with the store opened by
+        the new
+        one, continues it. Other processes need the new key at once; if their keyring has it already, they are not
+        affected.
 
         Args:
-            key: the new one; None goes on with a rotation that was broken off, if there is one.
-            progress: called with how many pieces are done, and how many there are.
+            key: New key; None continues an interrupted rotation, if there is one.
+            progress: Called with the number of pieces done, and the total.
 
         Raises:
-            WrongKeyError: the store was not opened with its key.
-            KeyUnavailableError: the new key cannot be had.
+            WrongKeyError: The store was not opened with its key.
+            KeyUnavailableError: The new key is not available.
         """
         ...

@@ -1,9 +1,9 @@
-"""Sealing bytes: what comes out can be read, moved and changed by nobody without it being noticed.
+"""Authenticated encryption of bytes: sealed data cannot be read, and moving or changing it is detected.
 
 The construction is Cobblestone-256 of C2SP's *chunked-encryption* (https://c2sp.org/chunked-encryption), as
 `cryptography` implements it: from the key, a fresh random salt of 24 bytes and the context, HKDF-SHA-512
 derives a key of its own for each message, a nonce, and a commitment of 32 bytes to key and context; the
-message goes through AES-256-GCM in chunks of 16 KiB. So no nonce can repeat, whatever is sealed opens under one
+message goes through AES-256-GCM in chunks of 16 KiB. So no nonce can repeat, sealed data opens under one
 key and one context only, and 72 bytes are added.
 """
 
@@ -18,13 +18,13 @@ from cryptography.exceptions import InvalidTag
 __all__ = ["KEY_BYTES", "SEAL_BYTES", "Context", "SealBrokenError", "seal", "unseal"]
 
 KEY_BYTES: Final = 32
-"""The length of every key."""
+"""Length of every key."""
 
 SEAL_BYTES: Final = 72
-"""By how much sealed bytes are longer, up to 16 KiB; 16 more for every further chunk."""
+"""Overhead of sealed data up to 16 KiB; 16 bytes more for each further chunk."""
 
 Context = tuple[str | int | None, ...]
-"""The context of a sealed message: its kind and place. It opens with the same context only, and does not hold it."""
+"""Context of a sealed message: its kind and place. It is needed to open the message, and not stored in it."""
 
 
 class SealBrokenError(ValueError):
@@ -35,24 +35,24 @@ def seal(key: bytes, data: bytes, context: Context) -> bytes:
     """Seal a message.
 
     Args:
-        key: of `KEY_BYTES` random bytes.
-        data: the message, of any length.
-        context: what it is and where it belongs.
+        key: `KEY_BYTES` random bytes.
+        data: Message of any length.
+        context: Kind and place of the message.
     """
     encryptor = Cobblestone256Encryptor(key, _encoded(context))
     return encryptor.update(data) + encryptor.finalize()
 
 
 def unseal(key: bytes, sealed: bytes, context: Context) -> bytes:
-    """Open a sealed message; nothing of it is returned before all of it was found genuine.
+    """Open a sealed message; return nothing of it before all of it is authenticated.
 
     Args:
-        key: that it was sealed with.
-        sealed: what `seal` returned.
-        context: that it was sealed with.
+        key: Key that it was sealed with.
+        sealed: Result of `seal`.
+        context: Context that it was sealed with.
 
     Raises:
-        SealBrokenError: it does not open.
+        SealBrokenError: It does not open.
     """
     decryptor = Cobblestone256Decryptor(key, _encoded(context))
     try:
@@ -62,5 +62,5 @@ def unseal(key: bytes, sealed: bytes, context: Context) -> bytes:
 
 
 def _encoded(context: Context) -> bytes:
-    """As a JSON list: no two contexts have the same bytes."""
+    """Encode a context as a JSON list, which is unique."""
     return json.dumps(["factmem", *context], separators=(",", ":")).encode()
