@@ -1,4 +1,4 @@
-"""The contracts. What factmem asks of providers, embedders, detectors, clocks and storages."""
+"""Contracts of providers, embedders, detectors, analysts, consolidators, models, observers, clocks and storages."""
 
 from __future__ import annotations
 

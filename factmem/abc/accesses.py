@@ -1,4 +1,4 @@
-"""The capability of counting how often records are recalled."""
+"""Capability of counting how often records are recalled."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Access:
     """The number of times a record was recalled.
 
     Attributes:
-        count: the number of times.
-        last: the time of the last one, in UTC; None if never.
+        count: Number of recalls.
+        last: Time of the last recall, in UTC; None if there was none.
 
     Raises:
-        InvalidDataError: the count is negative, or there is a count without a time, or a time without a count.
+        InvalidDataError: The count is negative, or there is a count without a time, or a time without a count.
     """
 
     count: int = attrs.field(default=0, validator=instance_of(int))
@@ -41,7 +41,7 @@ class Access:
 
 @runtime_checkable
 class KeepsAccesses(Protocol):
-    """Keeps counts of recalled records. They make no revision and no log entry, and do not change `version`."""
+    """Keep counts of recalled records. Counts make no revision and no log entry, and do not change `version`."""
 
     async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
         """Add to the counts of records, by id; the additions of several processes sum up.
@@ -50,11 +50,11 @@ class KeepsAccesses(Protocol):
         last assertion of a record erases its count.
 
         Args:
-            tenant: the tenant.
-            accesses: what to add.
+            tenant: The tenant.
+            accesses: Counts to add, by record id.
 
         Raises:
-            StoreUnavailableError: it could not be written.
+            StoreUnavailableError: It could not be written.
         """
         ...
 
@@ -62,7 +62,7 @@ class KeepsAccesses(Protocol):
         """Return the counts of records of a tenant, by id; records without a count are left out.
 
         Args:
-            tenant: the tenant.
-            record_ids: the records.
+            tenant: The tenant.
+            record_ids: The records.
         """
         ...

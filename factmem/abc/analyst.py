@@ -1,4 +1,4 @@
-"""The contract of analysts: what a text is about, how much it matters, where it belongs."""
+"""Contract of analysts: scope, categories, importance and statements of a text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Analysis", "AnalysisRequest", "Analyst"]
 
 @attrs.frozen(kw_only=True)
 class AnalysisRequest:
-    """A request to analyse a text.
+    """Parts of an analysis that are requested.
 
     Attributes:
-        scope: whether to propose where it belongs.
-        categories: whether to propose labels.
-        importance: whether to say how much it matters.
-        scopes_in_use: paths of scopes that it may belong to, such as ``/product/alpha``.
-        categories_in_use: labels to reuse.
+        scope: Propose a scope for the text.
+        categories: Propose labels.
+        importance: Rate the importance.
+        scopes_in_use: Paths of candidate scopes, such as ``/product/alpha``.
+        categories_in_use: Labels to reuse.
     """
 
     scope: bool = True
@@ -31,15 +31,15 @@ class AnalysisRequest:
 
 @attrs.frozen(kw_only=True)
 class Analysis:
-    """The analysis of a text. Fields that were not requested, or are unknown, are None or empty.
+    """Analysis of a text. Fields that were not requested, or are unknown, are None or empty.
 
     Attributes:
-        scope: the proposed path of the scope that it belongs to; the caller checks it.
-        categories: labels.
-        importance: from 0 to 1.
-        entities: the people, places and things it names.
-        dates: the dates it names, as it says them.
-        topics: what it touches.
+        scope: Path of the proposed scope; the caller validates it.
+        categories: Labels.
+        importance: From 0 to 1.
+        entities: People, places and things named in the text.
+        dates: Dates named in the text, as written.
+        topics: Topics of the text.
     """
 
     scope: str | None = None
@@ -52,20 +52,20 @@ class Analysis:
 
 @runtime_checkable
 class Analyst(Protocol):
-    """Says what a text is about, and takes a text apart."""
+    """Analyses a text, and splits a text into statements."""
 
     async def analyse(self, text: str, request: AnalysisRequest) -> Analysis:
-        """Return what was asked about a text, in one call of a model.
+        """Return the requested parts of an analysis, with one call of a model.
 
         Raises:
-            ModelError: the model failed.
+            ModelError: The model failed.
         """
         ...
 
     async def extract(self, text: str) -> Sequence[str]:
-        """Return the atomic, self-contained statements that a text makes; none for a text that says nothing.
+        """Return the atomic, self-contained statements of a text, or an empty sequence if there are none.
 
         Raises:
-            ModelError: the model failed.
+            ModelError: The model failed.
         """
         ...

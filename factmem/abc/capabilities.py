@@ -40,11 +40,11 @@ class Append:
     """One assertion to append.
 
     Attributes:
-        assertion: the assertion.
-        vector: its embedding, float32 of the store's dimension, or None if it has none yet.
-        outline: recall's outline of it, for a provider that `KeepsOutlines`; other providers ignore it.
-        follows: the sequence number of the assertion at the same place that it updates. That one must exist when this
-            is written, so that an erased fact is not written again. None if nothing needs to exist.
+        assertion: The assertion.
+        vector: Its embedding, float32 of the store's dimension, or None if it has none yet.
+        outline: Recall's outline of it, for a provider that `KeepsOutlines`; other providers ignore it.
+        follows: The sequence number of the assertion at the same place that it updates. It must exist when this
+            is written, so that an erased fact is not written again. None without such a condition.
     """
 
     assertion: Assertion
@@ -58,12 +58,12 @@ class StateRequest:
     """One change of state to append.
 
     Attributes:
-        assertion_id: the assertion.
-        state: its new state; any but SUPERSEDED.
-        reason: the reason, for the audit trail.
-        actor: the actor, for the audit trail.
-        expected: the state that it must be in when this is written; None for any. Of several concurrent requests
-            that expect the same state and leave it, one succeeds.
+        assertion_id: Id of the assertion.
+        state: New state; any but SUPERSEDED.
+        reason: Reason, for the audit trail.
+        actor: Actor, for the audit trail.
+        expected: Required state at the time of the write; None for any. Of several concurrent requests that expect the
+            same state and leave it, one succeeds.
     """
 
     assertion_id: str
@@ -82,7 +82,7 @@ class Receipt:
     """The result of appending one assertion.
 
     Attributes:
-        recorded: the assertion as recorded in the store.
+        recorded: The assertion as recorded in the store.
         new: False if the same assertion was recorded before, and nothing was written.
     """
 
@@ -95,7 +95,7 @@ class EraseReceipt:
     """The result of an erasure.
 
     Attributes:
-        erased: the number of assertions that were erased.
+        erased: The number of assertions that were erased.
         pending: True if bytes may be left in a file, because another process holds it (an open WAL) or the disk has no
             room for a copy; erase again, with no ids if need be, to finish.
     """
@@ -109,8 +109,8 @@ class EmbedderIdentity:
     """The identity of the embedder that made the vectors of a store.
 
     Attributes:
-        name: the embedder's name, with its version if it has one.
-        dimension: the length of a vector.
+        name: The embedder's name, with its version if it has one.
+        dimension: The length of a vector.
     """
 
     name: str
@@ -119,7 +119,7 @@ class EmbedderIdentity:
 
 @runtime_checkable
 class KeepsHistory(Protocol):
-    """Assertions with history: owners, evidence, origins, states; several places in one call."""
+    """Keeps assertions with their history: owners, evidence, origins and states. Writes to several places in one call."""
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Append in one transaction, all or nothing.
@@ -130,16 +130,16 @@ class KeepsHistory(Protocol):
             A receipt for each assertion, in order; changes of state have none.
 
         Raises:
-            ConceptConflictError: see `AgentMemoryProvider.save`; nothing was written. An assertion that has never
+            ConceptConflictError: See `AgentMemoryProvider.save`; nothing was written. An assertion that has never
                 counted (see `Assertion.counts`; a quarantined one, for example) neither sets the type of its track
                 nor is checked against it, until a change of state makes it count.
-            StateConflictError: an assertion is not in the state expected, at its turn in the transaction;
+            StateConflictError: An assertion is not in the state expected, at its turn in the transaction;
                 nothing was written.
-            InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
+            InvalidVectorError: A vector is NaN, infinite, zero or of a wrong dimension, or the store is
                 bound to no embedder; nothing was written.
-            RecordNotFoundError: a change of state names no assertion of this store, or the assertion that another
+            RecordNotFoundError: A change of state names no assertion of this store, or the assertion that another
                 one follows does not exist any more; nothing was written.
-            StoreUnavailableError: nothing was written.
+            StoreUnavailableError: Nothing was written.
         """
         ...
 
@@ -147,8 +147,8 @@ class KeepsHistory(Protocol):
         """Return the log of exactly one place, of every owner, by sequence number.
 
         Args:
-            place: the place.
-            keyword: the keyword of a concept, to return its log alone.
+            place: The place.
+            keyword: The keyword of a concept, to return its log alone.
         """
         ...
 
@@ -168,7 +168,7 @@ class FeedsChanges(Protocol):
 
 @runtime_checkable
 class KeepsVectors(Protocol):
-    """Keeps the embeddings of assertions, of one embedder at a time."""
+    """Keeps the embeddings of assertions, made by one embedder at a time."""
 
     async def embedder(self) -> EmbedderIdentity | None:
         """Return the identity of the embedder that the store is bound to, or None."""
@@ -178,11 +178,11 @@ class KeepsVectors(Protocol):
         """Bind the store to an embedder.
 
         Args:
-            identity: the embedder in use.
-            replace: drop all vectors first, even those of the same embedder.
+            identity: The embedder in use.
+            replace: Drop all vectors first, even those of the same embedder.
 
         Raises:
-            EmbedderMismatchError: the store is bound to another embedder, and ``replace`` is False.
+            EmbedderMismatchError: The store is bound to another embedder, and ``replace`` is False.
         """
         ...
 
@@ -190,7 +190,7 @@ class KeepsVectors(Protocol):
         """Store vectors of assertions, by sequence number; unknown numbers are ignored.
 
         Raises:
-            InvalidVectorError: a vector is NaN, infinite, zero or of a wrong dimension, or the store is
+            InvalidVectorError: A vector is NaN, infinite, zero or of a wrong dimension, or the store is
                 bound to no embedder; none was stored.
         """
         ...
@@ -224,7 +224,7 @@ class ScansVectors(Protocol):
 
 @runtime_checkable
 class Erases(Protocol):
-    """Erases assertions from every file of the store, not from view alone."""
+    """Erases assertions from every file of the store."""
 
     async def erase(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
@@ -237,9 +237,9 @@ class Erases(Protocol):
         interrupted or are pending.
 
         Args:
-            record_ids: records to erase with all of their revisions.
-            tenant: the tenant.
-            assertion_ids: single revisions to erase.
+            record_ids: Records to erase with all of their revisions.
+            tenant: The tenant.
+            assertion_ids: Single revisions to erase.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The contract of clocks: functions that return the present, so that tests and replays can bring their own."""
+"""Contract of clocks: functions that return the present, replaceable in tests and replays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TypeAlias
 __all__ = ["Clock", "system_clock"]
 
 Clock: TypeAlias = Callable[[], dt.datetime]
-"""Gives the present as an aware datetime in UTC."""
+"""Function that returns the present as an aware datetime in UTC."""
 
 
 def system_clock() -> dt.datetime:
-    """The machine's own clock."""
+    """Return the time of the machine's clock."""
     return dt.datetime.now(dt.UTC)

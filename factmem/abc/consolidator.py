@@ -1,4 +1,4 @@
-"""The contract of consolidators: what a new statement does to similar ones that are known."""
+"""Contract of consolidators: actions on known records, given a similar new statement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Action", "Consolidator", "Known", "Novelty", "Verdict", "Verdicts"]
 
 
 class Action(enum.Enum):
-    """Actions on a known record."""
+    """Action on a known record."""
 
     KEEP = "keep"
     UPDATE = "update"
@@ -22,11 +22,11 @@ class Action(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Known:
-    """A record that a consolidator is shown. It knows no id: only its number in the question.
+    """A known record as shown to a consolidator. It has no id: a verdict names it by its number.
 
     Attributes:
-        text: what it says.
-        said_at: when that was said, in UTC.
+        text: Text of the record.
+        said_at: Time when it was said, in UTC.
     """
 
     text: str = attrs.field(repr=False)
@@ -35,13 +35,13 @@ class Known:
 
 @attrs.frozen(kw_only=True)
 class Novelty:
-    """Something new, with the known records that are similar to it; all of the same walls.
+    """A new statement with the similar known records, all of the same partition.
 
     Attributes:
-        text: what is new; of a removal, what is asked to be forgotten.
-        said_at: when it was said, in UTC.
-        removal: whether it asks to forget something instead of saying something.
-        known: the similar records; a verdict names them by their place here, from 0.
+        text: Text of the statement; of a removal, the text to forget.
+        said_at: Time when it was said, in UTC.
+        removal: Whether it asks to forget something instead of stating something.
+        known: Similar records; a verdict names them by their position, from 0.
     """
 
     text: str = attrs.field(repr=False)
@@ -52,12 +52,12 @@ class Novelty:
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """The action on one known record.
+    """Action on one known record.
 
     Attributes:
-        action: keep, update or delete.
-        text: what it says from now on, for an update.
-        reason: why, for the audit trail.
+        action: Keep, update or delete.
+        text: New text of the record, for an update.
+        reason: Reason, for the audit trail.
     """
 
     action: Action
@@ -67,14 +67,14 @@ class Verdict:
 
 @attrs.frozen(kw_only=True)
 class Verdicts:
-    """The verdicts about one candidate.
+    """Verdicts about one new statement.
 
     Attributes:
-        insert: whether it becomes a record of its own. False needs a record that says it afterwards: one that
-            is updated, or one that is kept explicitly; otherwise it is inserted all the same. Of a
-            removal it means nothing.
-        known: what to do with which known record, by its number; those that are not named are kept. Of a
-            removal, delete the records that are meant, and update those of which only a part is.
+        insert: Insert the statement as a record of its own. False requires a record that covers it afterwards: one that
+            is updated, or one that is kept explicitly; otherwise the statement is inserted all the same. Ignored for a
+            removal.
+        known: Verdicts by number of the known record; records that are not named are kept. For a removal, delete the
+            records that it means, and update those of which it means a part.
     """
 
     insert: bool = True
@@ -83,15 +83,16 @@ class Verdicts:
 
 @runtime_checkable
 class Consolidator(Protocol):
-    """Decides what is new and what becomes of what was known."""
+    """Decides whether a new statement is inserted, and what happens to similar known records."""
 
     async def decide(self, novelty: Novelty) -> Verdicts:
-        """Return what to do about a novelty; several may be asked about at a time.
+        """Return the verdicts about a statement; may be called concurrently.
 
-        The caller ignores numbers that name nothing shown, and what the walls, the origins or a
-        policy do not allow: see `factmem.consolidation.plan`.
+        The caller ignores numbers of records that were not shown, and actions that partitions, origins or a policy do
+        not
+        allow: see `factmem.consolidation.plan`.
 
         Raises:
-            ModelError: the model failed.
+            ModelError: The model failed.
         """
         ...

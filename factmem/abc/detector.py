@@ -1,4 +1,4 @@
-"""The contract of detectors: what turns messages into candidate facts, asked for by a request."""
+"""Contract of detectors: conversations in, candidate facts out."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 MEMORY_ROLE: Final = "memory"
-"""The role of text that factmem itself put into a prompt.
+"""Role of text that factmem itself put into a prompt.
 
-It is a typed marker, not a magic sentence: whoever turns a host's messages into a `Conversation` gives
-this role to what a recall put in, and no detector takes it for something that was said.
+It is a typed marker, not a magic sentence: code that converts a host's messages to a `Conversation` gives this role to
+recalled text, and no detector takes facts from it.
 """
 
 _INSTRUCTIONS: Final = frozenset({"system", "developer"})
@@ -49,7 +49,7 @@ def _said_at(moment: dt.datetime | None) -> dt.datetime | None:
 
 
 def _storable(text: object) -> str:
-    """Return a text with its lone surrogates, which no store can carry, replaced one by one."""
+    """Return a text with each lone surrogate, which no store can encode, replaced."""
     if not isinstance(text, str):
         raise InvalidDataError(f"a message's texts must be strings, not {type(text).__name__}")
     try:
@@ -68,19 +68,20 @@ class Message:
     """One message of a conversation. Lone surrogates in its texts become U+FFFD.
 
     Attributes:
-        content: the text.
+        content: Text of the message.
         role: ``user``, ``assistant``, ``tool``, ``document``, ``system``, …, or `MEMORY_ROLE`.
-        name: the speaker's name, if known.
-        id: unique in its conversation.
-        timestamp: when it was said, in UTC, if known.
-        treatment: use that is made of it; None leaves that to its origin (see `factmem.detection.OriginPolicy`).
+        name: Name of the speaker, if known.
+        id: Id, unique in its conversation.
+        timestamp: Time when it was said, in UTC, if known.
+        treatment: Treatment of the message; None for that of its origin (see `factmem.detection.OriginPolicy`).
             Without a model, a message of CONTEXT is not kept.
-        not_text: Number of parts without text that came with it: images, audio, files. They are not kept, and are
-            counted as `DropReason.NOT_TEXT`.
+        not_text: Number of attached parts without text: images, audio, files. They are not kept, and are counted as
+            `DropReason.NOT_TEXT`.
 
     Raises:
-        InvalidDataError: a text is no string, the time has no zone, the treatment is none, or ``not_text`` is no
-            number from 0.
+        InvalidDataError: A text is no string, the time has no zone, the treatment is of another type, or ``not_text``
+            is
+            negative or no integer.
     """
 
     content: str = attrs.field(repr=False, converter=_storable)
@@ -93,7 +94,7 @@ class Message:
 
     @property
     def origin(self) -> Origin:
-        """The origin of the words; `Origin.UNKNOWN` for any role that is not a known one."""
+        """Origin of the message; `Origin.UNKNOWN` for an unknown role."""
         match self.role:
             case "user" | "human":
                 return Origin.USER
@@ -108,7 +109,7 @@ class Message:
 
     @property
     def detectable(self) -> bool:
-        """Whether a detector may take facts from it: not from instructions, nor from what memory put in."""
+        """Whether a detector may take facts from it: not from instructions, and not from recalled text."""
         return self.role not in _INSTRUCTIONS and self.role != MEMORY_ROLE
 
 
@@ -121,9 +122,9 @@ class Conversation:
     """Messages in the order they were said.
 
     Attributes:
-        messages: the messages.
-        id: the conversation's (session's) id; the same id is the same conversation.
-        started_at: when it began, in UTC; stands in for messages without a time.
+        messages: Messages.
+        id: Id of the conversation (session); the same id is the same conversation.
+        started_at: Time when it began, in UTC; used for messages without a time.
     """
 
     messages: tuple[Message, ...] = attrs.field(converter=_messages)
@@ -145,11 +146,11 @@ class Topic:
     """A topic of memories.
 
     Attributes:
-        label: its name, unique in a request; it becomes the topic of the facts found.
-        description: what belongs to it, for the model.
+        label: Name, unique in a request; becomes the topic of the facts found.
+        description: Description of the topic, for the model.
 
     Raises:
-        InvalidNameError: the label is no legal name.
+        InvalidNameError: The label is no legal name.
     """
 
     label: str = attrs.field(validator=_label)
@@ -169,16 +170,16 @@ EXPLICIT_INSTRUCTIONS: Final = Topic(
     " (always, never, from now on, when I ask about ...)",
 )
 MANAGED_TOPICS: Final = (PERSONAL_INFORMATION, PREFERENCES, KEY_CONVERSATION_DETAILS, EXPLICIT_INSTRUCTIONS)
-"""The topics that need no description of one's own."""
+"""Topics with a built-in description."""
 
 
 @attrs.frozen(kw_only=True)
 class DetectionExample:
-    """A conversation with the memories that it gives; with none it is a negative example.
+    """A conversation with the memories that it yields; a negative example if there are none.
 
     Attributes:
-        conversation: what was said.
-        memories: the sentences to be found, each with the labels of its topics.
+        conversation: Conversation.
+        memories: Sentences to be found, each with the labels of its topics.
     """
 
     conversation: Conversation
@@ -214,21 +215,21 @@ def _topics(topics: Iterable[Topic]) -> tuple[Topic, ...]:
 class DetectionRequest:
     """A request to detect facts. Without topics or concepts, a detector chooses by itself.
 
-    It comes with the call that it is for. (Google's Memory Bank keeps such things beside the bank and picks
-    them by the ``scope_keys`` of a memory; its guide wants these to be exactly the scope's keys, its SDK
-    wants them among the scope's. Here nothing is picked behind the caller's back, so neither is needed.)
+    It is passed with each call. (Google's Memory Bank keeps such settings beside the bank and picks them by the
+    ``scope_keys`` of a memory; its guide requires exactly the scope's keys, its SDK a subset of them. Nothing is picked
+    implicitly here, so neither rule is needed.)
 
     Attributes:
-        subjects: whom the facts may be about; the first one if nothing else is clear.
-        concepts: look for facts of these concepts.
-        open: look for other facts about the subjects as well.
-        in_use: concepts in use at the place, the likeliest first; an open search takes them up, with their types,
-            instead of new keywords.
-        topics: look for memories, as sentences, about these topics.
-        examples: few-shot examples for the topics.
+        subjects: Subjects that facts may be about; the first one is the default.
+        concepts: Concepts to look for.
+        open: Look for other facts about the subjects as well.
+        in_use: Concepts in use at the place, the likeliest first; an open search reuses them, with their types, instead
+            of new keywords.
+        topics: Topics of memories, found as sentences.
+        examples: Few-shot examples for the topics.
 
     Raises:
-        InvalidDataError: there is no subject, two concepts or topics have one name, or one is of another type.
+        InvalidDataError: There is no subject, two concepts or topics have one name, or one is of another type.
     """
 
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
@@ -250,12 +251,12 @@ class DetectionRequest:
 
     @property
     def searches_openly(self) -> bool:
-        """Whether facts of any concept are looked for: if that is asked for, or nothing else is."""
+        """Whether to look for facts of any concept: if requested, or if nothing else is."""
         return self.open or not (self.concepts or self.topics)
 
 
 class DropReason(enum.Enum):
-    """Why a candidate was dropped, or words that could have been one."""
+    """Reason for dropping a candidate, or a part of a message before detection."""
 
     QUOTE_NOT_FOUND = "its quote stands in no message"
     NOT_THE_USERS_WORDS = "its quote is not what the user said"
@@ -272,16 +273,16 @@ class DropReason(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Candidate:
-    """A fact that a detector found and nothing has been done with yet.
+    """A fact found by a detector, not yet applied.
 
     Attributes:
-        fact: the fact.
-        details: its evidence, origin, importance and so on.
-        subject: whom it is about; None for whom the caller asked about.
-        removed: it says that the values are no more. Of a statement: what is asked to be forgotten, in words.
-        cleared: of a removed statement: the concept of which every value is asked to be forgotten, if it is one.
-        quarantined: whether it is not to be believed until it is let in; what is of an untrusted origin is not,
-            unless whoever set the detector up says otherwise.
+        fact: Fact.
+        details: Evidence, origin, importance and so on.
+        subject: Subject of the fact; None for the subject of the call.
+        removed: Whether the fact removes its values. For a statement, the text is the request to forget.
+        cleared: Concept of which a removed statement asks to forget every value, if any.
+        quarantined: Whether the fact is quarantined until it is accepted. Facts of an untrusted origin are, unless the
+            detector is configured otherwise.
     """
 
     fact: Fact[Any]
@@ -296,11 +297,11 @@ class Candidate:
 
 @attrs.frozen(kw_only=True)
 class Detection:
-    """The facts that a detector found.
+    """Result of a detection.
 
     Attributes:
-        candidates: the facts, in the order of the conversation.
-        dropped: how many more there would have been, by why they were dropped.
+        candidates: Facts found, in the order of the conversation.
+        dropped: Number of candidates dropped, by reason.
     """
 
     candidates: tuple[Candidate, ...] = attrs.field(default=(), converter=_tuple)
@@ -312,13 +313,15 @@ class Detector(Protocol):
     """Finds facts in conversations."""
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
-        """Return the facts found, each with evidence whose quote stands in a message; none is a normal answer.
+        """Return the facts found, each with evidence that quotes a message; the result may be empty.
 
-        The quote stands in the message's text after redaction, which its offsets count in. Messages that
-        are not `Message.detectable` give none. Messages without any time at all take the caller's clock.
-        A fact's timestamp is when its words were said; a value that was said several times is there several times.
+        Quotes and their offsets refer to the message's text after redaction. Messages that are not `Message.detectable`
+        yield
+        nothing. Messages without any time take the caller's clock. The timestamp of a fact is when its words were said;
+        a
+        value that was said several times is returned several times.
 
         Raises:
-            ModelError: a model was asked and failed; nothing is returned of what was found besides.
+            ModelError: A model was asked and failed; facts found otherwise are not returned.
         """
         ...

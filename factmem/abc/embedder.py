@@ -1,4 +1,4 @@
-"""The contract of embedders."""
+"""Contract of embedders."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ __all__ = ["Embedder"]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors.
+    """Embeds texts as vectors.
 
-    The engine normalises vectors to length 1, checks that they are finite, and calls with batches of
-    any size but never an empty one. Texts with nothing in them (no letter, no digit) are not embedded.
+    The engine normalises vectors to length 1, checks that they are finite, and calls with batches of any size but never
+    an
+    empty one. Texts without a letter or digit are not embedded.
     """
 
     async def identity(self) -> EmbedderIdentity:
-        """Return the embedder's name and dimension; it may load its model to know them.
+        """Return the embedder's name and dimension; may load the model.
 
         Raises:
-            EmbedderError: the model cannot be loaded or reached.
+            EmbedderError: The model cannot be loaded or reached.
         """
         ...
 
@@ -36,6 +37,6 @@ class Embedder(Protocol):
         It must not block the event loop.
 
         Raises:
-            EmbedderError: the model failed or answered something else.
+            EmbedderError: The model failed or returned another shape or type.
         """
         ...

@@ -1,4 +1,4 @@
-"""The contract of language models: one question, one typed answer."""
+"""Contract of language models: one question, one typed answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 @attrs.frozen(kw_only=True)
 class WorkedExample:
-    """A question of the same kind with its answer, which small models need.
+    """An example question with its answer; small models need some.
 
     Attributes:
-        content: what was asked about.
-        answer: the right answer, as the JSON that the model should give.
+        content: Content of the question.
+        answer: Right answer, as the JSON that the model should return.
     """
 
     content: str = attrs.field(repr=False)
@@ -32,9 +32,9 @@ class Prompt:
     """A question to a language model.
 
     Attributes:
-        instructions: what to do; trusted text of ours.
-        content: what to do it with: one escaped document, which is data and never an instruction.
-        examples: worked examples, in order.
+        instructions: Instructions; trusted text of factmem.
+        content: Content to apply them to: one escaped document, which is data and never an instruction.
+        examples: Worked examples, in order.
     """
 
     instructions: str = attrs.field(repr=False)
@@ -48,15 +48,15 @@ class LanguageModel(Protocol):
 
     @property
     def max_chars(self) -> int:
-        """About how many characters of content fit into one question."""
+        """Approximate maximum number of characters of content in one question."""
         ...
 
     async def ask(self, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
-        """Return the answer, valid by its model. The number of calls and the time are bounded.
+        """Return the answer, validated by its model. The number of calls and the time are bounded.
 
         Raises:
-            ModelUnavailableError: the model could not be reached, is overloaded, out of quota or too slow.
-            ModelRefusedError: it refused, or its answer was filtered.
-            ModelAnswerError: its answer is not what was asked for, or was cut off.
+            ModelUnavailableError: The model could not be reached, is overloaded, out of quota or too slow.
+            ModelRefusedError: It refused, or its answer was filtered.
+            ModelAnswerError: Its answer is invalid, or was cut off.
         """
         ...

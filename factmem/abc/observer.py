@@ -1,4 +1,4 @@
-"""The contract of observers, which are notified of every operation."""
+"""Contract of observers, which are notified of every operation."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Operation(enum.StrEnum):
     """The operations of a memory: one for each public async method, then the inner ones.
 
     Attributes:
-        READ: submitted words are read, in the background or at once.
-        DETECT: a detector looks for facts in words.
-        ANALYSE: an analyst says what a text is about.
-        CONSOLIDATE: candidates are compared with known records.
-        EMBED: texts become vectors.
-        ASK: a language model is asked one question.
-        COMMIT: statements are written to the store, in one transaction.
+        READ: Submitted words are read, in the background or at once.
+        DETECT: A detector looks for facts in words.
+        ANALYSE: An analyst says what a text is about.
+        CONSOLIDATE: Candidates are compared with known records.
+        EMBED: Texts become vectors.
+        ASK: A language model is asked one question.
+        COMMIT: Statements are written to the store, in one transaction.
     """
 
     LOAD = "load"
@@ -84,12 +84,12 @@ class _Run:
     """One run of an operation.
 
     Attributes:
-        operation: the operation.
-        id: the unique id of this run.
-        parent_id: the id of the run that it happens within, or that submitted its work; None if there is none.
-        tenant: the memory's tenant.
-        scope: the path of the scope in question, or of the view; None for all or several.
-        records_in: the number of facts, words, ids, texts or statements passed in, where it is known.
+        operation: The operation.
+        id: The unique id of this run.
+        parent_id: The id of the run that it happens within, or that submitted its work; None if there is none.
+        tenant: The memory's tenant.
+        scope: Path of the operation's scope, or of the view; None for all or several.
+        records_in: The number of facts, words, ids, texts or statements passed in, where it is known.
     """
 
     operation: Operation
@@ -105,10 +105,10 @@ class _Ended(_Run):
     """One run of an operation that is over.
 
     Attributes:
-        duration: the duration in seconds, by a monotonic clock.
-        model: the name of the embedder or language model in use, where it is known.
-        input_tokens: the number of tokens sent to a model, where it is known.
-        output_tokens: the number of tokens that the model returned, where it is known.
+        duration: The duration in seconds, by a monotonic clock.
+        model: The name of the embedder or language model in use, where it is known.
+        input_tokens: The number of tokens sent to a model, where it is known.
+        output_tokens: The number of tokens that the model returned, where it is known.
     """
 
     duration: float
@@ -122,7 +122,7 @@ class OperationStarted(_Run):
     """An operation has begun.
 
     Attributes:
-        arguments: the arguments of the call, by name; None unless the memory was opened with
+        arguments: The arguments of the call, by name; None unless the memory was opened with
             ``observed_content=True``, and always None for an inner operation, which may serve another viewer.
     """
 
@@ -134,8 +134,8 @@ class OperationCompleted(_Ended):
     """An operation has ended well.
 
     Attributes:
-        records_out: the number of records, changes or vectors that it returned, where it is known.
-        result: the result; None where the arguments are.
+        records_out: The number of records, changes or vectors that it returned, where it is known.
+        result: The result; None where the arguments are.
     """
 
     records_out: int | None = None
@@ -147,7 +147,7 @@ class OperationFailed(_Ended):
     """An operation has raised.
 
     Attributes:
-        error: the name of the error's type, without its text; ``Cancelled`` for a cancelled operation.
+        error: The name of the error's type, without its text; ``Cancelled`` for a cancelled operation.
     """
 
     error: str

@@ -22,9 +22,9 @@ class Outline:
     """Bytes that recall stores with one assertion. Providers never interpret them.
 
     Attributes:
-        shared: the part that is the same for many assertions; a provider should store each only once.
-        own: the part of this assertion alone.
-        version: the version of recall's format; a store holds outlines of one version.
+        shared: The part that is the same for many assertions; a provider should store each only once.
+        own: The part of this assertion alone.
+        version: The version of recall's format; a store holds outlines of one version.
     """
 
     shared: bytes = attrs.field(repr=False)
@@ -39,15 +39,15 @@ class Outlined:
     The first six are sequences of equal length, ascending by ``seqs``.
 
     Attributes:
-        seqs: the sequence numbers of the assertions.
-        ids: the numbers of their ids; see `number_of_id`.
-        records: the numbers of their records' ids.
-        recorded_at: when they were recorded, in microseconds since 1970.
-        shared: see `Outline`.
-        own: see `Outline`.
-        missing: the sequence numbers of assertions that have no outline yet, which are in none of the above.
-        rest: changes of state and tombstones, in order.
-        until: the sequence number up to which this is complete.
+        seqs: The sequence numbers of the assertions.
+        ids: The numbers of their ids; see `number_of_id`.
+        records: The numbers of their records' ids.
+        recorded_at: When they were recorded, in microseconds since 1970.
+        shared: See `Outline`.
+        own: See `Outline`.
+        missing: The sequence numbers of assertions that have no outline yet, which are in none of the above.
+        rest: Changes of state and tombstones, in order.
+        until: The sequence number up to which this is complete.
     """
 
     seqs: Sequence[int]
@@ -71,7 +71,7 @@ class KeepsOutlines(Protocol):
     async def use_outlines(self, version: int) -> None:
         """Set the version of the outlines in use, and drop those of any other version.
 
-        A store that is opened read-only and holds outlines of another version gives none. A store that does not exist
+        A store that is opened read-only and holds outlines of another version returns none. A store that does not exist
         yet is not created; its first write does that.
         """
         ...

@@ -1,4 +1,4 @@
-"""The contract of providers: four verbs and a close."""
+"""Contract of providers: four verbs and a close."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["AgentMemoryProvider"]
 class AgentMemoryProvider(abc.ABC):
     """An async store of facts.
 
-    A subclass needs these four verbs only; the engine then saves, loads and recalls over the subjects
+    A subclass implements these four verbs; the engine then saves, loads and recalls over the subjects
     and scopes that a `Memory` was opened with. Further capabilities are the protocols of
     `factmem.abc.capabilities`.
 
-    The verbs are about exactly one place, never a child scope or another individual of the subject. They return
+    The verbs apply to exactly one place, never a child scope or another individual of the subject. They return
     current, public and active facts. Every provider guarantees:
 
     - *durable*: a save that returned survives a kill or a power cut (a store in memory excepted);
@@ -29,8 +29,8 @@ class AgentMemoryProvider(abc.ABC):
     - *a set*: the values of a MULTIPLE concept are the union of all values saved, in the order first said;
     - *idempotent*: the same fact, with its timestamp, saved again changes nothing;
     - *atomic*: a save that failed or was cancelled wrote all of its fact or nothing of it;
-    - *walls*: no fact of one tenant, scope, subject or individual is ever seen in another;
-    - *own errors*: only `FactMemError` and the errors of cancellation come out.
+    - *walls*: facts of one tenant, scope, subject or individual are never visible in another;
+    - *own errors*: only `FactMemError` and cancellation are raised.
 
     Instances are async context managers; leaving one closes it. A provider may be used by many tasks
     of one event loop at once.
@@ -43,11 +43,11 @@ class AgentMemoryProvider(abc.ABC):
         A cancelled save may have been written; saving the same fact again is harmless.
 
         Raises:
-            ConceptConflictError: the place holds another fact type, or a value type that cannot be
+            ConceptConflictError: The place holds another fact type, or a value type that cannot be
                 read as this one, under the same keyword.
-            StoreUnavailableError: it could not be written; nothing of it was.
-            CorruptStoreError: the store is damaged; nothing was written.
-            ProviderClosedError: the provider was closed.
+            StoreUnavailableError: It could not be written; nothing of it was.
+            CorruptStoreError: The store is damaged; nothing was written.
+            ProviderClosedError: The provider was closed.
         """
 
     @abc.abstractmethod
@@ -55,9 +55,9 @@ class AgentMemoryProvider(abc.ABC):
         """Return the current fact of a concept, or None.
 
         Raises:
-            ConceptConflictError: the stored values cannot be read as this concept's type.
-            CorruptStoreError: the store is damaged.
-            ProviderClosedError: the provider was closed.
+            ConceptConflictError: The stored values cannot be read as this concept's type.
+            CorruptStoreError: The store is damaged.
+            ProviderClosedError: The provider was closed.
         """
 
     @abc.abstractmethod
@@ -67,8 +67,8 @@ class AgentMemoryProvider(abc.ABC):
         The facts' concepts are read from the store; a value of an undeclared class reads as JSON.
 
         Raises:
-            CorruptStoreError: the store is damaged.
-            ProviderClosedError: the provider was closed.
+            CorruptStoreError: The store is damaged.
+            ProviderClosedError: The provider was closed.
         """
 
     @abc.abstractmethod
@@ -81,9 +81,9 @@ class AgentMemoryProvider(abc.ABC):
         rank by meaning.
 
         Raises:
-            InvalidDataError: the text is empty.
-            CorruptStoreError: the store is damaged.
-            ProviderClosedError: the provider was closed.
+            InvalidDataError: The text is empty.
+            CorruptStoreError: The store is damaged.
+            ProviderClosedError: The provider was closed.
         """
 
     async def aclose(self) -> None:  # noqa: B027

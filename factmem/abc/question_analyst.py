@@ -1,4 +1,4 @@
-"""The contract of those who take a question apart, and say what its answer still lacks."""
+"""Contract of question analysts: analyse a question, and find gaps in what is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Complexity", "Gap", "QuestionAnalysis", "QuestionAnalyst", "Question
 
 
 class Complexity(enum.Enum):
-    """The complexity of an answer: SIMPLE needs one fact, COMPLEX a combination of several."""
+    """Complexity of an answer: SIMPLE needs one fact, COMPLEX a combination of several."""
 
     SIMPLE = "simple"
     COMPLEX = "complex"
@@ -23,13 +23,13 @@ class Complexity(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class QuestionRequest:
-    """The context for the analysis of a question.
+    """Context for the analysis of a question.
 
     Attributes:
-        now: what "last week" counts from, in UTC.
-        scopes_in_use: paths of the scopes that it may be about, such as ``/product/alpha``.
-        keywords_in_use: keywords of the concepts that it may be about.
-        most_questions: how many simpler questions are wanted at the most.
+        now: Reference time of expressions such as "last week", in UTC.
+        scopes_in_use: Paths of candidate scopes, such as ``/product/alpha``.
+        keywords_in_use: Keywords of candidate concepts.
+        most_questions: Maximum number of simpler questions.
     """
 
     now: dt.datetime
@@ -40,11 +40,11 @@ class QuestionRequest:
 
 @attrs.frozen
 class SubQuestion:
-    """A simpler question that another one is made of.
+    """A simpler question, part of another one.
 
     Attributes:
-        text: what is asked, understood by itself.
-        keyword: the concept that answers it, if one of those in use does.
+        text: Question, understandable by itself.
+        keyword: Keyword of the concept that answers it, if one of those in use does.
     """
 
     text: str
@@ -53,16 +53,16 @@ class SubQuestion:
 
 @attrs.frozen(kw_only=True)
 class QuestionAnalysis:
-    """The analysis of a question. All of it are hints, which add to the search and hide nothing.
+    """Analysis of a question: hints that add to a search and hide nothing.
 
-    The caller checks them: a scope or keyword that was not offered is ignored.
+    The caller validates them: a scope or keyword that was not offered is ignored.
 
     Attributes:
-        questions: simpler ones that it is made of.
-        scopes: paths of the scopes that it is probably about.
-        since: of what time on it asks, aware.
-        until: up to what time it asks, aware.
-        complexity: how much its answer takes.
+        questions: Simpler questions that it consists of.
+        scopes: Paths of the scopes that it is probably about.
+        since: Start of the period that it asks about, aware.
+        until: End of the period that it asks about, aware.
+        complexity: Complexity of the answer.
     """
 
     questions: tuple[SubQuestion, ...] = ()
@@ -74,11 +74,11 @@ class QuestionAnalysis:
 
 @attrs.frozen(kw_only=True)
 class Gap:
-    """Something that an answer needs and that is not known yet.
+    """Information that an answer needs and that is not known yet.
 
     Attributes:
-        missing: what that is.
-        question: what to look for to find it.
+        missing: Missing information.
+        question: Query to find it.
     """
 
     missing: str
@@ -87,25 +87,25 @@ class Gap:
 
 @runtime_checkable
 class QuestionAnalyst(Protocol):
-    """Takes questions apart, and says what is missing."""
+    """Analyses questions, and finds gaps in what is known."""
 
     async def analyse_question(self, question: str, request: QuestionRequest) -> QuestionAnalysis:
-        """Return what a question asks for, in one call of a model.
+        """Return the analysis of a question, with one call of a model.
 
         Raises:
-            ModelError: the model failed.
+            ModelError: The model failed.
         """
         ...
 
     async def find_gaps(self, question: str, known: Sequence[Known], *, asked: Sequence[str] = ()) -> Sequence[Gap]:
-        """Return what is missing to answer a question, in one call of a model; nothing if it can be answered.
+        """Return what is missing to answer a question, with one call of a model; empty if it can be answered.
 
         Args:
-            question: what is to be answered.
-            known: what was found, best first.
-            asked: what was looked for already, in vain: asking it again finds nothing else.
+            question: Question to answer.
+            known: Records found, best first.
+            asked: Earlier queries without a result, not to be repeated.
 
         Raises:
-            ModelError: the model failed.
+            ModelError: The model failed.
         """
         ...

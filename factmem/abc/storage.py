@@ -1,4 +1,4 @@
-"""The contract of storages of file providers: framed logs, one for each place, and a few small notes."""
+"""Contract of storages of file providers: framed logs, one for each place, and a few small notes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["LogName", "Position", "Scan", "Storage"]
 
 @attrs.frozen(kw_only=True)
 class LogName:
-    """The name of a log. Its parts are any text; the storage makes legal file names of them.
+    """The name of a log. Its parts are arbitrary text; the storage maps them to legal file names.
 
     Attributes:
-        folder: the path of its folder; an empty segment is legal and differs from every other.
-        name: one or more names inside the folder; a log and a folder of the same name never clash.
-        kind: the kind of its contents, ``[a-z]+``; logs that differ in kind alone are stored side by side.
+        folder: The path of its folder; an empty segment is legal and distinct.
+        name: One or more names inside the folder; a log and a folder of the same name never clash.
+        kind: The kind of its contents, ``[a-z]+``; logs that differ in kind alone are stored side by side.
     """
 
     folder: tuple[str, ...]
@@ -31,11 +31,11 @@ class Position:
     """The position up to which a log was read. Only the storage interprets the fields.
 
     Attributes:
-        generation: the generation of the log; `Storage.replace` begins a new one.
-        start: the offset of the last frame read, in bytes.
-        end: the offset behind it; 0 before anything was read.
-        mark: a mark that distinguishes the last frame read from another one at the same offset.
-        stamp: the state of the file if it ended here; equal stamps mean that nothing is new.
+        generation: The generation of the log; `Storage.replace` begins a new one.
+        start: The offset of the last frame read, in bytes.
+        end: The offset behind it; 0 before anything was read.
+        mark: A mark that distinguishes the last frame read from another one at the same offset.
+        stamp: The state of the file if it ended here; equal stamps mean that nothing is new.
     """
 
     generation: str = ""
@@ -50,8 +50,8 @@ class Scan:
     """The result of a scan.
 
     Attributes:
-        payloads: the payloads of the whole frames, in order.
-        position: the position to continue from.
+        payloads: The payloads of the whole frames, in order.
+        position: The position to continue from.
         fresh: True if these are all frames of the log, and those read before are void.
     """
 
@@ -77,45 +77,45 @@ class Storage(Protocol):
         """Return whether the storage was ever written to.
 
         Raises:
-            NewerVersionError: a newer factmem wrote it.
-            CorruptStoreError: what says which format it has is damaged.
-            StoreUnavailableError: the place is taken by something else.
+            NewerVersionError: A newer factmem wrote it.
+            CorruptStoreError: The marker of its format is damaged.
+            StoreUnavailableError: The path exists and is something else.
         """
         ...
 
     def lock(self, timeout: float) -> AbstractContextManager[None]:
-        """Hold the storage against every other writer, of any process; create it if need be.
+        """Hold the storage against every other writer, of any process; create it if necessary.
 
         Args:
-            timeout: the longest wait for other writers, in seconds.
+            timeout: The longest wait for other writers, in seconds.
 
         Raises:
-            StoreUnavailableError: the wait timed out.
-            NewerVersionError: see `exists`.
-            CorruptStoreError: see `exists`.
+            StoreUnavailableError: The wait timed out.
+            NewerVersionError: See `exists`.
+            CorruptStoreError: See `exists`.
         """
         ...
 
     def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
-        """Append one frame, all or nothing, creating the log if need be. Needs `lock`.
+        """Append one frame, all or nothing, creating the log if necessary. Needs `lock`.
 
         Args:
-            log: the log.
-            payload: the payload of the frame.
-            after: the position that a scan under the same lock returned; anything behind it is dropped.
-            durable: return only when the frame would survive a power cut.
+            log: The log.
+            payload: The payload of the frame.
+            after: The position that a scan under the same lock returned; anything behind it is dropped.
+            durable: Return only when the frame would survive a power cut.
 
         Raises:
-            StoreUnavailableError: it could not be written; the log is as it was.
-            CorruptStoreError: the log is shorter than it was read.
+            StoreUnavailableError: It could not be written; the log is as it was.
+            CorruptStoreError: The log is shorter than when it was read.
         """
         ...
 
     def seal(self) -> None:
-        """Make everything that was appended under this lock visible; without it, it may never be. Needs `lock`.
+        """Make everything that was appended under this lock visible; otherwise it may stay invisible. Needs `lock`.
 
         Raises:
-            StoreUnavailableError: it could not be written, or the outcome is unknown.
+            StoreUnavailableError: It could not be written, or the outcome is unknown.
         """
         ...
 
@@ -127,15 +127,15 @@ class Storage(Protocol):
         """Return the whole frames behind a position; nothing if there is no such log.
 
         Args:
-            log: the log.
-            since: the position of an earlier scan, or None for all.
-            limit: the largest number of frames.
+            log: The log.
+            since: The position of an earlier scan, or None for all.
+            limit: The largest number of frames.
 
         A reader without the lock may see an append under way. It scans again with the lock before it reports damage.
 
         Raises:
-            CorruptStoreError: a frame is damaged, or the log is not the one of this name.
-            NewerVersionError: a newer factmem wrote the log.
+            CorruptStoreError: A frame is damaged, or the log is not the one of this name.
+            NewerVersionError: A newer factmem wrote the log.
         """
         ...
 
@@ -143,7 +143,7 @@ class Storage(Protocol):
         """Return the payload of the last whole frame without reading the log, or None.
 
         Raises:
-            CorruptStoreError: the log's end is damaged.
+            CorruptStoreError: The log's end is damaged.
         """
         ...
 
@@ -159,7 +159,7 @@ class Storage(Protocol):
         """Return the names of the logs of some kinds in a folder and below, in no particular order.
 
         Raises:
-            CorruptStoreError: the name that such a log carries is damaged.
+            CorruptStoreError: The name that such a log carries is damaged.
         """
         ...
 
@@ -167,7 +167,7 @@ class Storage(Protocol):
         """Return a note, or None if it is absent or damaged; a note holds only what can be recomputed.
 
         Args:
-            name: the name of the note, ``[a-z]+``.
+            name: The name of the note, ``[a-z]+``.
         """
         ...
 
