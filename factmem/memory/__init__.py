@@ -1,4 +1,4 @@
-"""The facade: what people hold."""
+"""`Memory`, its blocking twin, and the data that they take and return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit trail: what happened to every assertion, who brought it about, when and why."""
+"""Audit trail: the actions on every assertion, with actor, time and reason."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["Audit", "AuditAction", "AuditEntry", "AuditPage", "page_at", "trail"
 
 
 class Audit:
-    """Tells what happened to records, and how often they were recalled.
+    """Reads the actions on records, and how often records were recalled.
 
     Args:
-        context: Whose view.
+        context: Context of the view.
         backend: The store.
     """
 
@@ -117,27 +117,27 @@ class AuditAction(enum.Enum):
     """Action on an assertion."""
 
     RECORDED = "recorded"
-    """It was recorded, and counts."""
+    """Recorded, and counts."""
     SET_ASIDE = "set aside"
-    """It was recorded in a state that does not count, such as words that were merged into others."""
+    """Recorded in a state that does not count, such as words that were merged into others."""
     HANDED_OVER = "handed over"
-    """It waits for a model to read it."""
+    """Submitted, and waiting for a model."""
     READ = "read"
-    """A model has read it, or was given up on."""
+    """Read by a model, or given up on."""
     FAILED = "failed"
-    """A model could not read it."""
+    """Could not be read by a model."""
     QUARANTINED = "quarantined"
-    """It is quarantined: neither loaded nor recalled until it is let in."""
+    """Quarantined: neither loaded nor recalled until accepted."""
     LET_IN = "let in"
-    """Somebody let it in from quarantine: it counts from then on."""
+    """Accepted from quarantine: counts from then on."""
     TURNED_AWAY = "turned away"
-    """Somebody turned it away from quarantine."""
+    """Rejected from quarantine."""
     RETRACTED = "retracted"
-    """It was retracted."""
+    """Retracted."""
     RESTORED = "restored"
-    """It was retracted, and counts again."""
+    """Restored after a retraction."""
     ERASED = "erased"
-    """It was erased: nothing else is known of it, not even the time."""
+    """Erased: nothing else is known of it, not even the time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -152,7 +152,7 @@ class AuditEntry:
         reason: Reason, if the actor gave one.
         assertion_id: Id of the assertion.
         record: The assertion as a record (value, source, origin, evidence, flags) in its state at the time; None of an
-            erasure. One that was never let in has the id that it has in `Memory.quarantine`.
+            erasure. One that was never accepted has the id that it has in `Memory.quarantine`.
         removed: Whether the assertion removes its value.
     """
 
@@ -187,7 +187,7 @@ def trail(
     Args:
         log: The log, with changes of state.
         meant: The assertions. Erasures are listed as well: they do not name an owner or a place.
-        concepts: The declared concepts by keyword.
+        concepts: Declared concepts by keyword.
     """
     lives = {recorded.id: _Life(recorded) for recorded in meant}
     entries: list[AuditEntry] = []
@@ -284,13 +284,13 @@ def page_at(entries: Sequence[AuditEntry], *, size: int, page: str | None, desce
     """Return one page of a trail.
 
     Args:
-        entries: all of it, in order.
-        size: how many entries a page has.
-        page: the page; None for the first.
-        descending: the newest first.
+        entries: All entries, in order.
+        size: Number of entries per page.
+        page: Token of the page; None for the first.
+        descending: Newest first.
 
     Raises:
-        InvalidDataError: the size is no positive number, or there is no such page.
+        InvalidDataError: The size is not positive, or there is no such page.
     """
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise InvalidDataError("the size of a page must be a whole number from 1 on", path="$.size")

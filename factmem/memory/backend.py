@@ -21,7 +21,7 @@ __all__ = ["Backend"]
 
 @attrs.frozen(kw_only=True, eq=False)
 class Backend:
-    """Everything that the views of one memory share.
+    """State shared by all views of one memory.
 
     Attributes:
         provider: The store.
@@ -32,7 +32,7 @@ class Backend:
         consolidator: Decides about similar statements; None without a model.
         question_analyst: Takes questions apart for deep recall; None without a model.
         worker: Reads submissions in the background.
-        accesses: Counts recalled records; None if nobody counts.
+        accesses: Counts recalled records; None if recalls are not counted.
         concurrency: Maximum number of questions to models at a time.
     """
 
@@ -54,12 +54,12 @@ class Backend:
 
     @property
     def reads_words(self) -> bool:
-        """Whether a model reads what is submitted."""
+        """Whether a model reads submitted words."""
         return bool(self.analyst or self.consolidator or not isinstance(self.detector, VerbatimDetector))
 
     @property
     def erases_by_itself(self) -> bool:
-        """Whether expired revisions can be found and erased."""
+        """Whether expired revisions are found and erased in the background."""
         return isinstance(self.provider, FeedsChanges) and isinstance(self.provider, Erases)
 
     def history(self) -> KeepsHistory:

@@ -86,7 +86,7 @@ class Handover:
 
     Args:
         ids: Ids of the jobs.
-        beside: A submission of others that is read at the same time: it is waited for as well, and not reported.
+        beside: A submission of other owners that is read at the same time: waited for as well, and not reported.
 
     Attributes:
         ids: Ids of the jobs.
@@ -217,7 +217,7 @@ class Worker:
         if exc is not None:
             tasks.cancel_scope.cancel()
         try:
-            # Without the caller's error: the group would raise a group of errors in its place.
+            # The caller's error is left out: the group would raise a group of errors in its place.
             await tasks.__aexit__(None, None, None)
         finally:
             for handover in self._open:
@@ -231,7 +231,7 @@ class Worker:
         return self._tasks is not None
 
     def check_running(self) -> None:
-        """Refuse work that nobody would finish.
+        """Refuse work that no worker would finish.
 
         Raises:
             CapabilityError: The memory is not open.
@@ -317,7 +317,7 @@ class Worker:
 
     @contextlib.asynccontextmanager
     async def alone(self, id: str) -> AsyncIterator[None]:
-        """Hold a stream's lock in this process."""
+        """Hold the lock of a stream in this process."""
         lock = self._gates.setdefault(id, anyio.Lock())
         async with lock:
             yield
@@ -351,11 +351,11 @@ class Worker:
             over.set()
 
     async def _guarded(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Log what fails in the background; the words wait for the next opening of the store."""
+        """Run work in the background, and log its errors; the words wait for the next opening of the store."""
         try:
             await work()
         except Exception as error:
-            if not self._closing.is_set():  # what is closed while it looks around has nothing to complain about
+            if not self._closing.is_set():  # an error after closing is expected
                 _log.warning("what waits to be read cannot be looked after: %s", type(error).__name__)
 
     async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
@@ -389,7 +389,9 @@ class Worker:
     async def _turn(self, size: int) -> AsyncIterator[None]:
         """Wait until a batch may be read within the limit of concurrency."""
         wanted = min(size, self._settings.concurrency)
-        async with self._next:  # one at a time, or two would each wait for permits that the other one holds
+        async with (
+            self._next
+        ):  # acquire one at a time: two acquirers would each wait for permits that the other one holds
             for _ in range(wanted):
                 await self._questions.acquire()
         try:
@@ -399,7 +401,7 @@ class Worker:
                 self._questions.release()
 
     async def _settle(self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError) -> None:
-        """Settle a unit. Words that somebody else has read or forgotten meanwhile have not failed."""
+        """Settle a unit. Words that another process has read or forgotten meanwhile have not failed."""
         outcome = result if isinstance(result, Remembered) else await _given_up(reader, unit, result)
         outcome = self._tell_of(unit, outcome)
         if isinstance(result, Remembered) or outcome.failure is None:
@@ -426,7 +428,7 @@ class Worker:
 async def _given_up(reader: UnitReader, unit: Unit, why: FactMemError) -> Remembered:
     try:
         return await reader.give_up(unit, why)
-    except Exception as error:  # the store is out of reach: they wait on, and the next process will find them
+    except Exception as error:  # the store is out of reach: the words wait for the next process
         return Remembered(failure=type(error).__name__)
 
 
@@ -435,5 +437,5 @@ async def _processed(reader: UnitReader, units: Sequence[Unit]) -> Sequence[Reme
         return await reader.process(units)
     except FactMemError as error:
         return [error] * len(units)
-    except Exception as error:  # somebody's own consolidator, embedder or store may raise what it likes
+    except Exception as error:  # a custom consolidator, embedder or store may raise any error
         return [FactMemError(f"the words could not be read: {type(error).__name__}")] * len(units)

@@ -1,4 +1,4 @@
-"""The same memory for programs without an event loop."""
+"""Blocking twin of `Memory`, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[_Twin, P], R]:
-    """Turn an async method into one that waits for it, with the same arguments and the same docstring."""
+    """Turn an async method into a blocking one, with the same arguments and the same docstring."""
 
     def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._portal_in_use().call(functools.partial(method, self._original, *args, **kwargs))
@@ -39,7 +39,7 @@ def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[C
 def _handing_over(
     method: Callable[Concatenate[Any, P], Awaitable[Handover]],
 ) -> Callable[Concatenate[_Twin, P], BlockingHandover]:
-    """Turn an async method that hands something over into one that waits for the handing over, not for the reading."""
+    """Turn an async method that submits work into a blocking one: it waits for the submission, not for the reading."""
 
     def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> BlockingHandover:
         portal = self._portal_in_use()
@@ -49,7 +49,7 @@ def _handing_over(
 
 
 class _Twin:
-    """The blocking twin of something async."""
+    """Blocking twin of an async class."""
 
     def __init__(self, original: object, portal: BlockingPortal | None) -> None:
         self._original = original
@@ -62,7 +62,7 @@ class _Twin:
 
 
 class BlockingHandover(_Twin):
-    """The blocking twin of `Handover`."""
+    """Blocking twin of `Handover`."""
 
     def __init__(self, handover: Handover, portal: BlockingPortal) -> None:
         super().__init__(handover, portal)
@@ -97,7 +97,7 @@ class BlockingHandover(_Twin):
 
 
 class BlockingQuarantine(_Twin):
-    """The blocking twin of `Quarantine`."""
+    """Blocking twin of `Quarantine`."""
 
     list: Final = _blocking(Quarantine.list)
     accept: Final = _blocking(Quarantine.accept)
@@ -105,7 +105,7 @@ class BlockingQuarantine(_Twin):
 
 
 class BlockingDeadLetters(_Twin):
-    """The blocking twin of `DeadLetters`."""
+    """Blocking twin of `DeadLetters`."""
 
     list: Final = _blocking(DeadLetters.list)
     retry: Final = _blocking(DeadLetters.retry)
@@ -113,7 +113,7 @@ class BlockingDeadLetters(_Twin):
 
 
 class BlockingMemory(_Twin):
-    """The blocking twin of `Memory`, opened with ``with``; its event loop runs in a thread of its own.
+    """Blocking twin of `Memory`, opened with ``with``; its event loop runs in a thread of its own.
 
     ::
 
@@ -121,7 +121,7 @@ class BlockingMemory(_Twin):
             memory.remember("The venue has 120 seats.")
 
     Args:
-        memory: the memory, not yet opened.
+        memory: Memory, not yet opened.
     """
 
     def __init__(self, memory: Memory) -> None:

@@ -1,4 +1,4 @@
-"""Checks of constructor arguments that would fail later, or be taken for something else."""
+"""Checks of constructor arguments, so that wrong ones fail early."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "consolidator": ("decide",),
     "question_analyst": ("analyse_question", "find_gaps"),
 }
-"""The methods that each part must have."""
+"""Required methods of each part."""
 
 
 def check_store(store: object) -> None:
@@ -38,14 +38,18 @@ def check_store(store: object) -> None:
 
 
 def address_of(store: str | Path | None) -> str:
-    """Return the address of a store: of a path that of an SQLite file, without any the user's own store."""
+    """Return the address of a store: an SQLite file for a path, the user's own store for None."""
     if store is None:
         return default_store()
     return f"sqlite-vec:{quote(str(store))}" if isinstance(store, Path) else store
 
 
 def check_parts(**parts: object) -> None:
-    """Raise `InvalidDataError` unless each part of a memory is None or has its methods, by the parts' names."""
+    """Raise `InvalidDataError` unless each part of a memory is None or has its required methods.
+
+    Args:
+        parts: Parts by name.
+    """
     for name, part in parts.items():
         if part is None or _has(part, _PARTS[name]):
             continue

@@ -104,7 +104,7 @@ class View:
 
 @attrs.frozen(kw_only=True)
 class Context:
-    """Everything that distinguishes one view of a memory from another. Frozen: a view evolves it.
+    """State that distinguishes one view of a memory from another. Frozen: a view evolves it.
 
     Attributes:
         tenant: The organization whose data is read and written.
@@ -120,7 +120,7 @@ class Context:
         policies: Rules for everything that is written.
         subject: The subject of facts that are written without one.
         subjects: Declared subjects by name: a text that names one has its description and priority.
-        private: Whether facts that are written belong to the viewer alone unless something else is said.
+        private: Whether written facts belong to the viewer alone by default.
         clock: Returns the present.
         observation: The observers of every operation; None without any.
     """
@@ -144,7 +144,7 @@ class Context:
 
     @property
     def moment(self) -> Moment:
-        """The moment that reads look at."""
+        """The moment that reads refer to."""
         return self.past or Moment(now=self.clock())
 
     @property
@@ -154,7 +154,7 @@ class Context:
 
     @property
     def visible_owners(self) -> tuple[str | None, str | None]:
-        """The owners whose facts are visible: nobody, that is everybody, and the viewer."""
+        """Owners whose facts are visible: None (public) and the viewer."""
         return (None, self.viewer)
 
     def sees(self, said: Assertion) -> bool:
@@ -168,7 +168,7 @@ class Context:
         return self.view is None or self.view.reaches(scope)
 
     def check_writable(self) -> None:
-        """Refuse a write where only reads are allowed.
+        """Raise if writes are not allowed.
 
         Raises:
             ReadOnlyError: The memory is read-only, or shows the past.
@@ -179,7 +179,7 @@ class Context:
             raise ReadOnlyError("this memory was opened read-only: open it without read_only=True to write")
 
     def check_present(self) -> None:
-        """Refuse an operation that has no meaning in the past.
+        """Raise if the memory shows the past, for an operation that has no meaning there.
 
         Raises:
             CapabilityError: The memory shows the past.
@@ -211,11 +211,11 @@ class Context:
         return anchored
 
     def about(self, subject: MemorySubject | str | None) -> MemorySubject:
-        """Return the subject to write about: the one given, or this context's."""
+        """Return the subject to write about: the given one, or this context's."""
         return self.named(subject) or self.subject
 
     def named(self, subject: MemorySubject | str | None) -> MemorySubject | None:
-        """Return a subject that may be given as a text such as ``user`` or ``user:alice``.
+        """Return a subject, which may be given as a text such as ``user`` or ``user:alice``.
 
         Raises:
             InvalidNameError: A name is not legal.
@@ -227,10 +227,10 @@ class Context:
         return found.individual(individual) if colon else found
 
     def target(self, scope: MemoryScope | str | None) -> MemoryScope:
-        """Return the scope to write to: the one given, else the view's own, else the one that holds everywhere.
+        """Return the scope to write to: the given one, else the view's own, else the one that holds everywhere.
 
         Raises:
-            OutOfViewError: The view has several scopes, and the one that holds everywhere is none of them.
+            OutOfViewError: The view has several scopes, and the one that holds everywhere is not among them.
         """
         if (anchored := self.anchored(scope)) is not None:
             return anchored
@@ -265,7 +265,7 @@ class Context:
         """Return this context at a moment of the past.
 
         Args:
-            clock: Whether to go by the time when facts were said, or when they were recorded.
+            clock: Time that counts: when facts were said, or when they were recorded.
             when: The moment.
 
         Raises:
@@ -277,7 +277,7 @@ class Context:
         """Return details with their owner.
 
         Raises:
-            InvalidDataError: Nobody could own a private fact, or somebody else would.
+            InvalidDataError: A private fact would have no owner, or another one than the viewer.
         """
         if self.private if private is None else private:
             if self.viewer is None:

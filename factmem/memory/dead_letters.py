@@ -30,7 +30,7 @@ class DeadLetter:
     Attributes:
         id: Id of the submission.
         records: The words, as they are kept.
-        failure: Name of the error that kept them from being read.
+        failure: Name of the error of the last attempt.
         failed_at: Time of the last attempt, in UTC.
     """
 
@@ -114,6 +114,6 @@ def _letter(unit: Unit, why: StateChange | None) -> DeadLetter:
     return DeadLetter(
         id=unit.errand.id,
         records=tuple(record_of(recorded, state=AssertionState.FAILED) for recorded in unit.words),
-        failure=(why and why.reason) or "unknown",  # an import tells the state, and not how it came about
+        failure=(why and why.reason) or "unknown",  # an import carries the state without its history
         failed_at=why.recorded_at if why else unit.words[0].recorded_at,
     )

@@ -41,7 +41,7 @@ class Erasure:
     """The result of `Memory.forget`. Iterating yields the records.
 
     Attributes:
-        records: The records, each as it is now, or was last, oldest first.
+        records: The records in their present or last state, oldest first.
         erased: Number of assertions erased from every file of the store; 0 in a dry run.
         pending: Whether another process still holds old bytes (an open WAL), or the disk had no room to write them
             anew. Any later erasure finishes it, and so does `Memory.expire`.
@@ -64,7 +64,7 @@ class Eraser:
     """Erases records, and revisions that have outlived their time.
 
     Args:
-        context: Whose view.
+        context: Context of the view.
         backend: The store.
     """
 
@@ -78,7 +78,7 @@ class Eraser:
         self._context.check_present()
         if not dry_run:
             self._context.check_writable()
-            self._backend.eraser()  # raises before anything is looked up, if the provider cannot erase
+            self._backend.eraser()  # raises before any lookup if the provider cannot erase
         if record_ids and filters.get("record_ids") is not None:
             raise InvalidDataError("give the ids as arguments or as record_ids, not both", path="$.record_ids")
         if any(isinstance(item, Collection) and not item for item in filters.values()):
@@ -137,7 +137,7 @@ class Eraser:
         return await self._erase_outlived(found)
 
     async def expire_by_itself(self) -> None:
-        """Erase what has outlived its time, of every owner, in the scopes of this memory."""
+        """Erase expired and outdated revisions of every owner, in the scopes of this memory."""
         now, limit = self._context.clock(), self._context.policies.ttl.revisions
         expired = outlived(await self._owned_by_anybody(LogPart(expired=now, related=True)), now, None).expired
         superseded: tuple[Recorded, ...] = ()
@@ -169,7 +169,7 @@ class Eraser:
         return attrs.evolve(receipt, pending=erased.pending)
 
     async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
-        """Return the records that a filter selects: each as it is now, or else as it was last."""
+        """Return the records that a filter selects, each in its present or last state."""
         log, moment = await self._reader.log(LogPart(kept=wanted, related=True)), self._context.moment
 
         def select() -> list[FactRecord[Any]]:

@@ -33,8 +33,9 @@ STREAM: Final = "stream:"
 class ErrandKind(enum.Enum):
     """Kind of job.
 
-    DETECT: find facts in what was said. KEEP: the words are memories themselves; see what they are about
-    and what they change. CONSOLIDATE: facts that are ready; see what they change.
+    DETECT: find facts in what was said. KEEP: the words are memories themselves; analyse them, and compare them with
+    known
+    records. CONSOLIDATE: facts that are ready; compare them with known records.
     """
 
     DETECT = "detect"
@@ -133,7 +134,7 @@ def errand_from(document: Mapping[str, Any], concepts: Mapping[str, Concept[Any,
     """
     try:
         errand = _converter(detailed=False).structure(document, Errand)
-    except Exception as error:  # validators raise factmem's own, and cattrs whatever it meets
+    except Exception as error:  # validators raise errors of factmem, and cattrs any error
         detailed = in_detail(error, document, lambda: _converter(detailed=True).structure(document, Errand))
         path, reason = explain_structure_error(detailed)
         raise CodecError(f"the errand is malformed: {reason}", path=path) from None
@@ -173,7 +174,7 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook_func(_is_concept, _written_concept)
     conv.register_structure_hook_func(_is_concept, _read_concept)
     conv.register_unstructure_hook(dt.timedelta, dt.timedelta.total_seconds)
-    longest = _LONGEST.total_seconds()  # earlier versions let through what is longer
+    longest = _LONGEST.total_seconds()  # earlier versions accepted longer ones
     conv.register_structure_hook(dt.timedelta, lambda seconds, _: dt.timedelta(seconds=min(seconds, longest)))
     conv.register_unstructure_hook(Errand, make_dict_unstructure_fn(Errand, conv, _cattrs_omit_if_default=True))
     return conv

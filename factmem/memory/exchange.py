@@ -39,9 +39,9 @@ class ImportReceipt:
     Attributes:
         imported: Number of assertions that were new.
         quarantined: Number of assertions of the file that wait in quarantine, those of an earlier import included. They
-            are neither loaded nor recalled. ``memory.quarantine`` lists them and lets them in; ``trust=True`` lets in
-            what the file says is believed.
-        let_in: Number of assertions that an earlier import had put into quarantine and this one let in.
+            are neither loaded nor recalled. ``memory.quarantine`` lists and accepts them; ``trust=True`` accepts
+            those that the file marks as believed.
+        let_in: Number of assertions that an earlier import had quarantined and this one accepted.
     """
 
     imported: int
@@ -53,7 +53,7 @@ class Exchange:
     """Exports and imports the log.
 
     Args:
-        context: Whose view.
+        context: Context of the view.
         backend: The store.
     """
 
@@ -107,7 +107,7 @@ class Exchange:
         return ImportReceipt(imported=imported, quarantined=waiting, let_in=let_in)
 
     async def _let_in(self, assertions: Sequence[Assertion], receipts: Sequence[Receipt]) -> int:
-        """Let in what is trusted and waits in quarantine since an earlier import; return the number."""
+        """Accept trusted assertions that an earlier import has quarantined; return their number."""
         known = {
             receipt.recorded.id
             for receipt, said in zip(receipts, assertions, strict=True)
@@ -124,10 +124,10 @@ class Exchange:
 async def export_log(
     target: Path | str | IO[str], log: Sequence[Recorded], states: Mapping[str, AssertionState]
 ) -> int:
-    """Write a log, each assertion with its present state; return how many lines, the header not counted.
+    """Write a log, each assertion with its present state; return the number of lines without the header.
 
     Raises:
-        StoreUnavailableError: the file cannot be written.
+        StoreUnavailableError: The file cannot be written.
     """
     kept = [recorded for recorded in sorted(log, key=lambda item: item.seq) if recorded.id in states]
     async with _opened(target, "w") as file:
@@ -155,19 +155,19 @@ async def import_log(
     trust: bool,
     progress: Callable[[int], None] | None,
 ) -> None:
-    """Read what `export_log` wrote and append it, in batches, under a tenant.
+    """Read a file that `export_log` wrote, and append it in batches under a tenant.
 
     Args:
-        source: where from.
-        append: takes in a batch.
-        tenant: whose it becomes.
-        admit: returns what is taken in of an assertion, or refuses it.
-        trust: let it name records that it does not hold, such as those whose first revision was erased.
-        progress: see `Memory.import_`.
+        source: File or path to read.
+        append: Appends a batch.
+        tenant: Tenant of the imported assertions.
+        admit: Returns the assertion to import for one of the file, or refuses it.
+        trust: Let the file name records that it does not hold, such as those whose first revision was erased.
+        progress: See `Memory.import_`.
 
     Raises:
-        CodecError: a line is malformed; the path names it. What came before is kept.
-        StoreUnavailableError: the file cannot be read.
+        CodecError: A line is malformed; the path names it. Earlier lines are kept.
+        StoreUnavailableError: The file cannot be read.
     """
     record_ids: dict[str, str] = {}
     batch: list[Recorded] = []
@@ -202,7 +202,7 @@ async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str
 
 
 def doubted(said: Assertion) -> Assertion:
-    """Return an assertion as one that is not believed, whatever it says of itself, and that no model reads."""
+    """Return an assertion as a quarantined one, in whatever state it was exported, that no model reads."""
     counted = said.state in (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
     state = AssertionState.QUARANTINED if counted else said.state
     return attrs.evolve(said, state=state, errand=None, details=attrs.evolve(said.details, flags=()))
@@ -254,7 +254,7 @@ async def _opened(file: Path | str | IO[str], mode: str) -> AsyncIterator[AsyncF
 
 @contextlib.contextmanager
 def _using(file: Path | str | IO[str]) -> Iterator[None]:
-    """Tell what goes wrong with a file, and nothing else, as errors of factmem that name it."""
+    """Raise errors of a file, and no others, as errors of factmem that name the file."""
     name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
     try:
         yield

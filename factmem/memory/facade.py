@@ -1,4 +1,4 @@
-"""`Memory`: every public method, its signature and its documentation. The parts that do the work are beside it."""
+"""`Memory`: every public method, its signature and its documentation. The parts beside it do the work."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Memory:
     `as_viewer`, `acting_as`, `scope`, `slice`, `reviewed`, `with_flagged`, `as_of` and `known_at` return views: the
     same backend under another context. A view lives as long as the memory that it was made of is open.
 
-    Wherever a scope is taken, a path such as ``"/product/alpha"`` does as well, and its subtree is included unless
+    Every scope may be given as a path such as ``"/product/alpha"``, and includes its subtree unless
     ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
 
     Args:
@@ -121,16 +121,16 @@ class Memory:
         viewer: The reader and owner of private facts; sees public facts and their own.
         concepts: Declared concepts: records of them are read with their types.
         subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
-            names. In a provider that has the four verbs only, these subjects are looked for …
-        scopes: … in each of these scopes.
+            names. A provider with the four verbs only is searched for these subjects.
+        scopes: Scopes that a provider with the four verbs only is searched in.
         embedder: Makes the vectors: an embedder, or the name of one, such as ``"minilm"``; the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
-            If it fails or takes longer, recall goes by words alone and says so, and saved facts are embedded later.
+            If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
         model: Language model that reads what is remembered, or its address for `factmem.language_model`. A detector, an
             analyst, a consolidator and a question analyst are made of it unless they are given. None works offline,
             without any model.
         detector: Finds facts in conversations; without it and a model, they are kept word for word.
-        analyst: Finds out scope, categories and importance of texts.
+        analyst: Infers scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
         question_analyst: Takes questions apart for deep recall.
         consolidation: Comparison of statements.
@@ -141,8 +141,8 @@ class Memory:
             of `OriginPolicy`.
         background: Settings of background reading.
         on_event: Called with every `MemoryEvent` about words that are public or this viewer's own.
-        observers: Called with every operation of this memory and of its views; see `MemoryObserver`. They see how
-            much was done for every viewer, and never what was said.
+        observers: Called with every operation of this memory and of its views; see `MemoryObserver`. They see the
+            amount of work for every viewer, and never what was said.
         observed_content: Pass arguments and results of the program's calls to observers.
         access_statistics: Count how often records are recalled, and when last; see `accesses`. Counts are written in
             the background, some hundreds at a time or after half a minute, and at the end; a killed process loses
@@ -316,12 +316,12 @@ class Memory:
         return self
 
     async def _keep_expiring(self) -> None:
-        """Erase what has expired, now and once a day while this memory is open."""
+        """Erase expired records, now and once a day while this memory is open."""
         worker = self._backend.worker
         while True:
             try:
                 await self._eraser.expire_by_itself()
-            except Exception as error:  # it is out of sight already, and nobody waits for this
+            except Exception as error:  # expired records are invisible already, and no caller waits for this
                 if worker.running:
                     _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
             if not await worker.rest(_BETWEEN_EXPIRIES):
@@ -348,7 +348,7 @@ class Memory:
         """Bind the store to this memory's embedder and embed everything anew; return the number of visible records.
 
         Raises:
-            EmbedderError: The embedder failed; if it was away from the start, the store is as it was.
+            EmbedderError: The embedder failed; if it failed at the first call, the store is unchanged.
             OutOfViewError: This is a view, and a store has one embedder only.
         """
         self._context.check_writable()
@@ -385,16 +385,16 @@ class Memory:
         return self._view(attrs.evolve(self._context, policies=policies))
 
     def reviewed(self) -> Self:
-        """Return a view for prompts: without flagged text that was kept as it was given.
+        """Return a view for prompts: without flagged text of untrusted origin that was kept as given.
 
         See `FactDetails.unreviewed`. Views of the view leave it out as well.
         """
         return self._view(attrs.evolve(self._context, reviewed=True))
 
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
-        """Return a view of one scope and its subtree, as if there were nothing else.
+        """Return a view of one scope and its subtree. Nothing outside of it is visible.
 
-        What is written without a scope goes to that one. Paths are not relative to the view; one that leads out of it
+        Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
         raises `OutOfViewError`.
 
         ::
@@ -429,7 +429,7 @@ class Memory:
         return self._view(self._context.confined(scopes, exact, read_only=read_only))
 
     def as_of(self, when: dt.datetime) -> Self:
-        """Return a read-only view of a time: only what had been *said* by then.
+        """Return a read-only view of a time: only facts that had been *said* by then.
 
         ::
 
@@ -438,11 +438,11 @@ class Memory:
         return self._view(self._context.at("as_of", when))
 
     def known_at(self, when: dt.datetime) -> Self:
-        """Return a read-only view of this memory as it was at a time: only what had been *recorded* by then."""
+        """Return a read-only view of this memory at a time: only facts that had been *recorded* by then."""
         return self._view(self._context.at("known_at", when))
 
     def for_user(self, name: str) -> Self:
-        """Return this memory for one user: they are the viewer, and facts are about them and theirs alone by default.
+        """Return this memory for one user: the viewer, and by default the subject and owner of facts.
 
         Public facts are visible as well. Another subject, and ``private=False``, can still be given to each write.
 
@@ -470,7 +470,7 @@ class Memory:
     ) -> FactT | None:
         """Return the current fact of a concept, or None.
 
-        With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all places that fit:
+        With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all matching places:
         by the strongest subject, then the narrowest scope, then the newest timestamp; the viewer's own facts come
         before public ones.
 
@@ -513,12 +513,12 @@ class Memory:
         strict: bool = False,
         **filters: Unpack[Filters],
     ) -> RecallMatches:
-        """Return the best records for a query: the true top of all that fit, best first.
+        """Return the best records for a query, best first: the exact top of all matching records.
 
-        If the embedder fails, the results go by words alone, and `RecallMatches.failure` says why.
+        If the embedder fails, results are ranked by words alone, and `RecallMatches.failure` gives the reason.
 
         With ``depth="deep"``, a language model helps if the first results are not good enough: it takes the question
-        apart into simpler ones, which are searched for as well, and then says what is missing. `RecallMatches.deep`
+        apart into simpler ones, which are searched for as well, and then names what is missing. `RecallMatches.deep`
         reports it. The model neither sees nor finds records that the filters leave out, and its hints choose at most
         the last places. Without a model, or if it fails, the results are those of a shallow recall.
 
@@ -531,7 +531,7 @@ class Memory:
             query: The query, in words.
             limit: Maximum number of results.
             min_score: Minimum score of a result, from 0 to 1. All scores are low for a query that nothing answers.
-            depth: Whether a language model helps.
+            depth: With or without the help of a language model.
             lexical: Rank by words.
             semantic: Rank by meaning.
             strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
@@ -594,7 +594,7 @@ class Memory:
     ) -> list[FactRecord[Any]]:
         """Return every revision of a concept or of a record, oldest first, with its state.
 
-        With a subject and a scope, of exactly that place; otherwise of all places that fit.
+        With a subject and a scope, of exactly that place; otherwise of all matching places.
 
         Args:
             concept: The concept, its keyword, or the id of a record. A text is a keyword first.
@@ -678,7 +678,7 @@ class Memory:
     ) -> RecordPage:
         """Return the current records, newest first by default, all of them or page by page.
 
-        Records that are saved or go away between two pages do not shift them.
+        Records that are saved or removed between two pages do not shift the pages.
 
         ::
 
@@ -696,7 +696,7 @@ class Memory:
             filters: Conditions on the records; see `Filters`. Use the same ones for every page.
 
         Raises:
-            InvalidDataError: A filter is not legal, a number is out of range, or the page is none of such a listing.
+            InvalidDataError: A filter is not legal, a number is out of range, or the page token is of another listing.
         """
         return await self._reader.list_records(
             limit=limit,
@@ -865,7 +865,7 @@ class Memory:
         ttl: dt.timedelta | None = None,
         origin: Origin | None = None,
     ) -> Change:
-        """Change a record by id. Its history keeps the revision before; what is not given stays as it is.
+        """Change a record by id. Its history keeps the revision before; fields that are not given stay as they are.
 
         The expiry is set anew by this memory's `TtlPolicy`, if it has a time for updates. When an update expires, so
         does its record: the revision before does not come back.
@@ -879,7 +879,7 @@ class Memory:
             source: The source of the fact.
             metadata: More metadata, or other metadata; see ``merge``.
             merge: Treatment of the present metadata if ``metadata`` is given.
-            labels: Labels of the new revision; those of the present one are not handed on.
+            labels: Labels of the new revision; those of the present one are not copied.
             expires_at: The time of expiry; None for never.
             ttl: The same, counted from now.
             origin: The origin of the words. Those of one that is not trusted are quarantined: until they are let in,
@@ -921,7 +921,7 @@ class Memory:
     async def restore(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Bring back records that were retracted, or removed by a wish such as "forget that …".
 
-        The last retraction or removal of each record is taken back, and none before it.
+        The last retraction or removal of each record is reverted, and none before it.
 
         Args:
             record_ids: Ids of the records.
@@ -936,37 +936,37 @@ class Memory:
     async def rollback(self, revision: int | FactRecord[Any], *, reason: str | None = None) -> Change:
         """Roll a record back to a revision. Nothing is lost: a rollback can be rolled back.
 
-        Later revisions are retracted and the revision itself is restored. A retracted record comes back so.
+        Later revisions are retracted and the revision itself is restored. This also restores a retracted record.
 
         Args:
             revision: The revision, as `history` returns it, or its number (`FactRecord.revision`).
             reason: The reason, for the audit trail.
 
         Returns:
-            The change: UPDATED, or CREATED if the record was not there any more.
+            The change: UPDATED, or CREATED if the record was not current any more.
 
         Raises:
             InvalidDataError: It is neither a record nor a number.
-            RecordNotFoundError: No visible revision has this number, or it was never let in from quarantine, or has
+            RecordNotFoundError: No visible revision has this number, or it was never accepted from quarantine, or has
                 expired, or another record has its value by now.
-            StateConflictError: Words that wait for a model would have to be retracted, or somebody else changed the
+            StateConflictError: Words that wait for a model would have to be retracted, or another writer changed the
                 record meanwhile.
             ConceptConflictError: Its type cannot join its place any more.
         """
         return await self._writer.rollback(revision, reason)
 
     async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
-        """Take changes back, the last one first: those of a `Remembered`, say, or of a rollback.
+        """Revert changes, the last one first: those of a `Remembered`, for example, or of a rollback.
 
         Created records are retracted, updated ones rolled back, deleted ones restored. Later changes of the same
-        records are taken back with them.
+        records are reverted with them.
 
         Args:
             changes: The changes, in the order made.
             reason: The reason, for the audit trail.
 
         Returns:
-            The changes made, in their order; undoing these brings the first changes about again.
+            The changes made, in their order; undoing these repeats the original changes.
 
         Raises:
             InvalidDataError: It is no list of changes.
@@ -1036,7 +1036,7 @@ class Memory:
         Raises:
             CapabilityError: The memory was not opened with ``async with``, or a detail is given that the provider
                 cannot keep; see `remember`.
-            InvalidDataError: It is no list, or one of them says nothing or was said in the future; nothing was kept.
+            InvalidDataError: It is no list, or one of them is empty or was said in the future; nothing was kept.
             TypeError: A keyword argument is not one of `About`.
         """
         return await self._inbox.remember_many(what, about)
@@ -1128,7 +1128,7 @@ class Memory:
             stream: The name of the stream; the same name at the same place is the same stream.
             events: Messages; those without an id are identified by their content and time.
             trigger: When to read; at once if None.
-            flush: Read waiting events now, whatever the trigger says.
+            flush: Read waiting events now, regardless of the trigger.
             subject: The subject of the facts in them.
             scope: The scope that these hold in; see `save`.
             looking_for: Facts to look for; by default all facts about the subject.
@@ -1150,7 +1150,7 @@ class Memory:
         return await self._streams.ingest(stream, events, trigger, about, flush=flush)
 
     async def flush(self) -> None:
-        """Read all waiting events of this viewer's streams, whatever their triggers say, and wait for it.
+        """Read all waiting events of this viewer's streams, regardless of their triggers, and wait for it.
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``.
@@ -1184,7 +1184,7 @@ class Memory:
 
     @property
     def quarantine(self) -> Quarantine:
-        """Assertions of untrusted origins, until somebody accepts or rejects them."""
+        """Assertions of untrusted origins, until they are accepted or rejected."""
         return Quarantine(self._context, self._backend)
 
     @property
@@ -1195,7 +1195,7 @@ class Memory:
     # -- Erasing --------------------------------------------------------------------------------------------------
 
     async def forget(self, *ids: str, dry_run: bool = False, **filters: Unpack[Filters]) -> Erasure:
-        """Erase records with all their history, vectors and index entries. There is no way back; see `retract`.
+        """Erase records with all their history, vectors and index entries. Irreversible; see `retract`.
 
         Ids and filters combine by AND. Filters test a record as it is now; one that is not current any more (retracted,
         expired, quarantined), as it was last. All of its revisions are erased, and the words that it was found in as
@@ -1203,7 +1203,7 @@ class Memory:
 
         When this returns, neither a file of the store nor a copy in this process holds any of it, unless the result is
         ``pending``: then another process is still reading the old bytes, and any later erasure, or `expire`, finishes
-        it. Another process drops its copies when it looks into the store next. Records that were found in the same
+        it. Another process drops its copies at its next access to the store. Records that were found in the same
         words keep their own quotes of them: `traces` names these.
 
         ::
@@ -1218,7 +1218,7 @@ class Memory:
             filters: Conditions on the records; see `Filters`.
 
         Raises:
-            InvalidDataError: There is no filter, or one of them is empty: either would erase more than is meant.
+            InvalidDataError: There is no filter, or one of them is empty: either would erase more than intended.
             CapabilityError: The provider cannot erase.
         """
         return await self._eraser.forget(ids, filters, dry_run=dry_run)
@@ -1255,11 +1255,11 @@ class Memory:
     async def traces(self, *record_ids: str, texts: Collection[str] = ()) -> Traces:
         """Gather the traces of records before `forget`, for `factmem.memory.verify_erased` to look for afterwards.
 
-        Nothing is gathered of records that the viewer may not see.
+        Records that the viewer may not see are left out.
 
         Args:
             record_ids: The records that are to be erased.
-            texts: Words to look for besides, wherever they were said.
+            texts: Other texts to look for, wherever they were said.
         """
         return await self._eraser.traces(record_ids, texts)
 
@@ -1279,10 +1279,10 @@ class Memory:
         page: str | None = None,
         **filters: Unpack[Filters],
     ) -> AuditPage:
-        """Return the audit trail, page by page: what was recorded, quarantined, let in, retracted, by whom and why.
+        """Return one page of the audit trail: actions on assertions, with actor and reason.
 
-        Of erased records only the fact of the erasure is left. It is listed if nothing narrows the trail to records or
-        scopes, for its owner and place are unknown.
+        Of an erased record only its erasure is left. It is listed unless the trail is narrowed to records or
+        scopes: its owner and place are unknown.
 
         Args:
             ids: Only these records, with all their revisions; quarantined ones by their id in `quarantine`.
@@ -1298,7 +1298,7 @@ class Memory:
             filters: Conditions on the assertions; see `Filters`.
 
         Raises:
-            RecordNotFoundError: An id names nothing that is visible.
+            RecordNotFoundError: An id names no visible assertion.
             InvalidDataError: A filter cannot be met, or there is no such page.
         """
         return await self._audit.page(
@@ -1343,21 +1343,21 @@ class Memory:
     ) -> ImportReceipt:
         """Import what `export` wrote; assertions that are there already stay as they are.
 
-        A file says of itself what is believed in it. All of it is quarantined until somebody lets it in, unless the
+        The file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
         caller trusts the file. A log line warns of what waits.
 
         Args:
             source: A file of JSON Lines, or its path.
-            trust: Believe what the file says is believed, such as a backup of one's own. Assertions that an earlier
-                import put into quarantine are let in.
+            trust: Keep the states of the file, for example of one's own backup. Assertions that an earlier
+                import quarantined are accepted.
             progress: A function that is called with the number of lines read so far.
 
         Returns:
-            The number of assertions that are new, and of those that wait in quarantine.
+            The numbers of new and of quarantined assertions.
 
         Raises:
-            CodecError: A line is malformed; what came before it is kept.
-            InvalidDataError: The file is not trusted and holds another viewer's private facts; the same.
+            CodecError: A line is malformed; earlier lines are kept.
+            InvalidDataError: The file is not trusted and holds another viewer's private facts; earlier lines are kept.
         """
         self._context.check_writable()
         return await self._exchange.import_(source, trust=trust, progress=progress)

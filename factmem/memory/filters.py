@@ -40,11 +40,11 @@ __all__ = [
 _RECORD_ID: Final = re.compile(
     r"[0-9a-f]{32}(?:-[0-9a-f]+)?|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 )
-"""The ids that the stores give. Where a provider has the four verbs only, a digest of the value follows."""
+"""Form of the ids that stores assign. Where a provider has the four verbs only, a digest of the value follows."""
 
 
 class Filters(TypedDict, total=False):
-    """Conditions on records; all that are given must hold. An empty list keeps nothing, None keeps everything.
+    """Conditions on records, combined by AND. An empty list matches nothing, None matches everything.
 
     Attributes:
         scope: Scope, with its subtree.
@@ -116,8 +116,8 @@ def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str
     """Return the keywords of concepts, some of which may be given as such.
 
     Raises:
-        InvalidDataError: It is no list, or an item is no concept and no keyword. The id of a record is no keyword:
-            nothing would ever match it.
+        InvalidDataError: It is no list, or an item is no concept and no keyword. The id of a record is refused:
+            it would never match a keyword.
     """
     several = isinstance(concepts, Iterable) and not isinstance(concepts, str)
     if not several or not all(isinstance(item, str | Concept) for item in concepts):
@@ -140,7 +140,7 @@ def ids_of(ids: Iterable[str]) -> dict[str, None]:
     """Return the ids of records, each once, in their order.
 
     Raises:
-        InvalidDataError: one of them is no text.
+        InvalidDataError: One of them is no text.
     """
     given = list(ids)
     if not all(isinstance(id, str) for id in given):
@@ -177,7 +177,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def sorted_rows(corpus: Corpus, found: Standing, order_by: RecordOrder, *, descending: bool) -> Standing:
-    """Return current records in an order."""
+    """Return current records in a given order."""
     import numpy as np
 
     columns = corpus.columns
@@ -190,7 +190,7 @@ def _keys(corpus: Corpus, found: Standing, order_by: RecordOrder) -> tuple[Any, 
 
 
 def _shown(value: Any, order_by: RecordOrder) -> float | str:
-    """A time in UTC as a text that sorts as the time does, exact to the microsecond."""
+    """Return the sort key of a value. A time becomes a UTC text that sorts like the time, exact to the microsecond."""
     if order_by is RecordOrder.IMPORTANCE:
         return float(value)
     return (_EPOCH + dt.timedelta(microseconds=int(value))).isoformat(timespec="microseconds")
@@ -214,7 +214,7 @@ def page_of(
 ) -> tuple[Standing, str | None]:
     """Return the rows of one page, and the token of the next page.
 
-    A token holds the position of the last row, not a number of rows: records that are added or go away meanwhile
+    A token holds the position of the last row, not a number of rows: records that are added or removed meanwhile
     neither repeat a record nor leave one out.
 
     Args:
@@ -264,14 +264,14 @@ def _read_token(token: str, listing: list[Any]) -> tuple[float | int, int]:
 
 
 def check_range(**numbers: int | None) -> None:
-    """Raise `InvalidDataError` unless each is None or a whole number from 0 on."""
+    """Raise `InvalidDataError` unless each number is None or a non-negative integer."""
     for name, number in numbers.items():
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
             raise InvalidDataError(f"{name} must be a whole number from 0 on", path=f"$.{name}")
 
 
 def check_query(query: str, limit: int, min_score: float) -> None:
-    """Raise `InvalidDataError` unless there is a query, a positive limit and a score from 0 to 1."""
+    """Raise `InvalidDataError` unless the query is not blank, the limit positive and the score from 0 to 1."""
     if not isinstance(query, str) or not query.strip():
         raise InvalidDataError("the query is blank: say what to look for")
     check_text(query, path="$.query")
@@ -281,13 +281,13 @@ def check_query(query: str, limit: int, min_score: float) -> None:
 
 
 def check_min_score(min_score: object) -> None:
-    """Raise `InvalidDataError` unless it is a score from 0 to 1."""
+    """Raise `InvalidDataError` unless the score is a number from 0 to 1."""
     if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 <= min_score <= 1:
         raise InvalidDataError("min_score must be a number from 0 to 1", path="$.min_score")
 
 
 def check_concept(concept: object) -> None:
-    """Raise `InvalidDataError` unless it is a concept."""
+    """Raise `InvalidDataError` unless the argument is a concept."""
     if not isinstance(concept, Concept):
         if isinstance(concept, str) and is_record_id(concept):
             raise InvalidDataError(

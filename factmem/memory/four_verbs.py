@@ -1,4 +1,4 @@
-"""Remembering in a provider of four verbs: findings go through `save`; parts that it cannot carry are counted."""
+"""Remembering in a provider with the four verbs only: findings are saved, details that it cannot keep are counted."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _log = logging.getLogger("factmem")
 
 @attrs.frozen(kw_only=True)
 class Submitted:
-    """Words for a provider of four verbs, before anything is found in them.
+    """Words for a provider with the four verbs only, before detection.
 
     Attributes:
-        place: where their facts go, unless a fact names another subject or an analyst another scope.
-        words: the words, as the verbatim detector finds them.
-        errand: the reading they need; None to keep them as they are.
-        conversation: the conversation they come from, secrets redacted.
-        context: messages of it that were read before.
-        dropped: messages of which nothing was kept, by reason.
+        place: Place of their facts, unless a fact names another subject or an analyst another scope.
+        words: Words, as the verbatim detector finds them.
+        errand: Job of reading them; None to keep them as they are.
+        conversation: Conversation that they come from, secrets redacted.
+        context: Messages of it that were read before.
+        dropped: Number of messages of which nothing was kept, by reason.
     """
 
     place: Place
@@ -59,7 +59,7 @@ class Submitted:
 
 @attrs.frozen(kw_only=True)
 class _Found:
-    """The findings in words, with the parts that a provider of four verbs cannot keep."""
+    """Findings in words, with the number of details that the provider cannot keep."""
 
     place: Place
     facts: tuple[Candidate, ...]
@@ -69,7 +69,7 @@ class _Found:
 
 
 class FourVerbs:
-    """Remembers in a provider that has the four verbs only: nothing can wait there, everything is read at once.
+    """Remembers in a provider that has the four verbs only: nothing can wait there, so everything is read at once.
 
     Args:
         context: The owner of the words, and the policies.
@@ -84,10 +84,10 @@ class FourVerbs:
         self._pipeline = Pipeline(context, backend)
 
     def check_representable(self, given: FactDetails) -> None:
-        """Refuse what the caller asked for and the provider cannot keep.
+        """Refuse details that the provider cannot keep.
 
         Raises:
-            CapabilityError: there are any details, or the provider keeps nothing at all.
+            CapabilityError: There are any details, or the provider keeps nothing at all.
         """
         if isinstance(self._backend.provider, NoMemory):
             raise CapabilityError("NoMemory keeps nothing: open the memory on a store, such as sqlite-vec:facts.db")
@@ -98,7 +98,7 @@ class FourVerbs:
             )
 
     async def remember(self, items: Sequence[Submitted]) -> list[Remembered]:
-        """Read words, several at a time, and save what was found, in the order given."""
+        """Read words concurrently, and save the findings in the given order."""
         found: list[_Found | None] = [None] * len(items)
         limit = anyio.Semaphore(self._backend.concurrency)
 
@@ -127,7 +127,7 @@ class FourVerbs:
                     pass
         except FactMemError as error:
             failure = type(error).__name__
-        except Exception as error:  # a detector or analyst of somebody's own may raise anything
+        except Exception as error:  # a custom detector or analyst may raise any error
             _log.warning("the detector or analyst failed: %s", type(error).__name__)
             failure = ModelError.__name__
         new = [
@@ -137,7 +137,7 @@ class FourVerbs:
         return _Found(place=place, facts=facts, detection=detection, lost=lost, failure=failure)
 
     def _words_kept(self, item: Submitted, failure: str | None) -> Sequence[Candidate]:
-        """Return the words to keep as they are: all that no model read, or the user's beside their facts."""
+        """Return the words to keep as they are: those that no model read, or the user's words beside their facts."""
         if failure is not None or item.errand is None or item.errand.kind is not ErrandKind.DETECT:
             return item.words
         return [word for word in item.words if self._context.policies.keep_words and word.details.origin is Origin.USER]
@@ -152,7 +152,7 @@ class FourVerbs:
         return tuple((dict(declared) | found).values())
 
     async def _placed(self, item: Submitted, infer: Sequence[str]) -> tuple[Place, Counter[Unrepresented]]:
-        """Return the place that an analyst proposes; what else it finds out cannot be kept."""
+        """Return the place that an analyst proposes, and the number of other findings, which cannot be kept."""
         if not infer:
             return item.place, Counter()
         text = "\n\n".join(message.content for message in item.conversation.messages)
@@ -179,7 +179,7 @@ class FourVerbs:
         for candidate, place, said in kept:
             try:
                 await self._backend.provider.save(self._writer.dated(candidate.fact), place.subject, place.scope)
-            except FactMemError as error:  # one fact that cannot be kept never costs the others
+            except FactMemError as error:  # one fact that cannot be kept must not prevent the others
                 failure = type(error).__name__
             else:
                 saved.extend(said)
@@ -212,14 +212,14 @@ def submitted(
     errand: Errand | None,
     context: Sequence[Message] = (),
 ) -> Submitted:
-    """Return words for a provider of four verbs.
+    """Return words for a provider with the four verbs only.
 
     Args:
-        conversation: the conversation to read.
-        words: its words, as the verbatim detector finds them.
-        place: where their facts go.
-        errand: the reading they need, if any.
-        context: messages that were read before, shown to the detector again.
+        conversation: Conversation to read.
+        words: Its words, as the verbatim detector finds them.
+        place: Place of their facts.
+        errand: Job of reading them, if any.
+        context: Messages that were read before, shown to the detector as context.
     """
     return Submitted(
         place=place,
@@ -244,7 +244,7 @@ def _identity(candidate: Candidate) -> tuple[object, ...]:
 
 
 def _refusal(candidate: Candidate, said: Sequence[Assertion]) -> Unrepresented | None:
-    """Return why a finding cannot be kept at all; None if it can."""
+    """Return the reason why a finding cannot be kept at all; None if it can."""
     if candidate.removed or candidate.cleared is not None:
         return Unrepresented.REMOVAL
     if candidate.quarantined or any(item.state is AssertionState.QUARANTINED for item in said):
@@ -255,7 +255,7 @@ def _refusal(candidate: Candidate, said: Sequence[Assertion]) -> Unrepresented |
 
 
 def _lost_with(candidate: Candidate, said: Sequence[Assertion]) -> Counter[Unrepresented]:
-    """Return what a finding that is kept loses."""
+    """Return the details that are lost when a finding is kept, counted."""
     lost = Counter[Unrepresented]()
     if candidate.details.evidence:
         lost[Unrepresented.EVIDENCE] = len(said)

@@ -1,4 +1,4 @@
-"""The inbox: words are kept at once as they were said, and read by models, at once or in the background."""
+"""Inbox: words are kept at once as they were said, and read by models, at once or in the background."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class About(TypedDict, total=False):
         importance: From 0 to 1; this memory's default if left out.
         categories: Labels.
         source: Source of the words.
-        metadata: Anything else, as JSON.
+        metadata: Other details, as JSON.
         expires_at: Time of expiry.
         private: Keep them for this memory's viewer alone.
         looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
@@ -137,7 +137,7 @@ class StoredSession:
 
 
 class Inbox:
-    """Takes in texts, messages, conversations and facts that are to be consolidated.
+    """Takes in texts, messages, conversations, and facts to consolidate.
 
     Args:
         context: The owner of the words, and the policies.
@@ -253,7 +253,7 @@ class Inbox:
         return request
 
     async def _handed_over(self, what: Sequence[Words], order: Order) -> Handover:
-        """Submit words to be read in the background; read them now where nothing can wait."""
+        """Submit words to be read in the background; read them now if nothing can wait."""
         if self._backend.four_verbs_only:
             return settled(await self._in_four_verbs(what, order))
         return await self.submit(await self._hand_over(what, order))
@@ -307,14 +307,14 @@ class Inbox:
         *,
         texts: Sequence[int] = (),
     ) -> list[Handed]:
-        """Put what was found into the store, in one transaction.
+        """Append findings to the store, in one transaction.
 
         Args:
-            found: The candidates of each thing that was handed over.
-            errands: The errand of each.
-            order: The details that the caller gave.
-            treatments: The treatment of each message of each.
-            texts: Positions of the plain texts that no model reads: those that say the same are kept once.
+            found: Candidates of each submitted item.
+            errands: Job of each item.
+            order: Details of the call.
+            treatments: Treatment of each message of each item.
+            texts: Positions of the plain texts that no model reads: equal ones are kept once.
         """
         given = [order.given if errand else self._writer.lasting(order.given, None) for errand in errands]
         assertions = [
@@ -345,10 +345,10 @@ class Inbox:
     async def _distinct(
         self, assertions: Sequence[list[Assertion]], texts: Sequence[int]
     ) -> tuple[list[list[Assertion]], dict[int, int], list[Any] | None]:
-        """Leave out texts that say what an earlier one of the batch says; without the embedder, none.
+        """Leave out texts that duplicate an earlier one of the batch; keep all if the embedder fails.
 
         Returns:
-            What is left of each, the position of the first by that of each that was left out, and the vectors.
+            The remaining assertions of each item, the position of the first by that of each duplicate, and the vectors.
         """
         kept = list(assertions)
         alone = [number for number in texts if len(kept[number]) == 1]
@@ -389,10 +389,11 @@ class Inbox:
     def as_kept(
         self, what: object, conversation: Conversation, errand: Errand | None, order: Order
     ) -> tuple[Conversation, list[Treatment | None]]:
-        """Return a conversation as it is kept for now, and the treatment of each message that is kept with it.
+        """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
 
-        Without anyone to read it, words that are to be shown only are dropped if the message itself says so; by its
-        origin they are kept. A text is a memory itself, whatever the policy.
+        Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept. A
+        text is a
+        memory itself, whatever the policy.
         """
         if isinstance(what, str):
             return conversation, []
@@ -418,11 +419,11 @@ class Inbox:
         return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
-        """Return which words nobody has read since they were handed over before, and nobody is reading now."""
-        busy = self._backend.worker.busy  # looked at before and after: what ends meanwhile is not left
+        """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
+        busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
         failed = [entry for entry in await self._reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
-            with contextlib.suppress(StateConflictError):  # somebody else lets them be read again
+            with contextlib.suppress(StateConflictError):  # another caller lets them be read again
                 await self._writer.commit([to_pending(recorded) for recorded in failed])
         waiting = await self._reader.recorded_in((AssertionState.PENDING,))
         busy |= self._backend.worker.busy
@@ -562,7 +563,7 @@ def _conversation_of(messages: Sequence[Any]) -> Conversation:
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
     said = entry.assertion
     evidence = said.details.evidence
-    # What tells most entries apart comes first: every one that was ever recorded is looked at.
+    # The most selective test comes first: every entry ever recorded is checked.
     return (
         bool(evidence)
         and evidence[0].conversation_id == session.id

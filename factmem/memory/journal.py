@@ -1,9 +1,10 @@
-"""The journal: submitted words that wait to be read.
+"""Journal: submitted words that wait to be read.
 
-It needs no store of its own. Words are appended as statements in the state PENDING, with their `Errand`
-beside them; so they are durable, can be seen, recalled and forgotten, and stay behind the same walls as
-anything else. Reading them is one transaction that appends what was found and retracts the words (or
-lets them stand). What was handed over twice is there once, and what was read is not read again.
+It needs no store of its own. Words are appended as statements in the state PENDING, with their `Errand` beside them; so
+they are durable, can be listed, recalled and forgotten, and stay within their partition. Reading them is one
+transaction
+that appends the findings and retracts the words, or makes them current. Words that are submitted twice are kept once,
+and words that were read are not read again.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class Unit:
     """Words that are read together.
 
     Attributes:
-        errand: what they wait for.
-        words: the assertions that wait, in the order of the conversation.
-        context: earlier words that a model is shown as context.
-        waiting: whether the words wait to be read; else their states stay as they are.
+        errand: Job that they wait for.
+        words: Assertions that wait, in the order of the conversation.
+        context: Earlier words that a model is shown as context.
+        waiting: Whether the words wait to be read; otherwise their states do not change.
     """
 
     errand: Errand
@@ -61,7 +62,7 @@ class Unit:
 
     @property
     def given(self) -> FactDetails:
-        """The caller's details for findings: the details of the words without evidence, topics and flags."""
+        """Details of the caller for findings: the details of the words without evidence, topics and flags."""
         return attrs.evolve(self.words[0].assertion.details, evidence=(), topics=(), flags=())
 
     @property
@@ -80,11 +81,11 @@ def handed_over(
     """Return the assertions that keep words, until they are read or for good.
 
     Args:
-        candidates: the words, as `VerbatimDetector` finds them, or facts that are ready.
-        place: where they lie meanwhile.
-        given: what the caller said about them.
-        errand: what they wait for, if anything.
-        treatments: the treatment of each message of the conversation, by its position, where it is to be kept.
+        candidates: Words, as `VerbatimDetector` finds them, or facts that are ready.
+        place: Place of the words.
+        given: Details of the caller.
+        errand: Job that they wait for, if any.
+        treatments: Treatment of each message of the conversation by its position, if it is to be kept.
     """
     said = [
         assertion
@@ -106,7 +107,7 @@ def _treatment_in(treatments: Sequence[Treatment | None], said: Assertion) -> Tr
 
 
 def treatment_of(recorded: Recorded) -> Treatment | None:
-    """Return the treatment that words were handed over with, if any; one of a newer factmem is none."""
+    """Return the treatment stored with submitted words, if any; None for one of a newer factmem."""
     errand = recorded.assertion.errand or {}
     return next((treatment for treatment in Treatment if treatment.value == errand.get("treatment")), None)
 
@@ -124,28 +125,28 @@ def units_in(
     *,
     state: AssertionState = AssertionState.PENDING,
 ) -> list[Unit]:
-    """Return the words that wait (or, with FAILED, those that could not be read), in the order handed over.
+    """Return the units of words in a state, in the order submitted.
 
-    Words whose errand cannot be read, for a newer factmem wrote it, are passed over; so are those that were
-    imported without the evidence that they would be read from.
+    Words whose job cannot be decoded, because a newer factmem wrote it, are skipped; so are imported words without
+    evidence.
 
     Args:
-        log: what was recorded, in any order.
-        states: the state of each assertion.
-        concepts: the declared concepts by keyword.
-        state: which state the words are in.
+        log: Recorded assertions, in any order.
+        states: State of each assertion.
+        concepts: Declared concepts by keyword.
+        state: PENDING for words that wait, FAILED for words that could not be read.
     """
     waiting: dict[tuple[object, ...], list[Recorded]] = {}
     for recorded in sorted(log, key=lambda item: item.seq):
         if states.get(recorded.id) is state and (id := errand_id(recorded)) is not None:
-            # An import may bring any id: words behind different walls are never one unit.
+            # An import may bring any id: words of different partitions never form one unit.
             walls = (recorded.assertion.place.key, recorded.assertion.details.owner)
             waiting.setdefault((id, *walls), []).append(recorded)
     return [unit for words in waiting.values() if (unit := _unit(words, concepts)) is not None]
 
 
 def _unit(words: Sequence[Recorded], concepts: Mapping[str, Concept[Any, Any]]) -> Unit | None:
-    """Words of one errand, as it was said last."""
+    """Return the words of one job as a unit, with the latest version of the job."""
     newest = words[-1].assertion.errand
     assert newest is not None
     try:
@@ -158,30 +159,30 @@ def _unit(words: Sequence[Recorded], concepts: Mapping[str, Concept[Any, Any]]) 
 
 
 def errand_id(recorded: Recorded) -> str | None:
-    """Return the id of the errand that something was handed over with, if it was."""
+    """Return the id of the job that an assertion was submitted with, if any."""
     errand = recorded.assertion.errand
     return None if errand is None or not isinstance(errand.get("id"), str) else str(errand["id"])
 
 
 def is_words(said: Assertion) -> bool:
-    """Return whether a statement says what was said, word for word."""
+    """Return whether a statement holds words verbatim."""
     evidence = said.details.evidence
     return said.keyword == STATEMENT.keyword and bool(evidence) and evidence[0].quote == said.data
 
 
 def settled_state(recorded: Recorded) -> AssertionState:
-    """Return the state of words that nothing is waited for any more: by whether they are believed."""
+    """Return the state of words after their job: current, or quarantined."""
     if recorded.assertion.only_shown:
         return AssertionState.RETRACTED
     return AssertionState.ACTIVE if recorded.assertion.details.believed else AssertionState.QUARANTINED
 
 
 def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[Recorded]:
-    """Return the words that records were found in: those that are kept only as read, and those that are statements.
+    """Return the words that records were found in: those kept for reading only, and those that are statements.
 
     Args:
-        log: what somebody may see.
-        record_ids: the records, with all their revisions.
+        log: Log that the viewer may see.
+        record_ids: Records, with all their revisions.
     """
     entries = list(log)
     states = states_of(entries)
@@ -189,7 +190,7 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[R
     doomed = [entry.assertion for entry in recorded if entry.record_id in record_ids]
     messages = {
         AssertionState.RETRACTED: {message for said in doomed for message in _messages_of(said)},
-        # Words that stand by themselves go with what was found in them, and not with other words.
+        # Statements of words go with the facts found in them, and not with other words.
         AssertionState.ACTIVE: {message for said in doomed if not is_words(said) for message in _messages_of(said)},
     }
     return [
@@ -203,7 +204,7 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[R
 
 
 def _messages_of(said: Assertion) -> list[tuple[str | None, str | None, str | None]]:
-    """Return the messages that something was found in, each with the owner of what was said."""
+    """Return the messages that an assertion was found in, each with the owner of the words."""
     return [(said.details.owner, item.conversation_id, item.message_id) for item in said.details.evidence]
 
 
@@ -222,8 +223,8 @@ def rebuilt(words: Sequence[Recorded], treated: Callable[[Recorded], Treatment |
     """Return the conversation that words come from; messages that were not kept are left out.
 
     Args:
-        words: statements of one conversation, with evidence, in order.
-        treated: returns the treatment of words, None for that of their origin.
+        words: Statements of one conversation, with evidence, in order.
+        treated: Returns the treatment of words; None for that of their origin.
     """
     messages: dict[str | None, list[Recorded]] = {}
     for recorded in words:
@@ -236,7 +237,7 @@ def rebuilt(words: Sequence[Recorded], treated: Callable[[Recorded], Treatment |
 
 
 def _message(pieces: Sequence[Recorded]) -> Message:
-    """Join the pieces of a message, so that each stands where its offsets say; what is there twice is taken once."""
+    """Join the pieces of a message at their offsets; duplicates are used once."""
     said = pieces[0].assertion
     evidence = said.details.evidence[0]
     text = ""
@@ -258,7 +259,7 @@ def _start(recorded: Recorded) -> int:
 
 
 def to_pending(recorded: Recorded) -> StateRequest:
-    """Return the request that lets words wait again that could not be read."""
+    """Return the request that lets failed words wait again."""
     return StateRequest(
         assertion_id=recorded.id,
         state=AssertionState.PENDING,

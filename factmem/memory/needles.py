@@ -1,4 +1,4 @@
-"""Searching files for many pieces at once, and the forms in which a text or a vector may stand in them. Pure."""
+"""Search of files for many pieces at once, and the encodings that a text or a vector may have in them. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 T = TypeVar("T")
 
 SHORTEST: Final = 6
-"""A piece of fewer bytes is met by chance in files of the size that stores have."""
+"""Minimum length in bytes: shorter pieces occur by chance in files of the size of stores."""
 
 _SHORTEST_NUMBER: Final = 10
 _SHORTEST_HEX: Final = 12
@@ -47,7 +47,7 @@ _ESCAPE: Final = re.compile(r"\\u[0-9a-f]{4}")
 
 
 def tells(text: str) -> bool:
-    """Whether finding a text says something: it is too long to be met by chance among numbers, times and ids."""
+    """Whether a text is long enough not to occur by chance among numbers, times and ids."""
     text = text.strip()
     written = text.encode(errors="replace")
     if len(written) < SHORTEST or len(set(written)) < 3:
@@ -58,13 +58,13 @@ def tells(text: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return a text as a full-text index holds its words: small letters without accents."""
+    """Return a text as a full-text index stores its words: lowercase, without accents."""
     apart = unicodedata.normalize("NFD", text.lower())
     return "".join(char for char in apart if not unicodedata.combining(char))
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Take a text into pieces that tell: a file may hold a part of it only, or part it between two of its pages."""
+    """Split a text into significant pieces: a file may hold a part of it, or split it between two pages."""
     whole = unicodedata.normalize("NFC", text.strip())
     starts = range(0, max(1, len(whole) - _PIECE // 2), _PIECE)
     for start in starts:
@@ -74,7 +74,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def index_pieces(text: str) -> Iterator[str]:
-    """Take a text into ends of words as a full-text index holds them, which leaves out what the word before shares."""
+    """Split a text into word suffixes, as a full-text index with prefix compression stores them."""
     for word in _WORD.findall(folded(text)):
         end = word[len(word) // 3 :]
         if len(word) >= 9 and tells(end):
@@ -95,13 +95,13 @@ def text_forms(text: str) -> set[bytes]:
 
 
 def base64_forms(data: bytes) -> set[bytes]:
-    """Return what a piece of data becomes somewhere inside of base64: it may begin at any of three places."""
+    """Return the base64 forms of data inside of a longer base64 text, at each of the three alignments."""
     bodies = (data[skip : skip + (len(data) - skip) // 3 * 3] for skip in range(3))
     return {base64.b64encode(body) for body in bodies if len(body) >= SHORTEST}
 
 
 def vector_pieces(row: bytes) -> Iterator[bytes]:
-    """Take the float32 numbers of a vector into some pieces that tell, spread over its length."""
+    """Return significant pieces of the float32 numbers of a vector, spread over its length."""
     starts = range(0, max(1, len(row) - _VECTOR_PIECE + 1), _VECTOR_PIECE)
     telling = [
         row[start : start + _VECTOR_PIECE] for start in starts if _is_telling(row[start : start + _VECTOR_PIECE])
@@ -115,10 +115,10 @@ def _is_telling(piece: bytes) -> bool:
 
 
 class Scanner(Generic[T]):
-    """Finds pieces of bytes in one pass, however many they are; each stands for something.
+    """Finds any number of pieces of bytes in one pass.
 
     Args:
-        needles: what each piece stands for; pieces shorter than `SHORTEST` are passed over.
+        needles: Meaning of each piece; pieces shorter than `SHORTEST` are skipped.
     """
 
     def __init__(self, needles: Mapping[bytes, T]) -> None:
@@ -144,7 +144,7 @@ class Scanner(Generic[T]):
         return places
 
     def matches(self, data: bytes) -> Iterator[tuple[int, int, T]]:
-        """Give where each piece begins and ends, and what it stands for, in no particular order."""
+        """Yield start, end and meaning of each piece found, in no particular order."""
         import numpy as np
 
         if not self._by_key:
@@ -161,10 +161,10 @@ class Scanner(Generic[T]):
                         yield start, start + len(needle), meaning
 
     def search(self, file: Path) -> Iterator[T]:
-        """Give what was found in a file, once for each time it stands there.
+        """Yield the meaning of each piece found in a file, once per occurrence.
 
         Raises:
-            OSError: the file cannot be read.
+            OSError: The file cannot be read.
         """
         with file.open("rb") as stream:
             before = b""
@@ -174,12 +174,12 @@ class Scanner(Generic[T]):
                 before = data[max(0, len(data) - self._longest + 1) :]
 
     def found(self, data: bytes) -> set[T]:
-        """Return what is found in some data."""
+        """Return the meanings of the pieces found in some data."""
         return {meaning for _, _, meaning in self.matches(data)}
 
 
 def _most_telling(needle: bytes) -> int:
-    """Return the offset in a piece to look at first: one without NULs, of which files are full."""
+    """Return the offset in a piece to compare first: one without NULs, which are frequent in files."""
     best, most = 0, 0
     for start in range(0, len(needle) - SHORTEST + 1, 2):
         distinct = len(set(needle[start : start + SHORTEST]))

@@ -33,7 +33,7 @@ _HANDED_IN: Final[Mapping[Operation, str]] = {
     Operation.UPDATE: "record_id",
     Operation.READ: "units",
 }
-"""The argument that is counted, of operations without positional ids."""
+"""Argument whose items are counted, of operations without positional ids."""
 
 _BY_PLACE: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -115,7 +115,7 @@ def _arguments(
 ) -> Mapping[str, Any]:
     try:
         bound = signature.bind(self, *args, **kwargs).arguments
-    except TypeError:  # the method will say so itself
+    except TypeError:  # the method raises this itself
         return {}
     return {name: value for number, (name, value) in enumerate(bound.items()) if number}
 

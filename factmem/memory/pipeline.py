@@ -1,4 +1,4 @@
-"""The pipeline: submitted words are read by models, compared with what is known, and applied in one transaction."""
+"""Pipeline: submitted words are read by models, compared with known records, and applied in one transaction."""
 
 from __future__ import annotations
 
@@ -121,16 +121,17 @@ class Pipeline:
         return [unit for unit in units if self._context.reaches(unit.place.scope)]
 
     async def read_now(self, unit: Unit) -> Remembered:
-        """Read a unit and wait for it; meanwhile the worker leaves it alone."""
+        """Read a unit and wait for it; the background worker leaves it alone meanwhile."""
         with self._backend.worker.holding(unit):
             (result,) = await self.process([unit])
             return result if isinstance(result, Remembered) else await self.give_up(unit, result)
 
     async def process(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
-        """Read words that wait, all of one owner; return what became of each, or why it could not be read.
+        """Read waiting words, all of one owner; return the outcome or the error of each unit.
 
-        They are read as their owner sees the store: neither a question nor an answer about public words knows of
-        anything private. Nothing is written for a unit that could not be read: it waits on.
+        They are read with their owner's view: neither a question nor an answer about public words involves private
+        facts.
+        Nothing is written for a unit that could not be read: it keeps waiting.
         """
         owner = units[0].given.owner
         if owner != self._context.viewer:
@@ -166,7 +167,10 @@ class Pipeline:
             try:
                 await self._writer.commit(requests)
                 break
-            except (StateConflictError, RecordNotFoundError):  # somebody has read or forgotten some of them meanwhile
+            except (
+                StateConflictError,
+                RecordNotFoundError,
+            ):  # another process has read or forgotten some of them meanwhile
                 left = await self._left_of(unit)
         outcome = await self.standing(unit.words)
         return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
@@ -192,7 +196,7 @@ class Pipeline:
                     found[number] = await self._read(unit, in_use)
                 except FactMemError as error:
                     found[number] = error
-                except Exception as error:  # a detector of somebody's own may raise what it likes
+                except Exception as error:  # a custom detector may raise any error
                     found[number] = ModelError(f"the detector or analyst failed: {type(error).__name__}")
 
         async with anyio.create_task_group() as tasks:
@@ -234,7 +238,7 @@ class Pipeline:
         return _Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
-        """Return the treatment of each of a unit's words; earlier ones are context, where a model may see them."""
+        """Return a function of the treatment of a unit's words; earlier ones are context, where a model may see them."""
         origins = self._context.policies.origins
 
         def treated(recorded: Recorded) -> Treatment | None:
@@ -257,7 +261,7 @@ class Pipeline:
             gone := _removals(candidate.cleared, place, details, fact.timestamp, here)
         ):
             return gone
-        # What a statement asks to be forgotten is not itself what is no more.
+        # The words of a request to forget are not themselves removed.
         removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
         state = AssertionState.QUARANTINED if candidate.quarantined else AssertionState.ACTIVE
         return tuple(
@@ -286,12 +290,12 @@ class Pipeline:
         return Analysis() if in_use is None else await self.analysed(text, unit.errand.infer, in_use)
 
     async def analysed(self, text: str, infer: Sequence[str], in_use: ScopeInfo) -> Analysis:
-        """Return the analyst's findings about a text: those that are to be inferred, and no others.
+        """Return the requested parts of an analysis of a text, and no others.
 
         Args:
-            text: The text.
+            text: Text to analyse.
             infer: Any of ``scope``, ``categories`` and ``importance``.
-            in_use: The scopes and categories in use.
+            in_use: Scopes and categories in use.
         """
         analyst = self._backend.analyst
         if not infer or analyst is None:
@@ -315,7 +319,7 @@ class Pipeline:
         )
 
     def proposed(self, path: str | None, otherwise: MemoryScope) -> MemoryScope:
-        """A model's proposal is a wish: a path that is not legal, or far too deep, leaves the words where they are."""
+        """Return the scope that a model proposes; the given one if the proposed path is illegal or too deep."""
         if not path or ".." in path.split("/") or path.count("/") > _DEEPEST_PROPOSAL:
             return otherwise
         try:
@@ -338,7 +342,7 @@ class Pipeline:
     async def _applied_or_single(
         self, found: Sequence[_Finding], *, tries: int = 5
     ) -> dict[str, Remembered | FactMemError]:
-        """Apply findings in one transaction; where one of them stands in the way, by halves down to that one."""
+        """Apply findings in one transaction; if it fails, bisect down to the failing ones."""
         try:
             return dict(await self._applied(found))
         except (StateConflictError, RecordNotFoundError, ConceptConflictError, EmbedderError, ModelError) as error:
@@ -352,7 +356,7 @@ class Pipeline:
             left = await self._left_of(unit)
             if left != unit.words:
                 return {unit.errand.id: await self._read_left(unit, left)}
-            if tries > 1:  # what it was compared with has changed meanwhile
+            if tries > 1:  # a compared record has changed meanwhile
                 return await self._applied_or_single(found, tries=tries - 1)
             return {unit.errand.id: error}
 
@@ -369,7 +373,9 @@ class Pipeline:
         return tuple(recorded for id, recorded in wanted.items() if id in there)
 
     async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
-        """Read the rest of a unit of which somebody else has read a part; that part is read along, if it is there."""
+        """Read the rest of a unit of which another process has read a part; that part is context, if it is still
+        stored.
+        """
         if not left:
             return await self.standing(unit.words)
         read = [recorded for recorded in unit.words if recorded not in left]
@@ -386,7 +392,7 @@ class Pipeline:
         places = {item.assertion.place.key for item in newcomers}
         planned = await self._planned(newcomers, places, words.keys(), found[0].unit.errand)
         before = await self._rows(places, without=words.keys())
-        # Before it is settled which words stand: those that last for a time only need a revision that says so.
+        # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
             *_transaction(lasting, words, keep=self._kept_words(found, planned)),
@@ -399,9 +405,9 @@ class Pipeline:
         return await to_thread.run_sync(_outcomes, found, after, apart, changed, self._context.concepts)
 
     def _kept_words(self, found: Sequence[_Finding], planned: Plan) -> frozenset[str]:
-        """Return the ids of the words that stay as statements beside what was found in them.
+        """Return the ids of the words that stay as statements beside the facts found in them.
 
-        Those of the user that were read for facts; neither those that ask to forget something, nor what they mean.
+        These are words of the user that were read for facts, except requests to forget and the words that these mean.
         """
         if not self._context.policies.keep_words:
             return frozenset()
@@ -419,14 +425,16 @@ class Pipeline:
     async def _taken_back(
         self, found: Sequence[_Finding], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
     ) -> list[StateRequest]:
-        """Return the requests that take back earlier words with the facts that were found in them."""
+        """Return the requests that retract earlier words together with the facts found in them."""
         if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
             return []
         log = await self._log_of({*places, *(item.unit.place.key for item in found)})
         return await to_thread.run_sync(_words_taken_back, planned.statements, log, self._context.moment, waiting)
 
     async def _check_not_forgotten(self, found: Sequence[_Finding]) -> None:
-        """Keep what was found in words from outliving them; words that wait are looked after by the transaction."""
+        """Raise if words were forgotten meanwhile: findings must not outlive them. The transaction checks waiting
+        words.
+        """
         read = [recorded for item in found if not item.unit.waiting for recorded in item.unit.words]
         if len(await self._not_forgotten(read)) < len(read):
             raise RecordNotFoundError("words were forgotten while they were read")
@@ -442,7 +450,7 @@ class Pipeline:
         ]
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[_Finding]) -> list[Any]:
-        """Embed what does not read like words that were embedded when they were handed over."""
+        """Embed the findings whose text differs from words that were embedded at submission."""
         await self._reader.corpus(embedded=found[0].unit.errand.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
         vectors = {indexed_text(recorded.assertion): self._backend.mirror.vector(recorded.id) for recorded in words}
@@ -481,9 +489,9 @@ class Pipeline:
         return await to_thread.run_sync(_log_of, log, self._context.viewer, places)
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
-        """Let what a model's reading brought about last as long as the policy says."""
+        """Set the expiry of a revision made by a model's reading, by the policy."""
         if not isinstance(statement, Append) or statement.assertion.removed:
-            return statement  # a removal that expired would bring back what it removed
+            return statement  # a removal that expired would restore the removed value
         said, now, policy = statement.assertion, self._context.clock(), self._context.policies.ttl
         inherited = said.details.expires_at
         if said.revises is None:
@@ -503,16 +511,16 @@ class Pipeline:
 
 @attrs.frozen(kw_only=True)
 class _Finding:
-    """The findings in a unit of words, before they are applied."""
+    """Findings in a unit of words, before they are applied."""
 
     unit: Unit
     newcomers: tuple[tuple[Assertion, bool], ...]
-    """Assertions, each with whether it asks to be forgotten."""
+    """Assertions, each with whether it is a request to forget."""
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
 def _manner_of(found: _Finding) -> tuple[bool, MetadataMerge]:
-    """Return the settings that findings of one transaction have in common."""
+    """Return the settings that the findings of one transaction share."""
     return (found.unit.errand.consolidate, found.unit.errand.merge)
 
 
@@ -540,12 +548,12 @@ def _message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
 
 
 def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
-    """Return the conversation and message of some words."""
+    """Return the conversation and message that evidence cites."""
     return (evidence.conversation_id, evidence.message_id)
 
 
 def _log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple[Any, ...]]) -> list[LogEntry]:
-    """Return what somebody may see of the log of some places, by their keys; changes of state name no place."""
+    """Return the visible log of some places, by their keys; changes of state name no place."""
     return [
         entry
         for entry in log
@@ -568,14 +576,14 @@ def _known_at(
 def _removals(
     cleared: Concept[Any, Any], place: Place, details: FactDetails, said_at: dt.datetime, here: Sequence[Current]
 ) -> tuple[Assertion, ...]:
-    """Return the removals of everything that is known of a concept at a place, of one owner.
+    """Return the removals of all known values of a concept at a place, of one owner.
 
     Args:
-        cleared: the concept whose values go.
-        place: where.
-        details: of the removals; their owner is whose facts go.
-        said_at: when that was said.
-        here: what is current at that place, and elsewhere.
+        cleared: Concept whose values are removed.
+        place: Place of the values.
+        details: Details of the removals; their owner is the owner of the removed facts.
+        said_at: Time when the removal was said.
+        here: Current records, at that place and elsewhere.
     """
     known = (row.recorded.assertion for row in here if row.recorded.assertion.keyword == cleared.keyword)
     return tuple(
@@ -599,12 +607,12 @@ def _removals(
 
 
 def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
-    """Add to a plan what becomes of the words: they stand where they are to be kept, or are what was found.
+    """Add the changes of the words to a plan: they become current if they are kept, and are retracted otherwise.
 
     Args:
-        planned: the plan.
-        words: the words that wait, by id.
-        keep: the ids of the words that stay beside what was found in them.
+        planned: Plan of the findings.
+        words: Waiting words by id.
+        keep: Ids of the words to keep beside the facts found in them.
     """
     waiting = {recorded.assertion.fingerprint: recorded for recorded in words.values()}
     statements: list[Statement] = []
@@ -630,7 +638,7 @@ def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collecti
 
 
 def _forgotten_messages(found: Sequence[_Finding], planned: Plan) -> set[tuple[str | None, str | None] | None]:
-    """Return the messages that ask to forget something, and those of the same batch in which that was said before."""
+    """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
     newcomers = [(said, removal or said.removed) for item in found for said, removal in item.newcomers]
     wishes = [said for said, removal in newcomers if removal]
     slots: dict[tuple[object, ...], dt.datetime] = {
@@ -643,7 +651,7 @@ def _forgotten_messages(found: Sequence[_Finding], planned: Plan) -> set[tuple[s
         for item in planned.statements
         if isinstance(item, Append)
         and item.assertion.state is AssertionState.RETRACTED
-        and item.assertion.revises in words  # what was merged into another record revises that one
+        and item.assertion.revises in words  # words merged into another record are a revision of it
     ]
     return {_message_of(said.details) for said in (*wishes, *meant, *aside)}
 
@@ -656,16 +664,18 @@ def _met_by(slots: Mapping[tuple[object, ...], dt.datetime], said: Assertion) ->
 def _words_taken_back(
     statements: Sequence[Statement], log: Sequence[LogEntry], moment: Moment, waiting: Collection[str]
 ) -> list[StateRequest]:
-    """Return the requests that retract words with the facts that were found in them, so that these do not come back.
+    """Return the requests that retract words with the facts found in them, so that a later reading does not restore
+    these.
 
-    Words that the user asks to forget go whatever else they say. Where a fact was replaced or merged, its words go only
-    if its quotes cover them: what was not found in them is nowhere else.
+    Words that the user asks to forget are retracted entirely. If a fact was replaced or merged, its words are retracted
+    only
+    if its quotes cover them: the rest of the words is stored nowhere else.
 
     Args:
-        statements: what a plan does.
-        log: the log of the places concerned, as the viewer sees it.
-        moment: the present.
-        waiting: the ids of the words that wait, which are settled by themselves.
+        statements: Statements of a plan.
+        log: Log of the places concerned, as the viewer sees it.
+        moment: The present.
+        waiting: Ids of the waiting words, which are settled separately.
     """
     states = states_of(log)
     settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
@@ -714,7 +724,7 @@ def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
 def _kept_apart(
     statements: Sequence[Statement], receipts: Sequence[Receipt], words: Mapping[str, Recorded]
 ) -> list[Recorded]:
-    """Return what a transaction has put into quarantine, of what it appended and of the words themselves."""
+    """Return the assertions that a transaction quarantined: appended ones, and the words themselves."""
     requests = (statement for statement in statements if isinstance(statement, StateRequest))
     stand = (request.assertion_id for request in requests if request.state is AssertionState.QUARANTINED)
     appended = (receipt.recorded for receipt in receipts)

@@ -1,4 +1,4 @@
-"""Profiles: a class whose fields are concepts, filled with what is known."""
+"""Profiles: classes whose fields are concepts, filled with known facts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Gathering", "PartialProfile", "ProfileField", "ProfileSchema", "conc
 ProfileT = TypeVar("ProfileT")
 
 Gathering: TypeAlias = Callable[[Iterable[Any]], Any]
-"""Makes a field's collection of a concept's values."""
+"""Builds a field's collection from the values of a concept."""
 
 _COLLECTIONS: Final[dict[Any, Gathering]] = {
     list: list,
@@ -40,12 +40,12 @@ class ProfileField:
     """One field of a profile.
 
     Attributes:
-        attribute: its name on an instance.
-        argument: its name in the class's constructor.
-        concept: what its facts are of: the field's name is the keyword.
-        gather: makes the field's collection of the concept's values; None for a field of one value.
-        optional: whether None is legal.
-        has_default: whether the class has a default for it.
+        attribute: Name on an instance.
+        argument: Name in the class's constructor.
+        concept: Concept of its facts; the field's name is the keyword.
+        gather: Builds the field's collection from the concept's values; None for a field of one value.
+        optional: Whether None is legal.
+        has_default: Whether the class has a default for it.
     """
 
     attribute: str
@@ -57,15 +57,15 @@ class ProfileField:
 
     @property
     def required(self) -> bool:
-        """Whether an instance cannot be made while nothing is known."""
+        """Whether the field must be known to make an instance."""
         return not (self.has_default or self.optional or self.gather)
 
     def read(self, fact: Fact[Any]) -> Any:
-        """Return the field's value that a fact gives."""
+        """Return the field's value from a fact."""
         return self.gather(fact.values) if self.gather else fact.values[0]
 
     def facts(self, profile: object, timestamp: dt.datetime) -> list[Fact[Any]]:
-        """Return the fact that an instance's field gives; none for None and for an empty collection."""
+        """Return the fact of an instance's field; none for None and for an empty collection."""
         value = getattr(profile, self.attribute)
         if value is None or (self.gather is not None and not value):
             return []
@@ -75,12 +75,12 @@ class ProfileField:
 
 @attrs.frozen(kw_only=True)
 class PartialProfile(Generic[ProfileT]):
-    """As much of a profile as is known.
+    """The known part of a profile.
 
     Attributes:
-        profile: the filled instance; None if a required field is unknown.
-        known: the values that are known, by field.
-        missing: the required fields that are unknown.
+        profile: Filled instance; None if a required field is unknown.
+        known: Known values, by field.
+        missing: Required fields that are unknown.
     """
 
     profile: ProfileT | None
@@ -90,19 +90,19 @@ class PartialProfile(Generic[ProfileT]):
 
 @attrs.frozen
 class ProfileSchema(Generic[ProfileT]):
-    """A class as a schema of a profile: an attrs class or a pydantic model. Made with `ProfileSchema.of`.
+    """Schema of a profile, from an attrs class or a pydantic model. Made with `ProfileSchema.of`.
 
-    Each field is a concept: its name is the keyword, its description stands in pydantic's
+    Each field is a concept: its name is the keyword, its description is read from pydantic's
     ``Field(description=…)`` or in ``attrs.field(metadata={"description": …})``. ``list[X]``, ``set[X]``,
     ``frozenset[X]`` and ``tuple[X, ...]`` are MULTIPLE concepts of X, anything else is SINGLE; None in a
     union says that the field may be unknown.
 
-    A field that nothing is known of takes the class's default; without one, None if that is legal; a
+    An unknown field takes the class's default; without one, None if that is legal; a
     collection is empty then. Any other field is *required*.
 
     Attributes:
-        profile: the class.
-        fields: its fields, in order.
+        profile: Class of the profile.
+        fields: Fields of the class, in order.
     """
 
     profile: type[ProfileT]
@@ -110,11 +110,10 @@ class ProfileSchema(Generic[ProfileT]):
 
     @classmethod
     def of(cls, profile: type[ProfileT]) -> ProfileSchema[ProfileT]:
-        """Read a class as a schema.
+        """Return the schema of a class.
 
         Raises:
-            InvalidDataError: it is neither an attrs class nor a pydantic model, or a field's type
-                cannot be stored.
+            InvalidDataError: It is neither an attrs class nor a pydantic model, or a field's type cannot be stored.
         """
         return cls(profile, tuple(_fields_of(profile)))
 
@@ -124,13 +123,13 @@ class ProfileSchema(Generic[ProfileT]):
         return tuple(field.concept for field in self.fields)
 
     def partial(self, facts: Mapping[str, Fact[Any]]) -> PartialProfile[ProfileT]:
-        """Fill in what is known.
+        """Return the known fields, and an instance if all required ones are known.
 
         Args:
-            facts: the facts, by keyword.
+            facts: Facts by keyword.
 
         Raises:
-            InvalidDataError: the class does not accept what is known.
+            InvalidDataError: The class does not accept the values.
         """
         known = {
             field.attribute: field.read(facts[field.concept.keyword])
@@ -141,14 +140,14 @@ class ProfileSchema(Generic[ProfileT]):
         return PartialProfile(profile=None if missing else self._made(known), known=known, missing=missing)
 
     def filled(self, facts: Mapping[str, Fact[Any]]) -> ProfileT:
-        """Return an instance filled with what is known.
+        """Return an instance filled with the known values.
 
         Args:
-            facts: the facts, by keyword.
+            facts: Facts by keyword.
 
         Raises:
-            IncompleteProfileError: nothing is known of a required field.
-            InvalidDataError: the class does not accept what is known.
+            IncompleteProfileError: A required field is unknown.
+            InvalidDataError: The class does not accept the values.
         """
         found = self.partial(facts)
         if found.profile is None:
@@ -156,7 +155,7 @@ class ProfileSchema(Generic[ProfileT]):
         return found.profile
 
     def facts(self, profile: ProfileT, timestamp: dt.datetime) -> list[Fact[Any]]:
-        """Return the facts that an instance says, one a field; None and empty collections say nothing."""
+        """Return the facts of an instance, one per field; none for None and for empty collections."""
         return [fact for field in self.fields for fact in field.facts(profile, timestamp)]
 
     def _made(self, known: Mapping[str, Any]) -> ProfileT:
@@ -170,17 +169,17 @@ class ProfileSchema(Generic[ProfileT]):
             return self.profile(**arguments)
         except FactMemError:
             raise
-        except Exception as error:  # validators of the class raise what they like, with the value in the text
+        except Exception as error:  # validators of the class raise any error, with the value in its text
             raise InvalidDataError(
                 f"{self.profile.__name__} does not accept what is known: {type(error).__name__}{_where(error)}"
             ) from None
 
 
 def concepts_of(profile: type[Any] | ProfileSchema[Any]) -> tuple[Concept[Any, Any], ...]:
-    """Return the concepts that the fields of a profile are, in order; see `ProfileSchema`.
+    """Return the concepts of the fields of a profile, in order; see `ProfileSchema`.
 
     Raises:
-        InvalidDataError: see `ProfileSchema.of`.
+        InvalidDataError: See `ProfileSchema.of`.
     """
     return (profile if isinstance(profile, ProfileSchema) else ProfileSchema.of(profile)).concepts
 
@@ -195,7 +194,7 @@ def _fields_of(profile: Any) -> Iterable[ProfileField]:
 
 
 def _where(error: Exception) -> str:
-    """The fields that pydantic complains about; a schema's names are no secret, its values may be."""
+    """Return the fields of a pydantic error. Field names may be shown, values may not."""
     listed: Any = getattr(error, "errors", None)
     if not isinstance(listed, types.MethodType | types.BuiltinMethodType):
         return ""
@@ -227,7 +226,7 @@ def _hints(profile: type[Any]) -> dict[str, Any]:
 
 
 def _is_pydantic(profile: object) -> bool:
-    """Return whether a class is a pydantic model; pydantic is imported by then."""
+    """Return whether a class is a pydantic model. If it is one, pydantic is imported already."""
     pydantic: Any = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(profile, type) and issubclass(profile, pydantic.BaseModel)
 
@@ -265,7 +264,7 @@ def _field(
 
 
 def _taken_apart(annotation: Any) -> tuple[Any, Gathering | None, bool]:
-    """Return the type of one value, how several are gathered if there may be several, and whether None is legal."""
+    """Return the type of one value, the builder of a collection if there may be several, and whether None is legal."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _taken_apart(args[0])

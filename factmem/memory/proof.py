@@ -1,4 +1,4 @@
-"""Proving an erasure: every file of a store is searched for what was erased."""
+"""Proof of an erasure: a search of every file of a store for erased content."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FileTraces:
         path: The file.
         size: Number of bytes searched.
         words: Number of pieces of values, quotes and so on.
-        names: Number of pieces of names; others may use these as well, such as another organization.
+        names: Number of pieces of names; other records may use these as well, such as those of another organization.
         marks: Number of ids of records and digests of values.
         vectors: Number of pieces of embeddings.
     """
@@ -103,23 +103,23 @@ class ErasureReport:
 
 
 async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> ErasureReport:
-    """Search every file of a store, and the names of the files, for traces of what was erased.
+    """Search every file of a store, and the names of the files, for traces of erased records.
 
-    They are looked for in UTF-8, UTF-16, JSON's escapes and base64, composed and decomposed, in pieces and as a
-    full-text index holds words; vectors as float32 numbers, bare or in base64. What records that are still
-    there say as well is left out: `ErasureReport.said_by` names the visible ones of these.
+    Traces are looked for in UTF-8, UTF-16, JSON's escapes and base64, composed and decomposed, in pieces and as a
+    full-text index holds words; vectors as float32 numbers, bare or in base64. Content that remaining
+    records share is left out: `ErasureReport.said_by` names those that are visible.
 
-    This looks through the whole store whatever walls it has: it is for those who may read its files. What
-    another organization says is found as well. A short word (fewer than 6 bytes, a number of fewer than 10
-    digits) is not looked for, for it is met by chance.
+    The search covers all partitions of the store: it is for users who may read its files. Content of
+    another organization is found as well. A short word (fewer than 6 bytes, a number of fewer than 10
+    digits) is not looked for: it occurs by chance.
 
     Args:
-        provider: the store.
-        traces: what to look for, as `Memory.traces` gathered it before the erasure.
+        provider: Provider of the store.
+        traces: Traces that `Memory.traces` gathered before the erasure.
 
     Raises:
-        CapabilityError: the provider keeps no files, or cannot say which.
-        StoreUnavailableError: a file cannot be read.
+        CapabilityError: The provider keeps no files, or cannot list them.
+        StoreUnavailableError: A file cannot be read.
     """
     if not isinstance(provider, KeepsFiles):
         raise CapabilityError(f"{type(provider).__name__} cannot list the files that it keeps its data in")
@@ -144,14 +144,14 @@ _STRUCTURE: Final = " ".join(
         *(item.value for kind in (AssertionState, FactType, Origin) for item in kind),
     ]
 )
-"""Words of the format, which every file of a store holds."""
+"""Words of the file format, which every file of a store holds."""
 
 _INDEXED: Final = "\0"
-"""Marks ends of words of a full-text index, which have no other form."""
+"""Marks pieces of a full-text index, which have no other encoding."""
 
 
 def _needles(traces: Traces, log: Sequence[LogEntry], rows: NDArray[np.float32] | None) -> tuple[_Needles, int]:
-    """Take traces into pieces, without those that what is still known holds too; return how many those were."""
+    """Split traces into pieces, without those that remaining records hold as well; return the number of the latter."""
     wanted: _Needles = {piece: _Kind.NAMES for name in traces.names for piece in _all_pieces(name)}
     wanted |= {piece: _Kind.WORDS for text in traces.words for piece in _all_pieces(text)}
     wanted |= dict.fromkeys(traces.marks, _Kind.MARKS)
@@ -174,7 +174,7 @@ def _bytes(piece: str | bytes) -> bytes:
 
 
 def _known(log: Sequence[LogEntry]) -> bytes:
-    """All texts of what is still there, as they are and as a full-text index holds them."""
+    """Return all texts of the remaining log, verbatim and as a full-text index holds them."""
     texts: list[str] = [_STRUCTURE]
     for entry in log:
         match entry:
@@ -208,7 +208,7 @@ def _forms(piece: str | bytes, kind: _Kind) -> set[bytes]:
 
 
 def _search(file: Path, root: Path, scanner: Scanner[_Kind]) -> FileTraces | None:
-    """Search a file and its name; None if it has gone meanwhile."""
+    """Search a file and its name; return None if it has been removed meanwhile."""
     name = os.fsencode(file.relative_to(root))
     counts = Counter(kind for _, _, kind in scanner.matches(name))
     try:

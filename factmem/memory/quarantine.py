@@ -1,4 +1,4 @@
-"""Quarantine: assertions of untrusted origins, until somebody accepts or rejects them."""
+"""Quarantine: assertions of untrusted origins, until they are accepted or rejected."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ __all__ = ["Quarantine", "as_kept_apart", "quarantined"]
 class Quarantine:
     """Quarantined assertions: neither loaded nor recalled nor counted until they are accepted. See `Memory.quarantine`.
 
-    A planted assertion may claim to revise a record of the user. An entry therefore has an id of its own, which names
-    nothing outside the quarantine.
+    A planted assertion may claim to revise a record of the user. An entry therefore has an id of its own, which is
+    valid
+    only inside the quarantine.
     """
 
     def __init__(self, context: Context, backend: Backend) -> None:
@@ -53,10 +54,10 @@ class Quarantine:
             reason: The reason, for the audit trail.
 
         Raises:
-            RecordNotFoundError: an id names nothing that is kept apart; none was let in.
-            ConceptConflictError: the place holds another type under its keyword; none was let in.
-            StateConflictError: somebody else decided about one meanwhile; none was let in.
-            ReadOnlyError: the memory is read-only.
+            RecordNotFoundError: An id names no quarantined assertion; none was accepted.
+            ConceptConflictError: The place holds another type under its keyword; none was accepted.
+            StateConflictError: Another reviewer decided about one meanwhile; none was accepted.
+            ReadOnlyError: The memory is read-only.
         """
         chosen = await self._chosen(ids)
         await self._writer.change_states(chosen, AssertionState.ACTIVE, reason)
@@ -72,9 +73,9 @@ class Quarantine:
             reason: The reason, for the audit trail.
 
         Raises:
-            RecordNotFoundError: an id names nothing that is kept apart; none was turned away.
-            StateConflictError: somebody else decided about one meanwhile; none was turned away.
-            ReadOnlyError: the memory is read-only.
+            RecordNotFoundError: An id names no quarantined assertion; none was rejected.
+            StateConflictError: Another reviewer decided about one meanwhile; none was rejected.
+            ReadOnlyError: The memory is read-only.
         """
         chosen = await self._chosen(ids)
         await self._writer.change_states(chosen, AssertionState.RETRACTED, reason)
@@ -109,7 +110,7 @@ def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str,
 
 
 async def quarantined(reader: Reader) -> list[tuple[Recorded, AssertionState]]:
-    """Return the visible assertions that were never let in, with their states, in the order recorded."""
+    """Return the visible assertions that were never accepted, with their states, in the order recorded."""
     log = await reader.log(LogPart(apart=True))
     states, apart = states_of(log), never_let_in(log)
     return [

@@ -1,4 +1,4 @@
-"""Reading: loads, listings, histories and profiles, of what the viewer sees at the context's moment."""
+"""Reads of the viewer's records at the context's moment: loads, listings, histories and profiles."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Reader:
     """Reads what is current, and the log behind it.
 
     Args:
-        context: Whose view, of which moment.
+        context: Context of the view and its moment.
         backend: The store.
     """
 
@@ -234,7 +234,9 @@ class Reader:
         return [found for subject in subjects if (found := self._context.named(subject)) is not None]
 
     def confined(self, wanted: RecallFilter) -> RecallFilter:
-        """Return a filter confined to the view. Providers of four verbs look in its scopes and subjects."""
+        """Return a filter confined to the view. A provider with the four verbs only is searched in its scopes and
+        subjects.
+        """
         view = self._context.view
         seen = () if view is None else (*view.roots, *view.exact)
         self._backend.mirror.look_in(
@@ -272,7 +274,7 @@ class Reader:
         return await self.recorded(LogPart(states=states, record_ids=record_ids))
 
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
-        """Return matches with the earlier revisions of their records, whenever these were recorded."""
+        """Return matches with the earlier revisions of their records, regardless of the moment of these."""
         wanted = RecallFilter()
         part = LogPart(record_ids=[match.record.id for match in matches], related=True)
         log = [entry for entry in await self._backend.mirror.log(part) if self._is_of(entry, wanted)]
@@ -293,7 +295,7 @@ class Reader:
         return self._revisions([entry for entry in log if self._is_of(entry, wanted)], declared)
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
-        """Return the revisions in a log, oldest first, without those that were never let in."""
+        """Return the revisions in a log, oldest first, without those that were never accepted."""
         apart = never_let_in(log)
         return [
             shown_record(recorded, declared, state=state)
@@ -302,7 +304,7 @@ class Reader:
         ]
 
     def _is_of(self, entry: LogEntry, wanted: RecallFilter) -> bool:
-        """Return whether a log entry may belong to what is wanted; changes of state name their assertion only."""
+        """Return whether a log entry may match a filter; changes of state name their assertion only."""
         if not isinstance(entry, Recorded):
             return True
         return self._context.sees(entry.assertion) and wanted.keeps(entry)
@@ -314,7 +316,7 @@ def _in_full(corpus: Corpus, found: Standing) -> list[Current]:
 
 
 def _before(record: FactRecord[Any], said: Sequence[FactRecord[Any]]) -> tuple[FactRecord[Any], ...]:
-    """Return the revisions before one of them, newest first, out of all of them, oldest first."""
+    """Return the revisions before a given one, newest first, out of all of them, oldest first."""
     numbers = [it.revision for it in said]
     until = numbers.index(record.revision) if record.revision in numbers else 0
     return tuple(reversed(said[:until]))

@@ -64,7 +64,7 @@ class RecallDepth(enum.Enum):
 
     Attributes:
         SHALLOW: One search, without a model.
-        DEEP: A language model takes the question apart, and says what is missing.
+        DEEP: A language model splits the question, and names what is missing.
     """
 
     SHALLOW = "shallow"
@@ -75,7 +75,7 @@ class Recaller:
     """Finds the records that answer a question.
 
     Args:
-        context: Whose view, of which moment.
+        context: Context of the view and its moment.
         backend: The store and the models.
     """
 
@@ -115,7 +115,7 @@ class Recaller:
         return matches
 
     async def _shallowly(self, query: str, search: _Search) -> RecallMatches:
-        """Look by words and by meaning; by words alone where the embedder fails."""
+        """Search by words and by meaning; by words alone if the embedder fails."""
         happened = events_in(query, search.now) if search.lexical else ()
         texts = [query, *(event.phrase for event in happened)]
         by_words: list[NDArray[np.float32] | None] = [None] * len(texts)
@@ -137,7 +137,7 @@ class Recaller:
         embedded: bool,
     ) -> list[RecallMatch]:
         query = texts[0]
-        asked = functools.cache(  # takes time: in worker threads only
+        asked = functools.cache(  # slow: in worker threads only
             lambda: {text: search.query(text, vector) for text, vector in zip(texts, vectors, strict=True)}
         )
 
@@ -190,7 +190,7 @@ class Recaller:
         return RecallMatches(matches, failure=searches.failure, deep=found)
 
     def _marked(self, corpus: Corpus, search: _Search, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
-        """Mark what was overtaken or taken back. This may block: for worker threads only."""
+        """Mark matches that were overtaken or retracted. This may block: for worker threads only."""
         return marked(corpus, matches, viewer=search.viewer, wanted=search.wanted, concepts=self._context.concepts)
 
     def search(
@@ -242,14 +242,14 @@ class _Search:
 
     @property
     def needs_vectors(self) -> bool:
-        """Whether the records' vectors have a part in the ranking."""
+        """Whether the vectors of the records contribute to the ranking."""
         return self.semantic or self.weights.diversity > 0
 
     def without_meaning(self, error: EmbedderError) -> str:
-        """Return why meaning does not count, and log it.
+        """Return the reason why meaning does not count, and log it.
 
         Raises:
-            EmbedderError: nothing but meaning was to count.
+            EmbedderError: Meaning is the only ranking.
         """
         if not (self.lexical and self.weights.lexical_weight):
             raise error
@@ -289,21 +289,21 @@ def _raised(error: EmbedderError) -> str:
 class Searches:
     """Makes the searches of one deep recall. See `factmem.recall.deep.Searcher`.
 
-    What was found is kept as long as the store has nothing new; the embedder is asked once for all new texts.
+    Results are cached until the store changes; the embedder is called once for all new texts.
 
     Attributes:
-        corpus: returns what is current, with every vector if it is called with ``embedded=True``.
-        query: makes the query of a text and its embedding.
-        viewer: who asks.
-        embedder: makes the embeddings; None to go by words alone.
-        needs_vectors: whether the records' vectors have a part in the ranking.
-        without_meaning: says why words alone count, given an embedder's error, or raises it.
-        failure: what that said; None as long as all goes well.
-        wanted: which records count: no hint widens that.
-        limit: maximum number of results of each search, but for those among given records.
-        concepts: the declared concepts by keyword.
-        concurrency: how many searches may be under way at once.
-        now: the present, or the moment that is looked at.
+        corpus: Returns the current records, with every vector if called with ``embedded=True``.
+        query: Makes the query of a text and its embedding.
+        viewer: The viewer.
+        embedder: Makes the embeddings; None to rank by words alone.
+        needs_vectors: Whether the vectors of the records contribute to the ranking.
+        without_meaning: Returns the reason to rank by words alone for an embedder's error, or raises it.
+        failure: That reason; None without an error.
+        wanted: Filter of the records; a hint never widens it.
+        limit: Maximum number of results of each search, except among given records.
+        concepts: Declared concepts by keyword.
+        concurrency: Maximum number of concurrent searches.
+        now: The present, or the moment of the view.
     """
 
     corpus: Callable[..., Awaitable[Corpus]]
@@ -324,7 +324,7 @@ class Searches:
     _allowed: frozenset[int] | None = attrs.field(init=False, default=None)
 
     async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
-        """See `factmem.recall.deep.Searcher.offered`. What most records have comes first."""
+        """See `factmem.recall.deep.Searcher.offered`. The most frequent ones come first."""
         corpus = await self.corpus()
 
         def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -361,7 +361,7 @@ class Searches:
         self._vectors |= zip(new, await embedded(self.embedder, new), strict=True)
 
     async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
-        """Make some searches at a time, each thread its share. The first failure stops the others and is raised."""
+        """Make searches concurrently, divided among threads. The first failure stops the others and is raised."""
         results: Results = {}
         failures: list[Exception] = []
         if self.wanted.strongest and any(look.hint for look in looks) and self._allowed is None:
@@ -370,7 +370,7 @@ class Searches:
         async def search(share: Sequence[Look]) -> None:
             try:
                 results.update(await to_thread.run_sync(self._ranked, corpus, share))
-            except Exception as error:  # it is raised below, without the group that the tasks would make of it
+            except Exception as error:  # raised below, without the exception group of the tasks
                 failures.append(error)
                 tasks.cancel_scope.cancel()
 
@@ -410,17 +410,17 @@ class Searches:
         return [event.phrase for event in events_in(text, self.now)]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
-        """Return the numbers of the records that are chosen among all candidates; among fewer, others would be."""
+        """Return the numbers of the strongest records of all candidates; among fewer, others would be chosen."""
         rows = selected(corpus, self.viewer, self.wanted).rows
         return frozenset(corpus.columns["record"][rows].tolist())
 
 
 def narrowed(wanted: RecallFilter, hint: Hint) -> RecallFilter | None:
-    """Return a filter that keeps only what another one keeps and a hint points at; None if nothing passes.
+    """Return a filter narrowed by a hint; None if nothing can match.
 
     Args:
-        wanted: the other filter.
-        hint: where to search.
+        wanted: Filter to narrow.
+        hint: Hint on where to search.
     """
     inside = attrs.evolve(wanted, strongest=False)
     if hint.record_ids:

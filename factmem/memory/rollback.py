@@ -1,4 +1,4 @@
-"""Rollback and restoration: the changes of state after which a record is what it was."""
+"""Rollback and restoration: the changes of state that bring back a revision or a record."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, Stat
 __all__ = ["changed_log", "current_of", "restore_requests", "revision_in", "rollback_requests"]
 
 _ROLLED_BACK: Final = "rolled back"
-"""Prefix of the reasons of rollbacks: `restore` distinguishes them from later retractions by it."""
+"""Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
 
 
 def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
-    """Find a revision that may become current again.
+    """Return a revision that may become current again.
 
     Args:
-        log: what the viewer may see.
-        revision: its number, or the record as a history shows it.
+        log: Log that the viewer may see.
+        revision: Number of the revision, or the record of a history.
 
     Raises:
-        InvalidDataError: it is neither.
-        RecordNotFoundError: there is none.
+        InvalidDataError: The revision is neither.
+        RecordNotFoundError: There is no such revision.
     """
     if not isinstance(revision, int | FactRecord) or isinstance(revision, bool):
         raise InvalidDataError(
@@ -46,7 +46,7 @@ def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Rec
 
 
 def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
-    """Return whether an assertion was ever let in: a rollback must not accept quarantined ones."""
+    """Return whether an assertion ever counted: a rollback must not accept quarantined ones."""
     states = [change.state for change in log if isinstance(change, StateChange) and change.assertion_id == target.id]
     return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
 
@@ -54,17 +54,17 @@ def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
 def rollback_requests(
     log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None
 ) -> list[StateRequest]:
-    """Return the changes of state after which a revision is what its record is.
+    """Return the changes of state that make a revision current.
 
     Args:
-        log: what the viewer may see.
-        target: the revision.
-        moment: the present.
-        reason: why, for the audit trail.
+        log: Log that the viewer may see.
+        target: Revision to make current.
+        moment: The present.
+        reason: Reason, for the audit trail.
 
     Raises:
-        RecordNotFoundError: it has expired or was erased, or another record has its value by now.
-        StateConflictError: words that wait for a model would have to be retracted.
+        RecordNotFoundError: It has expired or was erased, or another record has its value by now.
+        StateConflictError: Words that wait for a model would have to be retracted.
     """
     if has_expired(target.assertion, moment):
         raise RecordNotFoundError("the revision has expired: save its value anew")
@@ -95,17 +95,17 @@ def restore_requests(
 ) -> list[StateRequest]:
     """Return the changes of state that bring records back after a retraction or a removal.
 
-    A removal at the end of a record, as "forget that …" leaves it, is retracted: the value before it counts again. What
-    the last retraction of a record took is restored, unless a value counts already.
+    A removal at the end of a record, as "forget that …" leaves it, is retracted: the value before it counts again. The
+    revisions of the last retraction of a record are restored, unless a value counts already.
 
     Args:
-        log: what the viewer may see.
-        record_ids: the records.
-        moment: the present.
-        reason: why, for the audit trail.
+        log: Log that the viewer may see.
+        record_ids: Ids of the records.
+        moment: The present.
+        reason: Reason, for the audit trail.
 
     Raises:
-        RecordNotFoundError: nothing of one of them is retracted or removed, or it would not be current all the same.
+        RecordNotFoundError: A record is neither retracted nor removed, or it would not be current all the same.
     """
     taken, ends = _last_taken(log, record_ids), _removals(log, record_ids)
     if missing := [id for id, entries in taken.items() if not entries and not ends[id].removals]:
@@ -142,7 +142,7 @@ class _End:
 
 
 def _removals(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, _End]:
-    """Return how each record ends."""
+    """Return the end of each record."""
     states = states_of(log)
     counting: dict[str, list[Recorded]] = {id: [] for id in record_ids}
     for entry in log:
@@ -160,7 +160,7 @@ def _end(said: Sequence[Recorded], states: Mapping[str, AssertionState]) -> _End
 
 
 def _last_taken(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, list[Recorded]]:
-    """Return what the last retraction of each record took, as far as it is still retracted.
+    """Return the revisions that the last retraction of each record took and that are still retracted.
 
     A retraction takes all that counts at the time, so nothing is said or restored between two of its changes.
     """
@@ -205,7 +205,7 @@ def _request(recorded: Recorded, before: AssertionState, after: AssertionState, 
 
 
 def changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
-    """Return a log as it will be once these changes are written."""
+    """Return a log as it will be after some changes of state."""
     newest = max((entry.seq for entry in log), default=0)
     return [
         *log,
@@ -223,7 +223,7 @@ def changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], momen
 
 
 def current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Current | None:
-    """Return what the record of a revision is now, or None."""
+    """Return the present state of the record of a revision, or None."""
     track = [
         entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.track == target.assertion.track
     ]

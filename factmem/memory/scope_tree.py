@@ -158,7 +158,7 @@ def _cut(tree: ScopeTree, depth: int) -> ScopeTree:
 
 
 def _node(name: str, below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], depth: int = 0) -> ScopeTree:
-    """Return the node at a depth that some scopes, by their segments, have in common."""
+    """Return the node at a depth that is common to some scopes, by their segments."""
     branches: dict[str, dict[tuple[str, ...], tuple[MemoryScope, int]]] = {}
     for segments, held in below.items():
         if len(segments) > depth:

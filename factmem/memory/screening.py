@@ -22,9 +22,9 @@ class FlaggedPolicy(enum.Enum):
 
     Attributes:
         IGNORE: Look for no flags.
-        ANNOTATE: Keep the text with its flags, for a key-value store that must return what it was given. Prompts
-            leave out what is flagged and not the user's; see `FactDetails.unreviewed`.
-        QUARANTINE_OTHERS: Keep the user's own words with their flags, and quarantine anybody else's.
+        ANNOTATE: Keep the text with its flags, for a key-value store that must return values unchanged. Prompts
+            leave out flagged text that is not the user's; see `FactDetails.unreviewed`.
+        QUARANTINE_OTHERS: Keep the user's own words with their flags, and quarantine those of others.
         QUARANTINE_ALL: Quarantine the user's words as well, for where others may write in the user's name.
     """
 
@@ -35,7 +35,7 @@ class FlaggedPolicy(enum.Enum):
 
 
 class Screening:
-    """Screening of assertions that come in together; names that many of them share are searched once.
+    """Screening of a batch of assertions; names that they share are searched once.
 
     Args:
         policy: Treatment of flagged text.
@@ -78,10 +78,10 @@ class Screening:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    return "\n".join(dict.fromkeys(texts))  # one look at all of it is quicker than many
+    return "\n".join(dict.fromkeys(texts))  # one search of all of it is faster than many
 
 
-# Whatever of an assertion may come before a model is in one of these two.
+# Every text of an assertion that may be shown to a model is in one of these two.
 
 
 def _names_of(said: Assertion) -> Iterator[str]:

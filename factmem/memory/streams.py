@@ -1,4 +1,4 @@
-"""Streams of events: messages that come one by one and are read together, when a trigger says so."""
+"""Streams of events: messages that arrive one by one and are read together, when a trigger fires."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from factmem.records import AssertionState, Place, Recorded
 __all__ = ["ABANDONED_AFTER", "Streams", "due_at"]
 
 ABANDONED_AFTER: Final = dt.timedelta(hours=24)
-"""Time without new events after which a stream is read, whatever its trigger says (as in Memory Bank)."""
+"""Time without new events after which a stream is read, regardless of its trigger (as in Memory Bank)."""
 
 
 def due_at(unit: Unit, trigger: Trigger, now: dt.datetime) -> dt.datetime:
-    """Return the time at which waiting events are to be read.
+    """Return the time at which waiting events are due to be read.
 
     Args:
         unit: The waiting events.
@@ -53,7 +53,7 @@ def due_at(unit: Unit, trigger: Trigger, now: dt.datetime) -> dt.datetime:
 
 
 def _after(start: dt.datetime, pause: dt.timedelta) -> dt.datetime:
-    """The end of a pause; the end of all time, where it would lie beyond that."""
+    """Return the end of a pause, at most the greatest representable time."""
     try:
         return start + pause
     except OverflowError:
@@ -101,7 +101,7 @@ class Streams:
         return handover
 
     def _without_words(self, id: str, events: Sequence[Message]) -> int:
-        """Count the images, audio and files of new events without words; only this process knows them again."""
+        """Count the images, audio and files of new events without words; only this process recognizes these events."""
         new = {event.id or _event_id(event): event for event in events if _is_wordless(event)}
         if not new:
             return 0
@@ -113,7 +113,7 @@ class Streams:
     async def _ingested_in_four_verbs(
         self, stream: str, events: Sequence[Message], order: Order, trigger: Trigger
     ) -> Handover:
-        """Read events at once, those apart that this process has read; no other process knows of these."""
+        """Read events at once, except those that this process has read; other processes do not recognize these."""
         self._four_verbs.check_representable(self._writer.lasting(order.given))
         if not trigger.immediate:
             raise CapabilityError(
@@ -147,7 +147,7 @@ class Streams:
         ids = {unit.errand.id for unit in await self._streams()}
         for handover in (await self._read_streams(ids, flush=True)).values():
             await handover.wait()
-        for id in ids:  # what somebody else has begun to read meanwhile, such as who resumes at the opening
+        for id in ids:  # includes jobs that another task has begun meanwhile, such as `resume` at the opening
             for handover in self._backend.worker.reading(id):
                 await handover.wait()
 
@@ -155,7 +155,7 @@ class Streams:
         """See `Memory.resume`."""
         self._backend.worker.check_running()
         self._context.check_writable()
-        held = self._backend.worker.held  # looked at before and after: what ends meanwhile does not wait any more
+        held = self._backend.worker.held  # check before and after: jobs that end meanwhile do not wait any more
         units = await self._pipeline.waiting(AssertionState.PENDING)
         held |= self._backend.worker.held
         others = [unit for unit in units if not unit.errand.streamed and not unit.ids <= held]
@@ -178,7 +178,7 @@ class Streams:
     async def _taken_in(
         self, stream: str, events: Sequence[Message], errand: Errand | None, order: Order
     ) -> list[Handed]:
-        """Put the events into the store that are new."""
+        """Append new events to the store."""
         id = _stream_id(stream, order)
         before = [*(await self._events([id]))[id], *await self._kept_events(stream, order)]
         known = {message for recorded in before if (message := recorded.assertion.details.evidence[0].message_id)}
@@ -195,7 +195,7 @@ class Streams:
         return None if errand is None else attrs.evolve(errand, id=_stream_id(stream, order), trigger=trigger)
 
     async def _events(self, ids: Collection[str]) -> dict[str, tuple[Recorded, ...]]:
-        """Every event that was ever handed in to streams, in order, by the streams' ids."""
+        """Return every event ever submitted to streams, in order, by the ids of the streams."""
         events: dict[str, list[Recorded]] = {id: [] for id in ids}
         for entry in await self._reader.recorded(LogPart(errands=True), lambda entry: errand_id(entry) in events):
             if (id := errand_id(entry)) is not None:
@@ -203,19 +203,19 @@ class Streams:
         return {id: in_order(entries) for id, entries in events.items()}
 
     async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
-        """Every event of a stream that was kept as it is, for want of a model."""
+        """Return every event of a stream that was kept as it is, without a model."""
         kept = await self._inbox.words_of(StoredSession(id=stream), order)
         return [entry for entry in kept if entry.assertion.errand is None]
 
     async def _streams(self) -> list[Unit]:
-        """The words that wait in this viewer's streams, those included that are being read."""
+        """Return the waiting units of this viewer's streams, including those that are being read."""
         visible = self._context.visible_owners
         waiting = await self._pipeline.waiting(AssertionState.PENDING)
         return [unit for unit in waiting if unit.errand.streamed and unit.given.owner in visible]
 
     async def _unread(self, ids: Collection[str]) -> list[Unit]:
-        """The words of streams that wait and are not being read yet, with those that are read along."""
-        busy = self._backend.worker.busy  # looked at before and after: what ends meanwhile does not wait any more
+        """Return the waiting units of streams that are not being read yet, with their context."""
+        busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile do not wait any more
         units = [unit for unit in await self._streams() if unit.errand.id in ids]
         events = await self._events(ids) if any(_overlap(unit) for unit in units) else {}
         busy |= self._backend.worker.busy
@@ -229,12 +229,12 @@ class Streams:
         return unread
 
     async def _awaited(self, id: str, *, flush: bool) -> Handover:
-        """Read a stream if it is due, else watch it until it is. Whoever asks must be `Worker.alone` with it."""
+        """Read a stream if it is due, otherwise watch it. The caller must hold `Worker.alone`."""
         found = await self._read_streams([id], flush=flush)
         return found[id] if id in found else self._backend.worker.end_stream(id)
 
     async def _read_streams(self, ids: Collection[str], *, flush: bool) -> dict[str, Handover]:
-        """Read the streams that are due, all of them together, and watch the others; return what is unread by id."""
+        """Read the streams that are due together, and watch the others; return the unread submissions by id."""
         unread = await self._unread(ids)
         handovers = {unit.errand.id: self._backend.worker.stream(unit.errand.id) for unit in unread}
         now = self._context.clock()
@@ -247,7 +247,7 @@ class Streams:
         return handovers
 
     async def _watch(self, id: str, over: anyio.Event) -> None:
-        """Wait until a stream is due, and read it; unless the watch is over before that."""
+        """Wait until a stream is due, and read it, unless the watch ends before that."""
         while not over.is_set():
             unread = await self._unread([id])
             now = self._context.clock()
@@ -271,7 +271,7 @@ def _overlap(unit: Unit) -> int:
 
 
 def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: dt.datetime) -> Conversation:
-    """The events that are new, each with an id, in the order of their times."""
+    """Return the new events, each with an id, in the order of their times."""
     fresh: dict[str, Message] = {}
     for event in events:
         if not isinstance(event, Message):
@@ -284,7 +284,7 @@ def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: 
 
 
 def _is_wordless(event: Message) -> bool:
-    """Whether an event is nothing but images, audio or files."""
+    """Return whether an event consists of images, audio or files only."""
     return event.not_text > 0 and not event.content.strip()
 
 

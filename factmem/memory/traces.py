@@ -24,13 +24,13 @@ class Traces:
     """Pieces to look for in files after an erasure; see `Memory.traces`. The repr holds none of them.
 
     Attributes:
-        words: what was said: values, quotes, metadata, reasons.
-        names: what it was said about and where: keyword, description, scope, subject, categories and so on.
-        marks: ids of records, and the digests by which a store tells values apart.
-        vectors: the float32 numbers of the embeddings.
+        words: Values, quotes, metadata, reasons.
+        names: Keywords, descriptions, scopes, subjects, categories and so on.
+        marks: Ids of records, and the digests by which a store distinguishes values.
+        vectors: Float32 numbers of the embeddings.
         too_short: Number of words and names too short to be distinguished from other content.
         said_by: Ids of other visible records that hold some of the words, too.
-        tenant: The organization.
+        tenant: Organization of the records.
     """
 
     words: frozenset[str]
@@ -56,11 +56,11 @@ def traces_of(
     """Return the traces of some assertions.
 
     Args:
-        gone: the assertions.
-        log: what somebody may see, these among it.
-        vectors: their embeddings.
-        texts: words to look for besides.
-        tenant: whose they are.
+        gone: Assertions to erase.
+        log: Log that the viewer may see, including these.
+        vectors: Embeddings of the assertions.
+        texts: Other texts to look for.
+        tenant: Organization of the records.
     """
     ids, entries = {recorded.id for recorded in gone}, list(log)
     reasons = [item.reason for item in entries if isinstance(item, StateChange) and item.assertion_id in ids]
@@ -80,7 +80,7 @@ def traces_of(
 
 
 def said_in(recorded: Recorded) -> Iterator[str]:
-    """Give the texts that an assertion says."""
+    """Yield the texts of an assertion."""
     said = recorded.assertion
     yield from _texts(said.data)
     yield from _texts(said.details.metadata)
@@ -89,7 +89,7 @@ def said_in(recorded: Recorded) -> Iterator[str]:
 
 
 def names_in(recorded: Recorded) -> Iterator[str]:
-    """Give the names by which an assertion says it: others may well use the same ones."""
+    """Yield the names in an assertion, which other assertions may share."""
     said, details = recorded.assertion, recorded.assertion.details
     subject = said.place.subject
     names = [said.keyword, said.description, subject.name, subject.individual_name, subject.prompt_description]
@@ -122,14 +122,14 @@ def _marks(recorded: Recorded) -> Iterator[bytes]:
 
 
 def _shared_marks(others: Sequence[Recorded], gone: Sequence[Recorded]) -> set[bytes]:
-    """The marks that stay: of records that keep other revisions, and of values that others say too."""
+    """Return the marks that stay: ids of records with other revisions, and digests of values that others share."""
     if not gone:
         return set()
     return {mark for recorded in others for mark in _marks(recorded)}
 
 
 def _said_by(words: Collection[str], others: Sequence[Recorded]) -> tuple[str, ...]:
-    """The records that say some words, whole, whatever became of them."""
+    """Return the ids of the records, in any state, that hold some words entirely."""
     starts: list[int] = []
     blob = bytearray()
     for recorded in others if words else ():

@@ -1,4 +1,4 @@
-"""Times to live: the policy, the expiry of new revisions, and the revisions that have outlived their time."""
+"""Times to live: the policy, the expiry of new revisions, and the search for outlived revisions."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def _positive(instance: object, attribute: attrs.Attribute[Any], value: object) 
 
 @attrs.frozen(kw_only=True)
 class TtlPolicy:
-    """Times to live, by the operation that creates a revision; without any, memories last for ever.
+    """Times to live, by the operation that creates a revision; without any, memories never expire.
 
-    Whoever creates or updates a memory sets its expiry anew: the present plus the time to live. An
-    operation that has a time of its own goes by that, any other one by ``default``; without a default
-    the others leave the expiry as it is. (Memory Bank takes either a default or times for single
-    operations, which its pages call ``granular_ttl`` and its SDK ``granular_ttl_config``; here they are
-    fields of one policy, which means the same for either and has a meaning for both.) An expiry that
-    the caller gives always stands.
+    Each creation or update sets the expiry anew: the present plus the time to live. An operation with a time of its own
+    uses
+    it, any other one ``default``; without a default the others leave the expiry as it is. (Memory Bank takes either a
+    default
+    or times for single operations, which its pages call ``granular_ttl`` and its SDK ``granular_ttl_config``; here they
+    are
+    fields of one policy and can be combined.) An expiry that the caller gives takes precedence.
 
     Attributes:
-        default: of every operation that has none of its own.
-        create: of what is saved.
-        generate_created: of what a model's reading created.
-        generate_updated: of what a model's reading updated.
-        revisions: of superseded revisions, counted from when they were recorded; they are kept for ever
-            if None.
+        default: Time of every operation without one of its own.
+        create: Time of saved facts.
+        generate_created: Time of records that a model's reading created.
+        generate_updated: Time of records that a model's reading updated.
+        revisions: Time of superseded revisions, counted from when they were recorded; kept for ever if None.
 
     Raises:
-        InvalidDataError: a time is not greater than 0.
+        InvalidDataError: A time is not greater than 0.
     """
 
     default: dt.timedelta | None = attrs.field(default=None, validator=_positive)
@@ -62,7 +62,7 @@ class TtlPolicy:
     revisions: dt.timedelta | None = attrs.field(default=None, validator=_positive)
 
     def of(self, operation: TtlOperation) -> dt.timedelta | None:
-        """Return the time to live that an operation gives; None to leave the expiry as it is."""
+        """Return the time to live of an operation; None to leave the expiry as it is."""
         match operation:
             case TtlOperation.CREATE:
                 own = self.create
@@ -78,13 +78,13 @@ class TtlPolicy:
 def expires_at(
     policy: TtlPolicy, operation: TtlOperation, now: dt.datetime, given: dt.datetime | None = None
 ) -> dt.datetime | None:
-    """Return when a memory expires that an operation brings about now; None to leave its expiry as it is.
+    """Return the expiry of a memory that an operation creates or updates now; None to leave it as it is.
 
     Args:
-        policy: the times to live.
-        operation: what brings it about.
-        now: the present.
-        given: what the caller said, which stands.
+        policy: Times to live.
+        operation: Operation that creates the revision.
+        now: The present.
+        given: Expiry of the caller, which takes precedence.
     """
     if given is not None:
         return given
@@ -96,7 +96,7 @@ def after(now: dt.datetime, ttl: dt.timedelta) -> dt.datetime:
     """Return the end of a time to live that starts now.
 
     Raises:
-        InvalidDataError: it is not greater than 0, or ends after the last year that there is.
+        InvalidDataError: It is not greater than 0, or ends after the last representable year.
     """
     if not isinstance(ttl, dt.timedelta) or ttl <= dt.timedelta(0):
         raise InvalidDataError("ttl must be a timedelta greater than 0", path="$.ttl")
@@ -140,12 +140,12 @@ class Outlived:
 
 
 def outlived(log: Iterable[LogEntry], now: dt.datetime, revisions: dt.timedelta | None) -> Outlived:
-    """Return what has outlived its time. That it is erased changes nothing about what is current, ever.
+    """Return the outlived revisions. Their erasure never changes the current records.
 
     Args:
-        log: entries of any number of places, in any order.
-        now: the present.
-        revisions: how old a superseded revision may be; of any age if None.
+        log: Entries of any number of places, in any order.
+        now: The present.
+        revisions: Maximum age of superseded revisions; unlimited if None.
     """
     entries = list(log)
     states = states_of(entries)
@@ -181,7 +181,7 @@ def _expired(
 
 
 def _superseded(counting: Sequence[Recorded]) -> list[Recorded]:
-    """Return the revisions of a record that nothing needs: neither as evidence nor when a later one expires."""
+    """Return the revisions of a record that are needed neither as evidence nor when a later one expires."""
     if not counting:
         return []
     lasting = [place for place, item in enumerate(counting) if _lasts(item)]
@@ -189,14 +189,14 @@ def _superseded(counting: Sequence[Recorded]) -> list[Recorded]:
     newest = counting[-1]
     value = None if newest.assertion.removed else canonical_bytes(newest.assertion.data)
     same = [item for item in counting if value is not None and _says(item, value)]
-    # An update takes over the evidence of what it revises.
+    # An update takes over the evidence of the revision before.
     updated = max((item.seq for item in same if item.assertion.revises is not None), default=0)
     needed = {item.id for item in same if item.seq >= updated}
     return [item for item in below if item.id not in needed]
 
 
 def _lasts(item: Recorded) -> bool:
-    """Whether what this supersedes stays superseded."""
+    """Return whether revisions that this one supersedes stay superseded."""
     return item.assertion.details.expires_at is None or item.assertion.revises is not None
 
 

@@ -1,4 +1,4 @@
-"""Writing: facts are saved, updated, retracted, restored, rolled back and undone. Everything is committed here."""
+"""Writes: save, update, retract, restore, roll back and undo. Every write is committed here."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ class _Unset(enum.Enum):
 
 
 Unset: TypeAlias = Literal[_Unset.UNSET]
-"""The type of an argument that was not given, where None has a meaning."""
+"""Type of an argument that was not given, where None has a meaning."""
 
 UNSET: Final = _Unset.UNSET
 
 
 class Writer:
-    """Writes facts and changes of their states; refuses every write of a read-only memory.
+    """Writes facts and changes of their states; refuses every write to a read-only memory.
 
     Args:
-        context: Who writes, where, under which policies.
+        context: Writer, scopes and policies.
         backend: The store.
     """
 
@@ -196,7 +196,7 @@ class Writer:
         said = await self._stored(previous)
         if value is not UNSET:
             said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=(), flags=())
-        # What is current counts, whatever state it was first recorded in, and waits for nobody.
+        # A current revision counts, whatever its first state was, and has no job.
         revised = attrs.evolve(
             said,
             details=details,
@@ -226,7 +226,7 @@ class Writer:
         return expires_at(self._context.policies.ttl, TtlOperation.UPDATE, now) or present
 
     def _said_now(self, said: Assertion, previous: FactRecord[Any], value: Any) -> Assertion:
-        # A record whose time lies ahead, of another machine's clock, is updated none the less.
+        # A record with a time in the future, of another machine's clock, can be updated as well.
         fact = previous.concept.fact([value], timestamp=max(self._context.clock(), previous.timestamp))
         return attrs.evolve(
             said,
@@ -365,7 +365,7 @@ class Writer:
         )
 
     async def commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        """Write to the store, in one transaction. Every write goes this way: it is screened and signed here."""
+        """Commit statements to the store, in one transaction. Every write is screened and signed here."""
         store = self._backend.history()
         with nested(Operation.COMMIT, records_in=len(statements)) as call:
             receipts = await store.append(await to_thread.run_sync(self._signed, statements))
@@ -387,7 +387,7 @@ class Writer:
         return [signed(statement) for statement in statements]
 
     async def vectors(self, assertions: Sequence[Assertion]) -> Sequence[Any]:
-        """Embed assertions; None for each if the embedder fails: a fact must not be lost, and is embedded later."""
+        """Embed assertions; return None for each if the embedder fails: they are saved, and embedded later."""
         try:
             await self._backend.mirror.bind()
             return await embedded(self._backend.embedder, [indexed_text(assertion) for assertion in assertions])
@@ -396,7 +396,7 @@ class Writer:
             return [None] * len(assertions)
 
     async def _of_records(self, record_ids: Collection[str], entries: Sequence[Recorded]) -> list[Recorded]:
-        """Return the entries of some records; each must have one."""
+        """Return the entries of some records; raise if one has none."""
         wanted = set(record_ids)
         meant = [entry for entry in entries if entry.record_id in wanted]
         if missing := wanted - {entry.record_id for entry in meant}:
@@ -404,7 +404,7 @@ class Writer:
         return meant
 
     async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
-        """Change the states of assertions, unless somebody else changes one of them meanwhile."""
+        """Change the states of assertions; fail if another writer changes one of them meanwhile."""
         self._context.check_writable()
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
         await self.commit(
