@@ -119,7 +119,7 @@ class EmbedderIdentity:
 
 @runtime_checkable
 class KeepsHistory(Protocol):
-    """Keeps assertions with their history: owners, evidence, origins and states. Writes to several places in one call."""
+    """Keeps assertions with their history: owners, evidence, origins, states. Writes several places in one call."""
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Append in one transaction, all or nothing.

@@ -389,9 +389,7 @@ class Worker:
     async def _turn(self, size: int) -> AsyncIterator[None]:
         """Wait until a batch may be read within the limit of concurrency."""
         wanted = min(size, self._settings.concurrency)
-        async with (
-            self._next
-        ):  # acquire one at a time: two acquirers would each wait for permits that the other one holds
+        async with self._next:  # one at a time: two would each wait for permits that the other one holds
             for _ in range(wanted):
                 await self._questions.acquire()
         try:

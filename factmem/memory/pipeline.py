@@ -167,10 +167,7 @@ class Pipeline:
             try:
                 await self._writer.commit(requests)
                 break
-            except (
-                StateConflictError,
-                RecordNotFoundError,
-            ):  # another process has read or forgotten some of them meanwhile
+            except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
         outcome = await self.standing(unit.words)
         return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
@@ -238,7 +235,7 @@ class Pipeline:
         return _Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
-        """Return a function of the treatment of a unit's words; earlier ones are context, where a model may see them."""
+        """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
         origins = self._context.policies.origins
 
         def treated(recorded: Recorded) -> Treatment | None:
@@ -373,8 +370,9 @@ class Pipeline:
         return tuple(recorded for id, recorded in wanted.items() if id in there)
 
     async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
-        """Read the rest of a unit of which another process has read a part; that part is context, if it is still
-        stored.
+        """Read the rest of a unit of which another process has read a part.
+
+        That part is context, if it is still stored.
         """
         if not left:
             return await self.standing(unit.words)
@@ -432,8 +430,9 @@ class Pipeline:
         return await to_thread.run_sync(_words_taken_back, planned.statements, log, self._context.moment, waiting)
 
     async def _check_not_forgotten(self, found: Sequence[_Finding]) -> None:
-        """Raise if words were forgotten meanwhile: findings must not outlive them. The transaction checks waiting
-        words.
+        """Raise if words were forgotten meanwhile: findings must not outlive them.
+
+        The transaction itself checks words that wait.
         """
         read = [recorded for item in found if not item.unit.waiting for recorded in item.unit.words]
         if len(await self._not_forgotten(read)) < len(read):
@@ -664,8 +663,7 @@ def _met_by(slots: Mapping[tuple[object, ...], dt.datetime], said: Assertion) ->
 def _words_taken_back(
     statements: Sequence[Statement], log: Sequence[LogEntry], moment: Moment, waiting: Collection[str]
 ) -> list[StateRequest]:
-    """Return the requests that retract words with the facts found in them, so that a later reading does not restore
-    these.
+    """Return the requests that retract words with the facts found in them, so that no later reading restores them.
 
     Words that the user asks to forget are retracted entirely. If a fact was replaced or merged, its words are retracted
     only

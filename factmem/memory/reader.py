@@ -234,8 +234,9 @@ class Reader:
         return [found for subject in subjects if (found := self._context.named(subject)) is not None]
 
     def confined(self, wanted: RecallFilter) -> RecallFilter:
-        """Return a filter confined to the view. A provider with the four verbs only is searched in its scopes and
-        subjects.
+        """Return a filter confined to the view.
+
+        A provider with the four verbs only is searched in the memory's scopes and subjects.
         """
         view = self._context.view
         seen = () if view is None else (*view.roots, *view.exact)
