@@ -1,15 +1,15 @@
-"""For testing what is built on factmem, and the providers of others.
+"""Test tools for programs built on factmem, and for providers of third parties.
 
 - `ProviderConformance`: one spec per guarantee of a provider; subclass it and run it with pytest.
-- `capabilities_of`: what a provider can do beyond the four verbs.
+- `capabilities_of`: the capabilities of a provider beyond the four verbs.
 - `FakeClock`, `HashEmbedder`, `ScriptedModel`: a clock that is set by hand, an embedder without a model, a language
   model whose answers are written by the test.
 - `factmem.testing.openai_server`, `.chat_answers` and `.streamed_answers`: an OpenAI-compatible server on a real
-  socket, and what it says, right or wrong, whole or streamed.
+  socket, and its answers, right or wrong, whole or streamed.
 - `factmem.testing.strategies`: Hypothesis strategies for everything in the vocabulary.
 
-This package imports neither pytest nor Hypothesis until the kit or the strategies are asked for;
-``pip install 'factmem[testing]'`` brings both.
+This package imports pytest and Hypothesis only when the kit or the strategies are used;
+``pip install 'factmem[testing]'`` installs both.
 """
 
 from __future__ import annotations

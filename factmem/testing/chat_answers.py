@@ -1,4 +1,4 @@
-"""Chat completions for `LoopbackOpenAIServer` to answer with: right ones, and every way of being wrong."""
+"""Chat completions for `LoopbackOpenAIServer` to answer with: right ones, and all kinds of wrong ones."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from factmem.testing.streamed_answers import response_answer, streamed
 __all__ = ["Said", "answering", "chat_answer", "error_answer", "tool_answer", "unreachable_base_url"]
 
 Said: TypeAlias = "dict[str, Any] | list[Any] | str"
-"""A document, or a text that is said as it stands."""
+"""A document, or a text that is sent verbatim."""
 
 
 def chat_answer(said: Said | None, *, finish_reason: str = "stop", refusal: str | None = None) -> Answer:
-    """Return a completion that says something in its text.
+    """Return a completion with a text.
 
     Args:
-        said: what; None for no text at all.
-        finish_reason: why it ended: ``length``, ``content_filter``.
-        refusal: what a model says that refuses.
+        said: Text; None for no text at all.
+        finish_reason: Reason for its end: ``length``, ``content_filter``.
+        refusal: Text of a refusal.
     """
     content = said if said is None else _text(said)
     return _completion({"role": "assistant", "content": content, "refusal": refusal}, finish_reason)
@@ -33,9 +33,9 @@ def tool_answer(*arguments: Said, name: str = "answer", finish_reason: str = "to
     """Return a completion that calls a tool.
 
     Args:
-        arguments: of one call each.
-        name: the tool.
-        finish_reason: why it ended.
+        arguments: Arguments of each call.
+        name: Name of the tool.
+        finish_reason: Reason for its end.
     """
     calls = [
         {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": _text(said)}}
@@ -47,22 +47,22 @@ def tool_answer(*arguments: Said, name: str = "answer", finish_reason: str = "to
 def error_answer(
     status: int, *, message: str = "it failed", code: str | None = None, retry_after: str | None = None
 ) -> Answer:
-    """Return an error in OpenAI's form.
+    """Return an error in OpenAI's format.
 
     Args:
-        status: the HTTP status.
-        message: what went wrong.
-        code: OpenAI's short name for it.
-        retry_after: the header ``Retry-After``.
+        status: HTTP status.
+        message: Text of the error.
+        code: OpenAI's short name of the error.
+        retry_after: Header ``Retry-After``.
     """
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     return Answer({"error": {"message": message, "type": "error", "code": code}}, status=status, headers=headers)
 
 
 def answering(*answers: Said | Answer) -> Responder:
-    """Return a responder that gives these answers in turn, and then the last one for ever.
+    """Return a responder that sends these answers in turn, and then repeats the last one.
 
-    What is not an `Answer` yet is said the way the request wants it: as a tool call or as text, as a chat
+    An item that is no `Answer` is sent in the form that the request asks for: as a tool call or as text, as a chat
     completion or a response, whole or streamed.
     """
     turns = iter(answers)
@@ -89,7 +89,7 @@ def _as_wanted(said: Said, path: str, tools: Sequence[Any] | None) -> Answer:
 
 
 def unreachable_base_url() -> str:
-    """Return the address of a server that nobody runs: connections are refused."""
+    """Return the address of a server that is not running: connections are refused."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}/v1"

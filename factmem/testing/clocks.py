@@ -11,16 +11,16 @@ __all__ = ["FakeClock"]
 
 
 class FakeClock:
-    """A `factmem.abc.Clock` that stands still, or goes on by a fixed step at every reading.
+    """A `factmem.abc.Clock` that stands still, or advances by a fixed step at every reading.
 
     It may be read from several threads.
 
     Args:
-        start: the first reading, with a time zone; noon on 1 January 2024 UTC, if not given.
-        step: how far it goes on after each reading.
+        start: First reading, with a time zone; by default noon on 1 January 2024 UTC.
+        step: Advance after each reading.
 
     Raises:
-        InvalidDataError: the start has no time zone.
+        InvalidDataError: The start has no time zone.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class FakeClock:
         return now
 
     def set(self, moment: dt.datetime) -> None:
-        """Make this the next reading; it may lie in the past.
+        """Set the next reading; it may lie in the past.
 
         Raises:
-            InvalidDataError: the moment has no time zone.
+            InvalidDataError: The moment has no time zone.
         """
         with self._lock:
             self._now = utc(moment)
 
     def advance(self, by: dt.timedelta) -> None:
-        """Let time pass, before the next reading."""
+        """Advance the next reading."""
         with self._lock:
             self._now += by

@@ -1,4 +1,4 @@
-"""Which capabilities a provider has."""
+"""Detection of the capabilities of a provider."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ _CAPABILITIES: Final[tuple[type, ...]] = (
 def capabilities_of(provider: AgentMemoryProvider) -> list[str]:
     """Return the names of the protocols of `factmem.abc.capabilities` that a provider satisfies.
 
-    The names come in the order in which that module tells of them: ``["KeepsHistory", "Erases"]``.
+    They are in the order of that module: ``["KeepsHistory", "Erases"]``.
     """
     return [capability.__name__ for capability in _CAPABILITIES if isinstance(provider, capability)]

@@ -23,14 +23,13 @@ _WORD: Final = re.compile(r"\w+")
 class HashEmbedder:
     """A `factmem.abc.Embedder` that counts words in hashed columns: texts that share words are close.
 
-    The same text has the same vector in every process and on every machine. No number is negative,
-    so that no cosine is.
+    The same text has the same vector in every process and on every machine. No number is negative, so no cosine is.
 
     Args:
-        dimension: how many numbers a vector has; at least 1.
+        dimension: Dimension of the vectors; at least 1.
 
     Raises:
-        InvalidDataError: the dimension is less than 1.
+        InvalidDataError: The dimension is less than 1.
     """
 
     def __init__(self, dimension: int = 256) -> None:

@@ -17,15 +17,15 @@ __all__ = ["Answer", "LoopbackOpenAIServer", "Responder"]
 
 @attrs.frozen
 class Answer:
-    """What the server sends back.
+    """A response of the server.
 
     Attributes:
-        body: an object, sent as JSON, or bytes, sent as they are.
-        status: the HTTP status.
-        headers: more headers.
-        delay: seconds before anything is sent.
-        drip: seconds between one byte and the next, for an answer that trickles.
-        cut: how many of the last bytes are never sent, though the header counts them.
+        body: An object, sent as JSON, or bytes, sent verbatim.
+        status: HTTP status.
+        headers: Additional headers.
+        delay: Seconds before anything is sent.
+        drip: Seconds between bytes, for an answer that trickles.
+        cut: Number of trailing bytes that are never sent, though the header counts them.
     """
 
     body: dict[str, Any] | bytes
@@ -37,12 +37,12 @@ class Answer:
 
 
 Responder: TypeAlias = Callable[[str, dict[str, Any]], Answer]
-"""Takes the path and the request's JSON, gives the answer. Runs in a thread of the server."""
+"""Function from the path and the JSON of a request to the answer. Runs in a thread of the server."""
 
 
 class _QuietServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay quiet about a client that went away, which those with a time limit do."""
+        """Ignore a client that disconnected, as clients with a timeout do."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -51,11 +51,11 @@ class LoopbackOpenAIServer:
     """Listens on 127.0.0.1 while its ``with`` block runs.
 
     Args:
-        respond: what to answer.
+        respond: Returns the answer to a request.
 
     Attributes:
-        requests: the path and the JSON of every request so far, in order.
-        headers: the headers of each of them, their names in small letters.
+        requests: Path and JSON of every request so far, in order.
+        headers: Headers of each of them, with lowercase names.
     """
 
     def __init__(self, respond: Responder) -> None:
@@ -87,7 +87,7 @@ class LoopbackOpenAIServer:
                         return
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Stay quiet: requests hold the texts of conversations."""
+                """Log nothing: requests hold the texts of conversations."""
 
         self._closing = threading.Event()
         self._server = _QuietServer(("127.0.0.1", 0), Handler)
@@ -95,7 +95,7 @@ class LoopbackOpenAIServer:
 
     @property
     def base_url(self) -> str:
-        """What a client takes as its ``base_url``."""
+        """The ``base_url`` for a client."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> Self:

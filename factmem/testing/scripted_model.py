@@ -1,4 +1,4 @@
-"""A language model whose answers are written by the test."""
+"""A language model whose answers are scripted by the test."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ __all__ = ["Script", "ScriptedModel"]
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 Script: TypeAlias = Callable[[Prompt, "type[BaseModel]"], "dict[str, Any] | Exception"]
-"""Takes the prompt and the model of the answer; gives the answer as JSON, or the error to raise."""
+"""Function from the prompt and the model of the answer to the answer as JSON, or to the error to raise."""
 
 
 @attrs.define
 class ScriptedModel:
     """Answers in process, without a network. See `LanguageModel`.
 
-    An answer goes through the pydantic model that was asked for, as a real one would; what that refuses is a
-    `ModelAnswerError`. There is one try a question: the faults of a server are for `LoopbackOpenAIServer`.
+    An answer is validated by the requested pydantic model, as a real one would be; an invalid one raises
+    `ModelAnswerError`.
+    There is one attempt per question: faults of a server are simulated by `LoopbackOpenAIServer`.
 
     Attributes:
-        script: what to answer.
-        max_chars: see `LanguageModel.max_chars`.
-        prompts: every prompt so far, in order.
+        script: Returns the answer to a prompt.
+        max_chars: See `LanguageModel.max_chars`.
+        prompts: Every prompt so far, in order.
     """
 
     script: Script

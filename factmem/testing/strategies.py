@@ -1,6 +1,6 @@
 """Hypothesis strategies for everything in factmem's vocabulary.
 
-Every strategy gives legal data only, of any script and size that a store must carry::
+Every strategy generates legal data only, of any script and size that a store must support::
 
     from hypothesis import given
     from factmem.testing import strategies
@@ -106,7 +106,7 @@ def scopes(*, tenants: bool = False) -> st.SearchStrategy[MemoryScope]:
     """Scopes of every kind, up to four segments deep.
 
     Args:
-        tenants: whether some are anchored at a tenant.
+        tenants: Anchor some at a tenant.
     """
     paths = st.lists(names(), min_size=1, max_size=4).map(tuple)
     tenant = st.none() | names() if tenants else st.none()
@@ -219,7 +219,7 @@ def facts() -> st.SearchStrategy[Fact[Any]]:
 
 
 def evidence() -> st.SearchStrategy[Evidence]:
-    """The words that a fact came from."""
+    """The evidence of a fact."""
     text, number = st.none() | texts(max_size=12), st.none() | st.integers(0, 10_000)
     return st.builds(
         Evidence,
@@ -235,7 +235,7 @@ def evidence() -> st.SearchStrategy[Evidence]:
 
 
 def details() -> st.SearchStrategy[FactDetails]:
-    """What is known about a fact besides its value."""
+    """The details of a fact besides its value."""
     labels = st.lists(names(max_size=8), max_size=2)
     return st.builds(
         FactDetails,
@@ -253,17 +253,17 @@ def details() -> st.SearchStrategy[FactDetails]:
 
 
 def states() -> st.SearchStrategy[AssertionState]:
-    """The states that a store keeps."""
+    """All states that a store keeps."""
     return st.sampled_from([state for state in AssertionState if state is not AssertionState.SUPERSEDED])
 
 
 def errands() -> st.SearchStrategy[dict[str, Any]]:
-    """What words that were handed over wait for."""
+    """The jobs of submitted words."""
     return st.dictionaries(texts(max_size=6), json_values(), max_size=2)
 
 
 def assertions() -> st.SearchStrategy[Assertion]:
-    """One value of one concept, said or taken back at one place; in any state, some with an errand."""
+    """One value of one concept, stated or removed at one place; in any state, some with a job."""
 
     def first(assertions: Sequence[Assertion], state: AssertionState | None, errand: Any) -> Assertion:
         return assertions[0] if state is None else attrs.evolve(assertions[0], state=state, errand=errand)
@@ -273,7 +273,7 @@ def assertions() -> st.SearchStrategy[Assertion]:
 
 
 def log_entries() -> st.SearchStrategy[LogEntry]:
-    """Any entry of a store's log; no two are meant to belong together."""
+    """Any entry of a store's log; entries are not related to each other."""
     ids, numbers = st.uuids().map(lambda unique: unique.hex), st.integers(1, 2**53)
     return st.one_of(
         st.builds(Recorded, assertion=assertions(), id=ids, record_id=ids, seq=numbers, recorded_at=moments()),

@@ -16,12 +16,12 @@ __all__ = ["response_answer", "streamed"]
 
 
 def response_answer(said: str, *, status: str = "completed", id: str = "resp_1") -> Answer:
-    """Return an answer of the Responses API that says something.
+    """Return an answer of the Responses API with a text.
 
     Args:
-        said: what.
+        said: Text.
         status: ``completed``, ``incomplete``, ``failed``.
-        id: the id of the response.
+        id: Id of the response.
     """
     content = {"type": "output_text", "text": said, "annotations": []}
     item = {"id": f"msg_{id}", "type": "message", "role": "assistant", "status": status, "content": [content]}
@@ -34,13 +34,13 @@ def response_answer(said: str, *, status: str = "completed", id: str = "resp_1")
 def streamed(answer: Answer) -> Answer:
     """Return the same answer as a stream of server-sent events, as the API sends it if ``stream`` is true.
 
-    `Answer.cut` of the result breaks the stream off, `Answer.drip` lets it trickle.
+    `Answer.cut` of the result interrupts the stream, `Answer.drip` slows it down.
 
     Args:
-        answer: a chat completion or a response.
+        answer: A chat completion or a response.
 
     Raises:
-        InvalidDataError: it is neither.
+        InvalidDataError: It is neither.
     """
     whole = {} if isinstance(answer.body, bytes) else answer.body
     match whole:

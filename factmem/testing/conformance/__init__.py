@@ -59,14 +59,14 @@ __all__ = [
 
 
 class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, TypeSpecs, LifecycleSpecs):
-    """The specs of the four verbs and the close: what every provider promises."""
+    """Specs of the four verbs and the close, which every provider must pass."""
 
 
 class CapabilityConformance(
     HistorySpecs, StateSpecs, QuarantineSpecs, DetailSpecs, FeedSpecs, VectorSpecs, ErasureSpecs, AccessSpecs
 ):
-    """The specs of the capabilities; each is skipped where the provider does not have it."""
+    """Specs of the capabilities; each is skipped if the provider does not have it."""
 
 
 class ProviderConformance(WaistConformance, CapabilityConformance):
-    """Every spec. Subclass it, write `open_provider`, say whether the store is `durable`."""
+    """All specs. Subclass it, implement `open_provider`, and set `durable`."""

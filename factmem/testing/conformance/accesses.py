@@ -1,4 +1,4 @@
-"""Specs of `KeepsAccesses`: what is counted beside the facts adds up, and goes with them."""
+"""Specs of `KeepsAccesses`: counts beside the facts add up, and are erased with them."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -27,7 +27,7 @@ class AccessSpecs(ProviderCase):
     async def test_what_is_added_sums_up_and_the_latest_time_stands(
         self, history: KeepsHistory, counter: KeepsAccesses
     ) -> None:
-        """In any order."""
+        """Counts add up in any order."""
         seats, tea = [(await only(history, item)).record_id for item in (said(SEATS, 4), said(LANGUAGES, "Thai"))]
         await counter.add_accesses(None, {seats: Access(count=2, last=at(9)), tea: Access(count=1, last=at(1))})
         await counter.add_accesses(None, {seats: Access(count=3, last=at(5))})
@@ -36,7 +36,7 @@ class AccessSpecs(ProviderCase):
         assert await counter.accesses(None, [tea]) == {tea: expected[tea]}
 
     async def test_it_belongs_to_the_tenant_of_the_record(self, history: KeepsHistory, counter: KeepsAccesses) -> None:
-        """Another tenant neither adds to it nor reads it; ids that name no record are passed over."""
+        """Another tenant neither adds to a count nor reads it; ids that name no record are ignored."""
         record = (await only(history, said(SEATS, 4, scope=PLANNER.within("acme")))).record_id
         await counter.add_accesses("acme", {record: Access(count=1, last=at()), "nobody": Access(count=5, last=at())})
         await counter.add_accesses(None, {record: Access(count=9, last=at(9))})
@@ -53,7 +53,7 @@ class AccessSpecs(ProviderCase):
         assert (await feed.version(), await feed.changes(None)) == (version, log)
 
     async def test_it_goes_with_the_record(self, history: KeepsHistory, eraser: Erases, counter: KeepsAccesses) -> None:
-        """And does not come back with what was counted before and is written later."""
+        """An erased count does not come back when an earlier one is written later."""
         gone, left = [(await only(history, said(LANGUAGES, name))).record_id for name in ("Thai", "Ewe")]
         counts = {gone: Access(count=1, last=at()), left: Access(count=2, last=at())}
         await counter.add_accesses(None, counts)

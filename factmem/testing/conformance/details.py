@@ -1,4 +1,4 @@
-"""Specs of `KeepsHistory`: owners, origins, expiry, and whatever else is known about a fact."""
+"""Specs of `KeepsHistory`: owners, origins, expiry, and other details of a fact."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -69,7 +69,7 @@ class DetailSpecs(ProviderCase):
     async def test_a_keyword_has_its_own_type_for_every_owner(
         self, provider: AgentMemoryProvider, history: KeepsHistory
     ) -> None:
-        """A private fact must not show, not even by the type it gave a keyword."""
+        """A private fact must not be revealed, not even by the type of its keyword."""
         await keep(history, said(Concept.multiple("seats", "Rows", str), "row 4", owner="alice"))
         await keep(history, said(SEATS, 4))
         assert await loaded_value(provider, SEATS) == 4

@@ -45,7 +45,7 @@ def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 class VectorSpecs(ProviderCase):
-    """Embeddings."""
+    """Specs of embeddings."""
 
     async def test_a_store_is_bound_to_no_embedder_at_first(self, vectors: KeepsVectors) -> None:
         assert await vectors.embedder() is None
@@ -53,7 +53,7 @@ class VectorSpecs(ProviderCase):
         assert await vectors.embedder() == _ONE
 
     async def test_vectors_read_back_as_directions(self, history: KeepsHistory, vectors: KeepsVectors) -> None:
-        """Of length 1, whatever their length was, in the order of their numbers."""
+        """Vectors have length 1, whatever their length was, in the order of their numbers."""
         await vectors.use_embedder(_ONE)
         first, second = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         long, short = _vector(3, 0, 4, 0), _vector(0, 1e-3, 0, 0)
@@ -102,7 +102,7 @@ class VectorSpecs(ProviderCase):
         assert list((await vectors.vectors(None))[0]) == []
 
     async def test_a_vector_before_any_embedder_is_refused(self, history: KeepsHistory, vectors: KeepsVectors) -> None:
-        """Nobody could say whose it is; it is not let fall either."""
+        """A vector without an embedder's identity is refused, not dropped."""
         known = await only(history, said(LANGUAGES, "Thai"))
         with pytest.raises(InvalidVectorError):
             await vectors.put_vectors({known.seq: _vector(1, 0, 0, 0)})

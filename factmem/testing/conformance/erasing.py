@@ -1,4 +1,4 @@
-"""Specs of `Erases`: what is forgotten is gone from every path."""
+"""Specs of `Erases`: erased assertions are gone from every read path."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -43,12 +43,12 @@ _HERE = Place(USER, PLANNER)
 
 
 class ErasureSpecs(ProviderCase):
-    """Erasure of records, and of single revisions."""
+    """Specs of the erasure of records and of single revisions."""
 
     async def test_an_erased_record_is_on_no_read_path(
         self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
     ) -> None:
-        """With all of its revisions and changes of state; the values of others stay."""
+        """All revisions and changes of state of the record are erased; the values of others stay."""
         first = await only(history, said(CITY, "Rome", 1))
         await only(history, said(CITY, "Oslo", 2))
         await history.append([StateRequest(assertion_id=first.id, state=AssertionState.RETRACTED)])
@@ -64,7 +64,7 @@ class ErasureSpecs(ProviderCase):
     async def test_an_update_of_what_was_erased_meanwhile_writes_nothing(
         self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
     ) -> None:
-        """Of whole transactions, and also where the rest of the record's place is still there."""
+        """A whole transaction is refused, even if the rest of the record's place still exists."""
         thai, _ = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         updated = said(LANGUAGES, "Lao", 1, revises=thai.recorded.record_id)
         follows = thai.recorded.seq
@@ -128,7 +128,7 @@ class ErasureSpecs(ProviderCase):
     async def test_the_erased_can_be_said_again(
         self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
     ) -> None:
-        """As something new: the store has no memory of it, nor of the type it had."""
+        """The fact is a new one: the store remembers neither the old one nor its type."""
         recorded = await only(history, said(CITY, "Oslo"))
         await eraser.erase([recorded.record_id], tenant=None)
         (again,) = await keep(history, said(CITY, "Oslo"))

@@ -1,4 +1,4 @@
-"""Specs of `FeedsChanges` and of what is durable of a log."""
+"""Specs of `FeedsChanges`, and of the durability of a log."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -17,7 +17,7 @@ _ACME = PLANNER.within("acme")
 
 
 class FeedSpecs(ProviderCase):
-    """The change feed."""
+    """Specs of the change feed."""
 
     async def test_the_version_grows_with_every_write(
         self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges
@@ -61,7 +61,7 @@ class FeedSpecs(ProviderCase):
         assert list(await feed.changes(None, 10**9)) == []
 
     async def test_changes_are_of_one_tenant(self, history: KeepsHistory, feed: FeedsChanges) -> None:
-        """Changes of state as well."""
+        """Changes of state belong to one tenant as well."""
         here = await only(history, said(CITY, "Oslo"))
         there = await only(history, said(CITY, "Rome", scope=_ACME))
         await history.append([StateRequest(assertion_id=there.id, state=AssertionState.RETRACTED)])

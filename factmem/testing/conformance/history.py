@@ -168,7 +168,7 @@ class HistorySpecs(ProviderCase):
         assert (await history.entries(_HERE))[0] == recorded
 
     async def test_a_removal_is_dated(self, provider: AgentMemoryProvider, history: KeepsHistory) -> None:
-        """It takes away what was said before it, and nothing that was said after."""
+        """A removal removes earlier values, and no later ones."""
         await keep(history, said(CITY, "Oslo", 5))
         await keep(history, said(CITY, "Oslo", 3, removed=True))
         assert await loaded_value(provider, CITY) == "Oslo"

@@ -1,4 +1,4 @@
-"""Specs: many tasks at once, cancellation, closing, and opening again."""
+"""Specs: concurrency, cancellation, closing and reopening."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -72,7 +72,7 @@ class LifecycleSpecs(ProviderCase):
     async def test_a_cancelled_save_leaves_all_or_nothing_and_can_be_repeated(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """Whenever the cancellation comes: after any number of turns of the event loop, or of milliseconds."""
+        """The cancellation comes after any number of turns of the event loop, or of milliseconds."""
         pauses = [*range(6), *(n / 1000 for n in range(1, 12, 2))]
         for number, pause in enumerate(pauses):
             subject = USER.individual(f"person {number}")
@@ -124,7 +124,7 @@ class LifecycleSpecs(ProviderCase):
     async def test_saves_that_race_with_closing_are_kept_or_refused(
         self, provider: AgentMemoryProvider, tmp_path: Path
     ) -> None:
-        """No foreign error leaks, and whatever was acknowledged is there when it is opened again."""
+        """No foreign error leaks, and every acknowledged save is there after reopening."""
         kept: list[SingleFact[Any]] = []
         refused: list[FactMemError] = []
 
@@ -185,7 +185,7 @@ class LifecycleSpecs(ProviderCase):
 async def _save_and_cancel(
     provider: AgentMemoryProvider, fact: MultipleFacts[Any], individual: str, pause: float
 ) -> None:
-    """Cancel a save after so many turns of the event loop (a whole number) or seconds (a fraction)."""
+    """Cancel a save after a number of turns of the event loop (an integer) or of seconds (a fraction)."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(provider.save, fact, USER.individual(individual), PLANNER)
         if isinstance(pause, int):

@@ -21,12 +21,12 @@ __all__ = ["ProviderCase"]
 
 
 class ProviderCase:
-    """The base of every spec: a provider on a fresh store, and its capabilities.
+    """Base of every spec: a provider on a fresh store, and its capabilities.
 
     Attributes:
-        durable: whether everything is still there when the same directory is opened again.
-        capabilities: the capabilities that the provider promises, as `capabilities_of` names them;
-            where given, losing one fails instead of skipping its specs.
+        durable: Whether facts persist when the same directory is opened again.
+        capabilities: Capabilities that the provider promises, as `capabilities_of` names them; if set, a missing one
+            fails instead of skipping its specs.
     """
 
     pytestmark: ClassVar[Any] = pytest.mark.anyio
@@ -34,57 +34,58 @@ class ProviderCase:
     capabilities: ClassVar[Sequence[str] | None] = None
 
     async def open_provider(self, directory: Path) -> AgentMemoryProvider:
-        """Open the provider under test; a subclass must write this.
+        """Open the provider under test; a subclass must implement this.
 
         Args:
-            directory: an empty directory for this store alone; opening the same directory again
-                must open the same store, if it is `durable`.
+            directory: Empty directory for this store alone; opening the same directory again must open the same store,
+                if
+                it is `durable`.
         """
         raise NotImplementedError(f"{type(self).__name__} must write `async def open_provider(self, directory)`")
 
     @pytest.fixture
     async def provider(self, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:
-        """The provider under test, on a fresh store; closed behind the spec."""
+        """The provider under test, on a fresh store; closed after the spec."""
         async with await self.open_provider(tmp_path) as provider:
             yield provider
 
     @pytest.fixture
     def history(self, provider: AgentMemoryProvider) -> KeepsHistory:
-        """The provider as one that keeps history; skips where it does not."""
+        """The provider as `KeepsHistory`; skips if it is not."""
         if not isinstance(provider, KeepsHistory):
             _skip(provider, "KeepsHistory")
         return provider
 
     @pytest.fixture
     def feed(self, provider: AgentMemoryProvider) -> FeedsChanges:
-        """The provider as one that feeds changes; skips where it does not."""
+        """The provider as `FeedsChanges`; skips if it is not."""
         if not isinstance(provider, FeedsChanges):
             _skip(provider, "FeedsChanges")
         return provider
 
     @pytest.fixture
     def vectors(self, provider: AgentMemoryProvider) -> KeepsVectors:
-        """The provider as one that keeps vectors; skips where it does not."""
+        """The provider as `KeepsVectors`; skips if it is not."""
         if not isinstance(provider, KeepsVectors):
             _skip(provider, "KeepsVectors")
         return provider
 
     @pytest.fixture
     def eraser(self, provider: AgentMemoryProvider) -> Erases:
-        """The provider as one that erases; skips where it does not."""
+        """The provider as `Erases`; skips if it is not."""
         if not isinstance(provider, Erases):
             _skip(provider, "Erases")
         return provider
 
     @pytest.fixture
     def counter(self, provider: AgentMemoryProvider) -> KeepsAccesses:
-        """The provider as one that keeps how often records were recalled; skips where it does not."""
+        """The provider as `KeepsAccesses`; skips if it is not."""
         if not isinstance(provider, KeepsAccesses):
             _skip(provider, "KeepsAccesses")
         return provider
 
     async def reopened(self, provider: AgentMemoryProvider, directory: Path) -> AgentMemoryProvider:
-        """Close a provider and open its directory again; skips where it is not `durable`."""
+        """Close a provider and open its directory again; skips if it is not `durable`."""
         if not self.durable:
             pytest.skip(f"{type(provider).__name__} is not durable")
         await provider.aclose()

@@ -1,4 +1,4 @@
-"""Specs of `KeepsHistory`: the quarantined neither sets the type of a track nor is held to it."""
+"""Specs of `KeepsHistory`: a quarantined assertion neither sets the type of a track nor is checked against it."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -37,7 +37,7 @@ _other_types = pytest.mark.parametrize(("concept", "value"), _PLANTS, ids=["valu
 
 
 class QuarantineSpecs(ProviderCase):
-    """Whoever is not believed cannot keep the user's own facts out by their type."""
+    """Specs of the quarantine: an untrusted assertion cannot block the user's own facts by its type."""
 
     @_other_types
     async def test_the_quarantined_does_not_set_the_type_of_its_track(
@@ -104,7 +104,7 @@ class QuarantineSpecs(ProviderCase):
     async def test_what_was_once_let_in_holds_the_type_whatever_becomes_of_it(
         self, provider: AgentMemoryProvider, history: KeepsHistory
     ) -> None:
-        """History must stay readable with the type of today; and what was taken back can be restored."""
+        """History must stay readable with the present type, and a retracted assertion can be restored."""
         planted = await only(history, _planted(_AS_TEXT, "four"))
         await history.append([_let_in(planted)])
         for state in (AssertionState.RETRACTED, AssertionState.QUARANTINED):
@@ -158,7 +158,7 @@ class QuarantineSpecs(ProviderCase):
     async def test_erasing_all_that_was_let_in_frees_the_type_of_a_track(
         self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
     ) -> None:
-        """Though something of another type stays behind in quarantine."""
+        """A quarantined assertion of another type does not prevent that."""
         first = await only(history, said(SEATS, 4))
         stays = await only(history, _planted(_AS_SET, 44, 1))
         await eraser.erase([], tenant=None, assertion_ids=[first.id])

@@ -1,4 +1,4 @@
-"""Specs: reading a whole place, and looking concepts up by what they are called."""
+"""Specs: reading a whole place, and looking concepts up by name and description."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -30,7 +30,7 @@ __all__ = ["ReadingSpecs"]
 
 
 class ReadingSpecs(ProviderCase):
-    """`load_all` and `load_by_description`."""
+    """Specs of `load_all` and `load_by_description`."""
 
     async def test_load_all_gives_one_fact_a_concept_in_the_order_first_said(
         self, provider: AgentMemoryProvider
@@ -55,7 +55,7 @@ class ReadingSpecs(ProviderCase):
         assert concepts["languages"].fact_type is FactType.MULTIPLE
 
     async def test_values_of_declared_classes_read_as_json(self, provider: AgentMemoryProvider) -> None:
-        """No class is looked up by name: who has not declared a concept sees its JSON."""
+        """No class is looked up by name: a reader without the declared concept gets JSON."""
         await provider.save(single(ADDRESS, Address("Weg", 1, floor=2), 1), USER, PLANNER)
         await provider.save(single(COLOUR, Colour.RED, 2), USER, PLANNER)
         await provider.save(single(Concept.single("born", "", dt.date), dt.date(1990, 1, 2), 3), USER, PLANNER)
@@ -80,7 +80,7 @@ class ReadingSpecs(ProviderCase):
     async def test_a_text_is_found_in_description_or_keyword(
         self, provider: AgentMemoryProvider, text: str, found: list[str]
     ) -> None:
-        """As a substring without regard to case; values are not searched and nothing is a wildcard."""
+        """A substring matches regardless of case; values are not searched, and there are no wildcards."""
         await provider.save(single(SEATS, 4, 1), USER, PLANNER)
         await provider.save(single(CITY, "Oslo", 2), USER, PLANNER)
         await provider.save(multiple(LANGUAGES, "Thai", "Ewe", minutes=3), USER, PLANNER)

@@ -1,4 +1,4 @@
-"""The facts and places that the specs are written with."""
+"""Sample facts and places of the specs."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ LANGUAGES: Final = Concept.multiple("languages", "Languages that the person spea
 
 
 def at(minutes: float = 0) -> dt.datetime:
-    """So many minutes after noon on 1 January 2024 UTC."""
+    """Return the time a number of minutes after noon on 1 January 2024 UTC."""
     return dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC) + dt.timedelta(minutes=minutes)
 
 
 def single(concept: SingleConcept[Any], value: object, minutes: float = 0) -> SingleFact[Any]:
-    """One value, said at a minute."""
+    """Return one value, said at a minute."""
     return SingleFact(concept, value, timestamp=at(minutes))
 
 
 def multiple(concept: MultipleConcept[Any], *values: object, minutes: float = 0) -> MultipleFacts[Any]:
-    """Values said together, at a minute."""
+    """Return values said together, at a minute."""
     return MultipleFacts(concept, values, timestamp=at(minutes))
 
 
@@ -87,7 +87,7 @@ def said(
     revises: str | None = None,
     **details: Any,
 ) -> Assertion:
-    """One assertion of one value, with any of `FactDetails` as keywords."""
+    """Return one assertion of one value, with any of `FactDetails` as keywords."""
     fact: Fact[Any] = concept.fact([value], timestamp=at(minutes))
     (assertion,) = assertions_of(fact, Place(subject, scope), FactDetails(**details), removed=removed)
     return attrs.evolve(assertion, revises=revises)
@@ -105,12 +105,12 @@ async def only(history: KeepsHistory, assertion: Assertion) -> Recorded:
 
 
 async def loaded_value(provider: AgentMemoryProvider, concept: SingleConcept[Any]) -> Any:
-    """The value that the four verbs see of a SINGLE concept at the usual place, or None."""
+    """Return the value of a SINGLE concept at the usual place by the four verbs, or None."""
     fact = await provider.load(concept, USER, PLANNER)
     return None if fact is None else fact.value
 
 
 async def loaded_values(provider: AgentMemoryProvider, concept: MultipleConcept[Any]) -> list[Any]:
-    """The values that the four verbs see of a MULTIPLE concept at the usual place."""
+    """Return the values of a MULTIPLE concept at the usual place by the four verbs."""
     fact = await provider.load(concept, USER, PLANNER)
     return [] if fact is None else list(fact.values)

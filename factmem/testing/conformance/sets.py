@@ -15,7 +15,7 @@ __all__ = ["SetSpecs"]
 
 
 class SetSpecs(ProviderCase):
-    """MULTIPLE concepts."""
+    """Specs of MULTIPLE concepts."""
 
     async def test_saves_are_united_in_the_order_first_said(self, provider: AgentMemoryProvider) -> None:
         await provider.save(multiple(LANGUAGES, "Thai", "Ewe", minutes=1), USER, PLANNER)
@@ -44,7 +44,7 @@ class SetSpecs(ProviderCase):
         assert await provider.load(LANGUAGES, USER, PLANNER) == fact
 
     async def test_texts_equal_in_nfc_are_one_value(self, provider: AgentMemoryProvider) -> None:
-        """Within one fact and over several."""
+        """Both within one fact and over several."""
         composed, decomposed = (unicodedata.normalize(form, "Français") for form in ("NFC", "NFD"))
         await provider.save(multiple(LANGUAGES, composed, decomposed, minutes=1), USER, PLANNER)
         await provider.save(multiple(LANGUAGES, decomposed, minutes=2), USER, PLANNER)

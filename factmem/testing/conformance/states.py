@@ -1,4 +1,4 @@
-"""Specs of `KeepsHistory`: states, what is expected of them, and words that wait."""
+"""Specs of `KeepsHistory`: states, expected states, and words that wait."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -34,7 +34,7 @@ _ACTIVE, _PENDING, _RETRACTED = AssertionState.ACTIVE, AssertionState.PENDING, A
 
 
 class StateSpecs(ProviderCase):
-    """Changes of state that expect something, and the states of words that wait for a model."""
+    """Specs of changes of state that expect a state, and of words that wait for a model."""
 
     async def test_a_change_from_the_expected_state_is_made(
         self, provider: AgentMemoryProvider, history: KeepsHistory
@@ -82,7 +82,7 @@ class StateSpecs(ProviderCase):
             await history.append([StateRequest(assertion_id="nothing", state=_ACTIVE, expected=_PENDING)])
 
     async def test_of_several_who_expect_the_same_state_one_succeeds(self, history: KeepsHistory) -> None:
-        """Whoever loses writes nothing, and holds up nobody who asks for something else at the same time."""
+        """The others write nothing, and do not block concurrent requests for other states."""
         words = await only(history, _waiting(said(CITY, "Oslo")))
         won, lost = list[int](), list[int]()
 
@@ -120,7 +120,7 @@ class StateSpecs(ProviderCase):
 
     @pytest.mark.parametrize("state", [state for state in AssertionState if state is not AssertionState.SUPERSEDED])
     async def test_every_state_reads_back(self, history: KeepsHistory, state: AssertionState) -> None:
-        """Both as the state in which an assertion is appended, and as what it is changed to."""
+        """Both as the state of an appended assertion, and after a change of state."""
         recorded = await only(history, attrs.evolve(said(CITY, "Oslo"), state=state))
         assert recorded.assertion.state is state
         await history.append([_change(recorded, state, expected=state)])

@@ -62,7 +62,7 @@ _SEATS_AS_SET: Final = Concept.multiple(SEATS.keyword, SEATS.description, int)
 
 
 class TypeSpecs(ProviderCase):
-    """Conflicts are typed errors that leave the store unchanged; compatible types are none."""
+    """Specs of types: conflicts raise typed errors and leave the store unchanged; compatible types do not conflict."""
 
     async def test_another_fact_type_is_refused(self, provider: AgentMemoryProvider) -> None:
         await provider.save(single(SEATS, 12345, 1), USER, PLANNER)
@@ -95,7 +95,7 @@ class TypeSpecs(ProviderCase):
             await provider.load(wrong, USER, PLANNER)
 
     async def test_a_superseded_value_still_holds_the_type(self, provider: AgentMemoryProvider) -> None:
-        """History must stay readable with the type of today."""
+        """History must stay readable with the present type."""
         for minute in range(3):
             await provider.save(single(SEATS, minute, minute), USER, PLANNER)
         with pytest.raises(ConceptConflictError):

@@ -1,4 +1,4 @@
-"""Specs: what is saved of a SINGLE concept reads back, and the newest wins."""
+"""Specs: a saved value of a SINGLE concept reads back, and the newest wins."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -49,7 +49,7 @@ _FACTS: Final[list[SingleFact[Any]]] = [
 
 
 class ValueSpecs(ProviderCase):
-    """SINGLE concepts."""
+    """Specs of SINGLE concepts."""
 
     async def test_nothing_is_known_before_the_first_save(self, provider: AgentMemoryProvider) -> None:
         assert await provider.load(CITY, USER, PLANNER) is None
@@ -67,7 +67,7 @@ class ValueSpecs(ProviderCase):
         assert type(loaded.value) is type(fact.value)
 
     async def test_the_times_of_a_fact_read_back(self, provider: AgentMemoryProvider) -> None:
-        """To the microsecond, and in UTC whatever zone they were given in."""
+        """Times are exact to the microsecond, and in UTC whatever their zone was."""
         tokyo = dt.timezone(dt.timedelta(hours=9))
         fact = SingleFact(
             CITY,

@@ -1,4 +1,4 @@
-"""Specs: a place is a wall; what is saved in one is seen in no other."""
+"""Specs: a place is a partition; facts saved in one are visible in no other."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -30,7 +30,7 @@ _HOSTILE_NAMES: Final = (
     "default", "cross-product", "agent", "everything", "0", "00", "1e3",
     "n" * 512, "n" * 511, "N" * 512, "界" * 512, "👩" * 512,
 )  # fmt: skip
-"""Names that a careless store takes apart, folds together, or hands to a file system or a query."""
+"""Names that a careless store splits, conflates, or passes on to a file system or a query."""
 
 _Where = tuple[MemorySubject, MemoryScope]
 
@@ -39,7 +39,7 @@ _ROOT: Final = MemoryScope.CROSS_PRODUCT
 
 
 async def _assert_walled(provider: AgentMemoryProvider, places: Sequence[_Where]) -> None:
-    """Save another value of one concept in every place, and read each back on every path."""
+    """Save another value of one concept in every place, and read each back by every read path."""
     facts = [single(CITY, f"city {number}", number) for number in range(len(places))]
     for fact, (subject, scope) in zip(facts, places, strict=True):
         await provider.save(fact, subject, scope)
@@ -50,7 +50,7 @@ async def _assert_walled(provider: AgentMemoryProvider, places: Sequence[_Where]
 
 
 class _FourVerbs(AgentMemoryProvider):
-    """A provider of which the engine sees the four verbs only."""
+    """A provider that shows the engine its four verbs only."""
 
     def __init__(self, provider: AgentMemoryProvider) -> None:
         self._provider = provider
@@ -75,14 +75,14 @@ def _memory(provider: AgentMemoryProvider, tenant: str | None, scopes: Sequence[
 
 
 class WallSpecs(ProviderCase):
-    """Tenants, scopes, subjects and individuals; and hostile names of them."""
+    """Specs of tenants, scopes, subjects and individuals, with hostile names."""
 
     async def test_tenants_are_walls(self, provider: AgentMemoryProvider) -> None:
         tenants = (None, "acme", "Acme", "acme/eu", "None", "default", "null", "agent", "..")
         await _assert_walled(provider, [(USER, PLANNER.within(tenant)) for tenant in tenants])
 
     async def test_a_tenant_is_no_segment_of_a_path(self, provider: AgentMemoryProvider) -> None:
-        """A key that joins the tenant to the path, or leaves it out of any branch, mixes some of these."""
+        """A key that joins the tenant to the path, or omits it in some branch, mixes some of these."""
         inside = (
             _ROOT,
             _ROOT / "x",
@@ -99,7 +99,7 @@ class WallSpecs(ProviderCase):
         await _assert_walled(provider, [(USER, scope) for scope in dict.fromkeys((*places, *outside))])
 
     async def test_organizations_are_walls_for_memories_over_one_provider(self, provider: AgentMemoryProvider) -> None:
-        """Whatever the key is made of: the text of the scope that the engine hands over, or its fields."""
+        """This holds whether the provider builds its key from the text of the scope or from its fields."""
         tenants, scopes = ("acme", "beta", None), (_ALPHA, _ROOT / "acme" / "product" / "alpha")
         memories = {tenant: _memory(_FourVerbs(provider), tenant, scopes) for tenant in tenants}
         for tenant, memory in memories.items():
@@ -113,7 +113,7 @@ class WallSpecs(ProviderCase):
             assert {match.record.value for match in await memory.recall("city acme beta", limit=9)} == mine
 
     async def test_words_are_statements_of_their_own_organization(self, provider: AgentMemoryProvider) -> None:
-        """They go through the four verbs, one value each; what these cannot carry is counted."""
+        """Words go through the four verbs, one value each; details that these cannot carry are counted."""
         for tenant in ("acme", "beta"):
             memory = _memory(_FourVerbs(provider), tenant, (_ALPHA,))
             outcome = await memory.remember(f"The roof of {tenant} leaks.", subject=USER, scope=_ALPHA)
@@ -148,7 +148,7 @@ class WallSpecs(ProviderCase):
         await _assert_walled(provider, [(subject, PLANNER) for subject in subjects])
 
     async def test_individuals_are_walls(self, provider: AgentMemoryProvider) -> None:
-        """Reading a subject never reads an individual, nor the reverse, whatever they are called."""
+        """Reading a subject never reads an individual, nor the reverse, whatever their names are."""
         subjects = (
             USER,
             USER.individual("alice"),
@@ -163,7 +163,7 @@ class WallSpecs(ProviderCase):
         await _assert_walled(provider, [(subject, PLANNER) for subject in subjects])
 
     async def test_a_subject_is_known_by_its_name_alone(self, provider: AgentMemoryProvider) -> None:
-        """Another description or priority is the same subject."""
+        """A subject with another description or priority is the same one."""
         await provider.save(single(CITY, "Oslo"), USER, PLANNER)
         same = MemorySubject("user", "described anew", priority_level=99)
         assert await provider.load(CITY, same, PLANNER) == single(CITY, "Oslo")
@@ -177,7 +177,7 @@ class WallSpecs(ProviderCase):
         assert await provider.load(other, USER, PLANNER / "child") == multiple(other, 1, 2)
 
     async def test_the_same_fact_at_names_that_look_alike_is_kept_in_each(self, provider: AgentMemoryProvider) -> None:
-        """Two names are the same only if they are equal; normal forms fold values, never names."""
+        """Two names are the same only if they are equal; normal forms apply to values, never to names."""
         for composed, decomposed in [("é", "e\u0301"), ("\ufb01", "fi"), ("한", "\u1112\u1161\u11ab")]:
             for name in (composed, decomposed):
                 await provider.save(single(CITY, "Oslo"), MemorySubject(name), PLANNER)
