@@ -1,8 +1,9 @@
 """Facts in encrypted files: `EncryptedMemoryProvider` over an `EncryptedStorage`.
 
-Below the root, ``factmem.json`` says that this is an encrypted store, ``store.keys`` holds its keys, wrapped
-(`factmem_encrypted.key_table`), ``store.manifest`` what there is (`factmem_encrypted.manifest`), ``head.note`` how far
-the manifest goes (`factmem_encrypted.head`), and ``<two hex digits>/<random name>.sealed`` the facts
+Below the root, ``factmem.json`` marks the folder as an encrypted store, ``store.keys`` holds its wrapped keys
+(`factmem_encrypted.key_table`), ``store.manifest`` lists the logs (`factmem_encrypted.manifest`), ``head.note`` holds
+the
+length of the manifest (`factmem_encrypted.head`), and ``<two hex digits>/<random name>.sealed`` the facts
 (`factmem_encrypted.frames`).
 """
 

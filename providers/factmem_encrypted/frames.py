@@ -1,7 +1,7 @@
-"""The frames of the files: sealed, each bound to its store, its log, its file, its place in it and its commit.
+"""Frames of the files: sealed, each bound to its store, log, file, position and commit.
 
-A frame's payload is ``<index> <commit> <base64>``. The two numbers serve to report what happened where a seal
-does not open; what is believed of them is what the seal is bound to.
+The payload of a frame is ``<index> <commit> <base64>``. The two numbers serve to report the cause if a seal does not
+open; only the numbers that the seal is bound to are trusted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["FrameKey", "commit_number", "opened", "sealed"]
 
 @attrs.frozen(kw_only=True)
 class FrameKey:
-    """The key and the context that the frames of one file are sealed with.
+    """Key and context that the frames of one file are sealed with.
 
     Attributes:
-        key: of 32 bytes.
-        store: the store's id.
-        log: whose frames they are: tenant, scope and subject among it.
-        file: the file's random name.
+        key: 32 bytes.
+        store: Id of the store.
+        log: Log of the frames, with tenant, scope and subject.
+        file: Random name of the file.
     """
 
     key: bytes = attrs.field(repr=False)
@@ -42,7 +42,7 @@ class FrameKey:
 
 
 def sealed(key: FrameKey, index: int, commit: int, payload: bytes) -> bytes:
-    """Return a frame's payload."""
+    """Return the sealed payload of a frame."""
     text = base64.b64encode(seal(key.key, payload, key.context(index, commit)))
     return b"%d %d %b" % (index, commit, text)
 
@@ -51,13 +51,13 @@ def opened(key: FrameKey, index: int, frame: bytes) -> bytes:
     """Open a frame.
 
     Args:
-        key: of the file.
-        index: which frame of the file this must be, from 0.
-        frame: its payload.
+        key: Key of the file.
+        index: Expected index of the frame in the file, from 0.
+        frame: Payload of the frame.
 
     Raises:
-        MisplacedDataError: it is another frame.
-        TamperedStoreError: it does not open.
+        MisplacedDataError: It is another frame.
+        TamperedStoreError: It does not open.
     """
     try:
         found, commit, text = frame.split(b" ")
@@ -71,10 +71,10 @@ def opened(key: FrameKey, index: int, frame: bytes) -> bytes:
 
 
 def commit_number(frame: bytes) -> int:
-    """Return which commit a frame says it is of; it is not proven by this.
+    """Return the commit number in a frame, which is not authenticated by this.
 
     Raises:
-        TamperedStoreError: it says none.
+        TamperedStoreError: There is none.
     """
     try:
         return int(frame.split(b" ", 2)[1])

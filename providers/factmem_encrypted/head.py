@@ -1,8 +1,7 @@
-"""The head: which commit is the last, in a note of its own, so that a manifest that lost its end shows.
+"""Head: the number of the last commit in a note of its own, to detect a manifest that lost its end.
 
-It is written after each commit, in place and without a flush: so it may be behind the manifest, where a
-writer died or the power failed, and never ahead of it. It has the same length always, and fits into one
-sector of a disk.
+It is written after each commit, in place and without a flush: so it may be behind the manifest, where a writer died or
+the power failed, and never ahead of it. It always has the same length, and fits into one sector of a disk.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ class Head:
     """A commit that the manifest must have.
 
     Attributes:
-        number: of the commit.
-        digest: of the manifest's frames up to it; empty for a manifest that is still to be made.
+        number: Number of the commit.
+        digest: Digest of the manifest's frames up to it; empty before the manifest is created.
     """
 
     number: int
@@ -40,22 +39,22 @@ class HeadNote:
     """The note as one process sees it.
 
     Args:
-        storage: where it lies.
+        storage: Storage of the note.
     """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def there(self) -> bool:
-        """Return whether there is one that is whole; it is made before the manifest."""
+        """Return whether there is an undamaged note; it is created before the manifest."""
         return self._storage.read_note(_NOTE) is not None
 
     def read(self, roots: Roots) -> Head:
-        """Return what it says.
+        """Return the head.
 
         Raises:
-            RolledBackStoreError: it is missing, or damaged.
-            TamperedStoreError: it was changed.
+            RolledBackStoreError: It is missing, or damaged.
+            TamperedStoreError: It was changed.
         """
         payload = self._storage.read_note(_NOTE)
         if payload is None:
@@ -69,10 +68,10 @@ class HeadNote:
         raise TamperedStoreError(f"{_NOTE}.note of the store was changed: restore the whole store from one backup")
 
     def write(self, head: Head, roots: Roots, *, durable: bool = False) -> None:
-        """Write it. Needs the storage's lock.
+        """Write the head. Needs the storage's lock.
 
         Raises:
-            StoreUnavailableError: it could not be written.
+            StoreUnavailableError: It could not be written.
         """
         text = f"{head.number:0{_DIGITS}d}{head.digest:64}"
         sealed = base64.b64encode(seal(roots.current.key, text.encode(), (_NOTE, roots.store)))

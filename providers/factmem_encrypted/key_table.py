@@ -1,8 +1,8 @@
-"""The keys of a store on disk: the key file, and below it one key for each subject or tenant.
+"""Keys of a store on disk: the key file, and below it one key for each subject or tenant.
 
-They lie in a log of their own, ``keys``. Its first frame is the key file (`factmem.crypto`), each later one the
-key of one *unit* in one epoch, sealed with that epoch's root. Every frame of a unit's files is sealed with
-the unit's key: without it nobody reads them, copies of them in backups included.
+They are in a log of their own, ``keys``. Its first frame is the key file (`factmem.crypto`), each later one the key of
+one *unit* in one epoch, sealed with that epoch's root. Every frame of a unit's files is sealed with the unit's key:
+without it the files are unreadable, including copies of them in backups.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class _UnitKey:
 
 
 class KeyTable:
-    """The keys, as one process sees them. What writes needs the storage's lock.
+    """The keys, as one process sees them. Methods that write need the storage's lock.
 
     Args:
-        storage: where they lie.
-        keyring: opens them.
+        storage: Storage of the keys.
+        keyring: Opens the keys.
     """
 
     def __init__(self, storage: Storage, keyring: Keyring) -> None:
@@ -54,11 +54,11 @@ class KeyTable:
         self._there = False
 
     def roots(self) -> Roots:
-        """Return the roots, opened on first use and again when they changed.
+        """Return the roots, opened on first use and again after a change.
 
         Raises:
-            WrongKeyError: the keyring does not open them.
-            RolledBackStoreError: the store has no keys.
+            WrongKeyError: The keyring does not open them.
+            RolledBackStoreError: The store has no keys.
         """
         with self._guard:
             self._catch_up()
@@ -72,7 +72,7 @@ class KeyTable:
         """Prepare the keys of a new store without writing them, so that a missing key is reported first.
 
         Raises:
-            KeyUnavailableError: the key that they are wrapped with cannot be had.
+            KeyUnavailableError: The key that wraps them is not available.
         """
         with self._guard:
             self._draft = self._draft or locked_roots(Roots.new(), self._keyring)
@@ -98,10 +98,10 @@ class KeyTable:
             return not self._units
 
     def of(self, unit: Unit, epoch: int) -> bytes:
-        """Return a unit's key.
+        """Return the key of a unit.
 
         Raises:
-            RolledBackStoreError: it has none, so that its files cannot be read.
+            RolledBackStoreError: It has none, so its files cannot be read.
         """
         with self._guard:
             if (unit, epoch) not in self._units:
@@ -119,7 +119,7 @@ class KeyTable:
             return (unit, epoch) in self._units
 
     def give(self, unit: Unit, epoch: int) -> bytes:
-        """Return a unit's key, making it if need be."""
+        """Return the key of a unit; make one if there is none."""
         with self._guard:
             roots = self.roots()
             if (unit, epoch) not in self._units:
@@ -137,7 +137,7 @@ class KeyTable:
                 self._rewrite(self._storage.scan(_LOG, limit=1).payloads[0], roots)
 
     def rekey(self, roots: Roots, keyring: Keyring) -> None:
-        """Put roots in place of those before, for another keyring alone."""
+        """Replace the roots, for another keyring alone."""
         with self._guard:
             self.roots()
             document = locked_roots(roots, keyring)
@@ -165,7 +165,7 @@ class KeyTable:
         self._position = scan.position
 
     def _unlocked(self, document: bytes) -> Roots:
-        """Open the key file; one that was opened before is not stretched a passphrase for again."""
+        """Open the key file; an unchanged one is not opened again, which would stretch a passphrase again."""
         if self._opened is None or self._opened[0] != document:
             self._opened = (document, unlocked_roots(document, self._keyring))
         return self._opened[1]

@@ -1,12 +1,11 @@
-"""The manifest: which logs there are, in which files, how far they count. It is what commits.
+"""Manifest: the logs, their files, and the number of frames that count. Writing it is the commit.
 
-It is a log of sealed frames of its own. The first is a snapshot, each later one a *commit*: what one group
-of saves, one replacement or one rotation changed. Frames that were appended to files and never made it into the
-manifest do not count, so that several logs change together or not at all.
+It is a log of sealed frames of its own. The first is a snapshot, each later one a *commit*: the changes of one group of
+saves, one replacement or one rotation. Frames that were appended to files but not recorded in the manifest do not
+count, so that several logs change together or not at all.
 
-The manifest knows each file by a digest of all its frames that count (`chained`): a genuine frame that is
-another than was counted, from a copy of the store that went its own way or from a writer that died, is found
-out. Its own frames are chained likewise.
+The manifest has a digest of all counted frames of each file (`chained`). This detects a genuine frame other than the
+counted one, from a diverged copy of the store or from a writer that died. Its own frames are chained likewise.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ class Listed:
     """One log.
 
     Attributes:
-        log: its name.
-        file: the random name of the file it is in, which is of this life of the log only.
-        unit: whose key the file is sealed with.
-        epoch: of that key.
-        frames: how many of them count.
-        digest: of these, see `chained`.
+        log: Name of the log.
+        file: Random name of its file, unique to this generation of the log.
+        unit: Unit with whose key the file is sealed.
+        epoch: Epoch of that key.
+        frames: Number of frames that count.
+        digest: Digest of these frames; see `chained`.
     """
 
     log: LogName
@@ -51,13 +50,13 @@ class Listed:
 
 @attrs.frozen(kw_only=True)
 class Commit:
-    """The changes of one commit.
+    """Changes of one commit.
 
     Attributes:
-        number: of this commit.
-        placed: the logs that are new or in another file now.
-        grown: how many frames of these logs' files count now, and their digest, by file.
-        gone: the files whose logs are no more.
+        number: Number of this commit.
+        placed: Logs that are new or in another file now.
+        grown: Number of counted frames of these logs' files, and their digest, by file.
+        gone: Files of removed logs.
     """
 
     number: int
@@ -71,10 +70,10 @@ class Listing:
     """The manifest as it is read.
 
     Attributes:
-        number: of the last commit.
-        logs: what is listed, by name.
-        files: the names, by file.
-        units: how many files are sealed with the key of a unit and an epoch; none is 0.
+        number: Number of the last commit.
+        logs: Logs by name.
+        files: Names of logs by file.
+        units: Number of files sealed with the key of a unit and an epoch; none is 0.
     """
 
     number: int = 0
@@ -83,11 +82,11 @@ class Listing:
     units: Counter[tuple[Unit, int]] = attrs.field(factory=Counter)
 
     def copy(self) -> Listing:
-        """Return one that can be changed by itself."""
+        """Return an independent copy."""
         return Listing(self.number, dict(self.logs), dict(self.files), Counter(self.units))
 
     def take(self, commit: Commit) -> None:
-        """Take in a commit."""
+        """Apply a commit."""
         for file in commit.gone:
             self._drop(self.files[file])
         for listed in commit.placed:
@@ -114,7 +113,7 @@ class Listing:
 
 
 def chained(digest: str, frames: Iterable[bytes]) -> str:
-    """Return the digest of what a digest stands for and some frames behind it; of nothing, it is ``""``."""
+    """Return the digest of a chain extended by some frames; ``""`` for an empty chain."""
     for frame in frames:
         digest = hashlib.sha256(digest.encode() + b" " + frame).hexdigest()
     return digest
@@ -136,7 +135,7 @@ def commit_from(payload: bytes) -> Commit:
     """Read a commit.
 
     Raises:
-        CorruptStoreError: the payload is none.
+        CorruptStoreError: The payload is no commit.
     """
     try:
         document = json.loads(payload)

@@ -1,4 +1,4 @@
-"""The manifest on disk: a log of sealed commits, each bound to those before it, read as it grows."""
+"""Manifest on disk: a log of sealed commits, each bound to those before it, read incrementally."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SPARE_FRAMES: Final = 256
 
 
 class ManifestLog:
-    """The manifest, as one process sees it. What writes needs the storage's lock.
+    """The manifest, as one process sees it. Methods that write need the storage's lock.
 
     Args:
-        storage: where it lies.
+        storage: Storage of the manifest.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -41,13 +41,13 @@ class ManifestLog:
         self._there = False
 
     def there(self) -> bool:
-        """Return whether there is one; a store is made with it."""
+        """Return whether there is a manifest; a store is created with it."""
         with self._guard:
             self._there = self._there or self._storage.scan(_LOG, limit=1).position.end > 0
             return self._there
 
     def begun(self) -> bool:
-        """Return whether a store was made here, as far as that is visible without its keys."""
+        """Return whether a store was created here, as far as that is visible without its keys."""
         return self.there() or self._head.there()
 
     def used(self, roots: Roots) -> bool:
@@ -60,11 +60,11 @@ class ManifestLog:
         self._write_anew(Listing(), roots)
 
     def listing(self, roots: Roots) -> Listing:
-        """Return what is listed now; not to be changed.
+        """Return the current listing; not to be changed.
 
         Raises:
-            RolledBackStoreError: the manifest is older than it was a moment ago, or than its head.
-            TamperedStoreError: it was changed.
+            RolledBackStoreError: The manifest is older than at the last read, or than its head.
+            TamperedStoreError: It was changed.
         """
         with self._guard:
             self._catch_up(roots)
@@ -76,10 +76,10 @@ class ManifestLog:
             return self._listing
 
     def _check_head(self, roots: Roots) -> None:
-        """Compare with the head what was read from the beginning; until it fits, nothing of it is believed."""
+        """Compare the manifest, read from the beginning, with the head; nothing of it is trusted before they match."""
         head = self._head.read(roots)
         if self._listing.number < head.number:
-            # Others may have gone on between the two.
+            # Other processes may have written between the two.
             self._catch_up(roots)
         if self._listing.number < head.number or (
             head.digest and self._digests.get(head.number, head.digest) != head.digest
@@ -88,7 +88,7 @@ class ManifestLog:
         self._unproven = False
 
     def _catch_up(self, roots: Roots) -> None:
-        """Read what is new."""
+        """Read new commits."""
         scan = self._storage.scan(_LOG, self._position)
         if scan.fresh:
             self._unproven = scan.position.end > 0
@@ -108,7 +108,7 @@ class ManifestLog:
         self._position = scan.position
 
     def add(self, commit: Commit, roots: Roots) -> None:
-        """Append a commit, or write the manifest anew where it has grown long."""
+        """Append a commit, or rewrite the manifest if it has grown long."""
         with self._guard:
             listing = self.listing(roots)
             if self._frames > _SPARE_FRAMES + 2 * len(listing.logs):
@@ -124,7 +124,7 @@ class ManifestLog:
                 self._head.write(Head(commit.number, digest), roots)
 
     def reseal(self, roots: Roots) -> None:
-        """Seal all of it with the current root, so that it needs no other."""
+        """Seal the manifest with the current root, so that it needs no other."""
         with self._guard:
             listing = self.listing(roots).copy()
             listing.number += 1
@@ -132,14 +132,14 @@ class ManifestLog:
             self._head.write(Head(listing.number, digest), roots, durable=True)
 
     def _write_anew(self, listing: Listing, roots: Roots) -> str:
-        """Put one snapshot in place of all frames, sealed with the current root, and return its digest."""
+        """Replace all frames by one snapshot, sealed with the current root, and return its digest."""
         self._position = Position()
         frame = _sealed(listing.snapshot(), roots, "")
         self._storage.replace(_LOG, [frame])
         return chained("", (frame,))
 
     def settle(self) -> None:
-        """Make what was read durable."""
+        """Make all commits read so far durable."""
         with self._guard:
             self._storage.settle(_LOG, self._position)
 

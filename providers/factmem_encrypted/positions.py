@@ -11,11 +11,11 @@ __all__ = ["Done", "inner_position", "outer_position"]
 
 @attrs.frozen
 class Done:
-    """The state of reading a file.
+    """State of reading a file.
 
     Attributes:
-        frames: how many frames.
-        digest: of them, see `factmem_encrypted.manifest.chained`.
+        frames: Number of frames read.
+        digest: Digest of them; see `factmem_encrypted.manifest.chained`.
     """
 
     frames: int = 0
@@ -23,7 +23,7 @@ class Done:
 
 
 def inner_position(position: Position | None, file: str) -> tuple[Position, Done]:
-    """Return the position inside a file and what was read before it; the beginning if it is of another file."""
+    """Return the position inside a file and the state of reading it; the beginning for a position of another file."""
     if position is None or not position.end:
         return Position(), Done()
     named, _, generation = position.generation.partition(" ")

@@ -1,4 +1,4 @@
-"""The provider of encrypted files."""
+"""Provider of encrypted files."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
 
     No value, concept, subject, scope, category, owner or vector can be found on the disk, nor in the names of
     files: each frame is sealed with AES-256-GCM (`factmem.crypto`) and bound to the store, the tenant, the scope, the
-    subject and its place in the file; files have random names, and a sealed manifest says what they hold. Recall
-    decrypts into memory what it ranks.
+    subject and its position in the file; files have random names, and a sealed manifest lists their contents. Recall
+    decrypts the records that it ranks into memory.
 
     *Visible without a key*: the number of places, the number, length and time of the commits of each, which files grew
     together, and the ids of the keys.
 
     *Changes without a key* are detected: changed, swapped, cut and deleted files, files put back to
     an earlier state or taken from a copy of the store, and an earlier manifest raise a `CorruptStoreError` of their
-    kind. Vectors are made again where they were damaged. What cannot be found out from the store alone is
+    kind. Damaged vectors are made again. The store alone cannot reveal
 
     - that *all* of it, or all that a call reads, was put back to one earlier state: for a single `load` that is the
       manifest, its head (``head.note``) and the file of the place;
@@ -51,17 +51,17 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
     A transaction is atomic over all its places.
 
     Args:
-        root: the folder; the first write makes it.
-        key: the key, or a keyring with former ones.
-        key_env: in place of ``key``, the environment variable that holds it.
-        passphrase_env: in place of ``key``, the environment variable that holds a passphrase.
-        os_keyring: in place of ``key``, the service under which the system's keyring holds it.
-        key_per: what has a key of its own: each ``"subject"`` of a tenant, or each ``"tenant"``.
-        clock: gives the time of recording, and decides what has expired.
-        lock_timeout: how long to wait for other processes that write, in seconds.
+        root: Folder; the first write creates it.
+        key: Key, or a keyring with former ones.
+        key_env: Environment variable that holds the key, instead of ``key``.
+        passphrase_env: Environment variable that holds a passphrase, instead of ``key``.
+        os_keyring: Service under which the system's keyring holds the key, instead of ``key``.
+        key_per: Unit that has a key of its own: each ``"subject"`` of a tenant, or each ``"tenant"``.
+        clock: Returns the time of recording, and decides on expiry.
+        lock_timeout: Longest wait for other processes that write, in seconds.
 
     Raises:
-        InvalidDataError: there is no key, or more than one way to it.
+        InvalidDataError: No way to a key is given, or more than one.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """See `factmem.crypto.RotatesKeys.rotate`; a piece is a log, and others write between two of them."""
+        """See `factmem.crypto.RotatesKeys.rotate`; a piece is a log, and other processes may write between two of them."""
         if key is not None:
             keyring = keyring_of(key)
             await self._write(lambda _: self._locked(lambda: self._sealed.begin_rotation(keyring)))
@@ -103,10 +103,10 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             progress(len(waiting), len(waiting))
 
     async def verify(self) -> int:
-        """Open every frame of every log and return how many logs there are.
+        """Open every frame of every log, and return the number of logs.
 
         Raises:
-            CorruptStoreError: something is not as it should be; the kinds of it say what.
+            CorruptStoreError: The store is damaged or was changed; the subclass names the cause.
         """
         return await self._write(lambda _: self._verified())
 
@@ -117,7 +117,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         self._locked(lambda: self._sealed.rotate(log))
 
     def _verified(self) -> int:
-        # Without the lock, what others are just writing could be taken for damage.
+        # Without the lock, a write under way could be taken for damage.
         return self._locked(self._scanned) if self._sealed.exists() else 0
 
     def _scanned(self) -> int:

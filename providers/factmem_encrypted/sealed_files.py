@@ -1,4 +1,4 @@
-"""The files that hold sealed frames, and which of them writers that died left behind."""
+"""Files of sealed frames, and the remains of writers that died."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from factmem_encrypted.manifest import Listing
 __all__ = ["REMADE", "SealedFiles", "file_log"]
 
 REMADE: Final = "vectors"
-"""The kind of log whose frames need not last: what it held is made again."""
+"""Kind of log whose frames need not last: its contents can be recomputed."""
 
 _KIND: Final = "sealed"
 
@@ -27,7 +27,7 @@ class SealedFiles:
     """The files as one process sees them.
 
     Args:
-        storage: where they lie.
+        storage: Storage of the files.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -36,27 +36,27 @@ class SealedFiles:
         self._looked = False
 
     def names(self) -> list[str]:
-        """Return the names of the files that are there, listed or not."""
+        """Return the names of the existing files, listed or not."""
         logs = self._storage.logs(kinds=(_KIND,))
         return [log.name[0] for log in logs if log == file_log(log.name[0])]
 
     def look_around(self, listing: Listing) -> None:
-        """See once whether there are files that a later manifest must have listed.
+        """Check once for files that only a later manifest can have listed.
 
         Raises:
-            RolledBackStoreError: there are.
+            RolledBackStoreError: There are such files.
         """
         if not self._looked:
             self.check_ends(listing, [file for file in self.names() if file not in listing.files])
             self._looked = True
 
     def check_ends(self, listing: Listing, files: Iterable[str]) -> None:
-        """See, once for each, whether files end as the manifest allows.
+        """Check once for each file whether it ends as the manifest allows.
 
-        What lies behind the frames that count was left by a writer that died; it cannot be of a later commit.
+        Frames behind the counted ones were left by a writer that died; they cannot be of a later commit.
 
         Raises:
-            RolledBackStoreError: one does not.
+            RolledBackStoreError: A file does not.
         """
         for file in files:
             if file not in self._checked:
@@ -69,10 +69,10 @@ class SealedFiles:
                 self._checked.add(file)
 
     def tidy(self, listing: Listing) -> None:
-        """Remove what writers that died left behind. Needs the storage's lock.
+        """Remove the remains of writers that died. Needs the storage's lock.
 
         Raises:
-            CorruptStoreError: anything is wrong with any file; nothing was removed.
+            CorruptStoreError: A file is damaged; nothing was removed.
         """
         files = self.names()
         left = [file for file in files if file not in listing.files]

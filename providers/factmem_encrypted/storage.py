@@ -1,4 +1,4 @@
-"""The encrypting storage: sealed frames in files with random names, listed by a sealed manifest."""
+"""Encrypting storage: sealed frames in files with random names, listed by a sealed manifest."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class _Pending:
 
 
 class EncryptedStorage(Storage):
-    """Seals what goes into another storage, names included.
+    """Seals payloads and names, and keeps them in another storage.
 
     Args:
-        inner: where the sealed frames go.
-        keyring: opens the store's keys, or makes those of a new store.
-        unit_of: says of a new log whose key its frames are sealed with.
+        inner: Storage of the sealed frames.
+        keyring: Opens the store's keys, or makes those of a new store.
+        unit_of: Returns the unit with whose key the frames of a new log are sealed.
     """
 
     def __init__(self, inner: Storage, keyring: Keyring, unit_of: Callable[[LogName], Unit]) -> None:
@@ -67,8 +67,8 @@ class EncryptedStorage(Storage):
         """See `factmem.abc.Storage.lock`.
 
         Raises:
-            WrongKeyError: the key does not open the store; nothing was changed.
-            KeyUnavailableError: there is no key; nothing was changed.
+            WrongKeyError: The key does not open the store; nothing was changed.
+            KeyUnavailableError: The key is not available; nothing was changed.
         """
         if not self._inner.exists():
             self._keys.prepare()
@@ -82,7 +82,7 @@ class EncryptedStorage(Storage):
             yield
 
     def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
-        """See `factmem.abc.Storage.append`; it counts from the next `seal` on."""
+        """See `factmem.abc.Storage.append`; frames count from the next `seal` on."""
         roots, listing = self._now()
         listed = listing.logs.get(log)
         pending = self._pending.placed if listed is None else self._pending.grown
@@ -94,7 +94,7 @@ class EncryptedStorage(Storage):
         try:
             self._inner.append(file_log(listed.file), frame, inner, durable=durable)
         except FactMemError:
-            # What need not last can be made again; of the rest all counts, or nothing.
+            # Frames that need not last can be made again; of the rest, all count or none.
             self._pending.broken = self._pending.broken or durable
             raise
         pending[log] = attrs.evolve(listed, frames=done.frames + 1, digest=chained(done.digest, (frame,)))
@@ -149,11 +149,11 @@ class EncryptedStorage(Storage):
         frame = self._inner.last(file_log(listed.file))
         if frame is not None and frame.startswith(b"%d " % (listed.frames - 1)):
             return opened(self._frame_key(listed, roots), listed.frames - 1, frame)
-        # Something lies behind it that never counted, or the end is missing.
+        # It has frames that never counted, or its end is missing.
         return self.scan(log).payloads[-1]
 
     def replace(self, log: LogName, payloads: Sequence[bytes], *, durable: bool = True) -> None:
-        """See `factmem.abc.Storage.replace`: a new file, then the manifest names it, then the old one goes."""
+        """See `factmem.abc.Storage.replace`: write a new file, list it in the manifest, then remove the old one."""
         roots, listing = self._now()
         before = listing.logs.get(log)
         if payloads:
@@ -166,7 +166,7 @@ class EncryptedStorage(Storage):
             self._destroy_unused_keys()
 
     def sweep(self) -> None:
-        """See `factmem.abc.Storage.sweep`; each process does it once by itself."""
+        """See `factmem.abc.Storage.sweep`; each process does it once."""
         self._inner.sweep()
 
     @override
@@ -200,7 +200,7 @@ class EncryptedStorage(Storage):
         self._inner.close()
 
     def begin_rotation(self, keyring: Keyring) -> None:
-        """Put the store under another keyring, at once, and begin an epoch of new keys. Needs `lock`."""
+        """Switch the store to another keyring at once, and begin an epoch of new keys. Needs `lock`."""
         self._keys.rekey(self._keys.roots().begin_epoch(), keyring)
 
     def rotating(self) -> Sequence[LogName]:
@@ -282,14 +282,14 @@ class EncryptedStorage(Storage):
 
     def _frame_key(self, listed: Listed, roots: Roots, *, make: bool = False) -> FrameKey:
         unit, epoch = listed.unit, listed.epoch
-        # A key that is missing is made only for who never had one: what was sealed with a lost one must not hide.
+        # A missing key is made only for a unit that never had one: data sealed with a lost key must be noticed.
         new = make and not self._keys.has(unit, epoch) and (unit, epoch) not in self._now()[1].units
         key = self._keys.give(unit, epoch) if new else self._keys.of(unit, epoch)
         return FrameKey(key=key, store=roots.store, log=listed.log, file=listed.file)
 
     def _destroy_unused_keys(self) -> None:
         _, listing = self._now()
-        # Those of logs that are about to be listed as well.
+        # Includes the keys of logs that are about to be listed.
         coming = {(listed.unit, listed.epoch) for listed in self._pending.placed.values()}
         self._keys.keep(listing.units.keys() | coming)
 

@@ -1,7 +1,7 @@
 """Facts in one encrypted SQLite file: `EncryptedSqliteMemoryProvider`.
 
-Beside the database ``facts.db`` lies ``facts.db.keys``: the roots of `factmem.crypto`, wrapped with the key that was
-given. Each root is the raw key of the database for one epoch; there are two while the key is changed.
+Beside the database ``facts.db`` is ``facts.db.keys``: the roots of `factmem.crypto`, wrapped with the given key. Each
+root is the raw key of the database for one epoch; there are two during a rotation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The codec of encrypted databases."""
+"""Codec of encrypted databases."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["SealedCodec", "rekey"]
 
 _PAGE_BYTES: Final = 4096
 _TRIES: Final = 2
-"""Number of times that unchanged keys must fail before they are reported not to fit."""
+"""Number of attempts with unchanged keys before they are reported as wrong."""
 
 _PRAGMAS: Final = (
-    # SQLCipher's format 4, whole: every byte of a page counts towards its HMAC, and other tools can read it.
+    # The whole of SQLCipher's format 4: every byte of a page is covered by its HMAC, and other tools can read it.
     "cipher='sqlcipher'",
     "legacy=4",
     f"legacy_page_size={_PAGE_BYTES}",
@@ -40,7 +40,7 @@ class SealedCodec(PageCodec):
     """SQLCipher's format 4 by SQLite3 Multiple Ciphers: AES-256-CBC with HMAC-SHA-512 for each page and its number.
 
     Args:
-        keys: the keys of the database.
+        keys: Keys of the database.
     """
 
     is_keyed: bool = True
@@ -61,7 +61,7 @@ class SealedCodec(PageCodec):
         if size or self._keys.exists():
             self._keys.roots()
         if 0 < size < _PAGE_BYTES and not path.with_name(f"{path.name}-journal").exists():
-            # SQLite would take it for an empty one.
+            # SQLite would take it for an empty database.
             raise _cut_short(path)
         return size > 0
 
@@ -75,7 +75,7 @@ class SealedCodec(PageCodec):
             self._keys.make()
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
-        """See `factmem_sqlite_vec.codecs.PageCodec.blamed`: what was sealed is not damaged by SQLite itself."""
+        """See `factmem_sqlite_vec.codecs.PageCodec.blamed`: a sealed page is not damaged by SQLite itself."""
         if type(error) is not CorruptStoreError:
             return error
         if path.exists() and path.stat().st_size % _PAGE_BYTES:
@@ -89,13 +89,13 @@ class SealedCodec(PageCodec):
         """See `factmem_sqlite_vec.codecs.PageCodec.connect`.
 
         Raises:
-            TamperedStoreError: no key of the store opens the database.
+            TamperedStoreError: No key of the store opens the database.
         """
         tries, tried = 0, None
         while tries < _TRIES:
             roots = self._keys.roots()
             tries, tried = tries + 1 if roots is tried else 1, roots
-            # The older one first: once it has gone, the newer one fits for as long as the keys beside are these.
+            # The older root first: once it is gone, the newer one fits as long as these keys are on disk.
             for root in roots.of_epochs:
                 connection = _opened(path, flags, busy_timeout, root)
                 if connection is not None:
@@ -107,7 +107,7 @@ class SealedCodec(PageCodec):
 
 
 def rekey(connection: apsw.Connection, root: Root) -> None:
-    """Seal every page anew with another key, in one transaction.
+    """Seal every page with another key, in one transaction.
 
     Raises:
         apsw.Error: nothing was changed.
@@ -116,7 +116,7 @@ def rekey(connection: apsw.Connection, root: Root) -> None:
 
 
 def _opened(path: Path, flags: int, busy_timeout: float, root: Root) -> apsw.Connection | None:
-    """Open a database with one key; None if that does not fit."""
+    """Open a database with one key; return None if it does not fit."""
     connection = connected(str(path), flags, busy_timeout, vfs=_sealing_layer())
     try:
         with detecting_failed_reads(connection):
@@ -143,7 +143,7 @@ def _literal(root: Root) -> str:
 
 
 def _sealing_layer() -> str:
-    """Return the layer of SQLite that seals; named, because others may have made another one the usual one."""
+    """Return SQLite's layer that encrypts; named, because another layer may have been made the default."""
     layer = next((name for name in apsw.vfs_names() if name.startswith("multipleciphers-")), None)
     if layer is None:
         raise MissingPackageError("apsw-sqlite3mc", extra=None)

@@ -1,4 +1,4 @@
-"""The file beside a database that holds its keys, wrapped."""
+"""Key file beside a database: its keys, wrapped."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class KeyFile:
     """The keys of a database, as one process sees them.
 
     Args:
-        database: the file of the database.
-        keyring: opens them.
-        lock_timeout: how long to wait for another process that makes or changes them, in seconds.
+        database: File of the database.
+        keyring: Opens the keys.
+        lock_timeout: Longest wait for another process that makes or changes them, in seconds.
     """
 
     def __init__(self, database: Path, keyring: Keyring, lock_timeout: float) -> None:
@@ -48,11 +48,11 @@ class KeyFile:
         return self._path.exists()
 
     def roots(self) -> Roots:
-        """Return the roots as they are now; the key is asked for again only if they changed.
+        """Return the present roots; the key is fetched again only after a change.
 
         Raises:
-            RolledBackStoreError: the file is missing.
-            ProviderError: see `factmem.crypto.unlocked_roots`.
+            RolledBackStoreError: The file is missing.
+            ProviderError: See `factmem.crypto.unlocked_roots`.
         """
         document = self._read()
         with self._guard:
@@ -61,10 +61,10 @@ class KeyFile:
             return self._seen[1]
 
     def make(self) -> None:
-        """Make the file with the keys of a new database, unless another process was first.
+        """Create the file with the keys of a new database, unless another process was first.
 
         Raises:
-            KeyUnavailableError: the key that they are wrapped with cannot be had; nothing was made.
+            KeyUnavailableError: The key that wraps them is not available; nothing was created.
         """
         document = locked_roots(Roots.new(), self._keyring)
         with _own_flushes():
@@ -74,17 +74,17 @@ class KeyFile:
                     replace_file(self._path, document)
 
     def replace(self, roots: Roots, keyring: Keyring) -> None:
-        """Put roots in place of those before, for another keyring alone; needs the lock.
+        """Replace the roots, for another keyring alone; needs the lock.
 
         Raises:
-            KeyUnavailableError: the new key cannot be had; nothing was changed.
+            KeyUnavailableError: The new key is not available; nothing was changed.
         """
         document = locked_roots(roots, keyring)
         try:
             with _own_flushes():
                 replace_file(self._path, document)
         finally:
-            # A flush may fail before it is in its place, and after.
+            # A flush may fail before the file is in its place, and after.
             if self._read() == document:
                 with self._guard:
                     self._keyring, self._seen = keyring, (document, roots)
@@ -94,7 +94,7 @@ class KeyFile:
         """Keep other processes from making or changing the keys.
 
         Raises:
-            StoreUnavailableError: another process does so for longer than the time to wait.
+            StoreUnavailableError: Another process holds the lock for longer than the timeout.
         """
         lock = FileLock(self._path.with_name(f"{self._path.name}.lock"), timeout=self._lock_timeout)
         try:
@@ -124,7 +124,7 @@ class KeyFile:
 
 @contextmanager
 def _own_flushes() -> Iterator[None]:
-    """Let a failed flush count as one of the database's: nothing is built upon it."""
+    """Treat a failed flush like one of the database: the store is not used any more."""
     try:
         yield
     except durable.FlushError as error:

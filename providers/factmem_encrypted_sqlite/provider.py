@@ -1,4 +1,4 @@
-"""The provider of encrypted SQLite files."""
+"""Provider of encrypted SQLite files."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
     Every page of the database and of its write-ahead log is sealed, in SQLCipher's format 4: AES-256-CBC with a
     random vector, then HMAC-SHA-512 over the page and its number. So no value, concept, subject, scope, category,
     owner or vector can be found on the disk; SQLite sorts in memory. The key of the database is random; it lies,
-    wrapped with the key that is given here, in a file beside the database: ``facts.db.keys``. **Keep a copy of that
+    wrapped with the given key, in a file beside the database: ``facts.db.keys``. **Keep a copy of that
     file**: without it nothing can be read.
 
     *Visible without a key*: the size of the store, which pages change when, and the ids of the keys.
 
     *Changes without a key* are detected when the changed part is read: changed pages, pages put in
     another's place and a database cut short raise a `CorruptStoreError` of their kind; a plain database in place of
-    this one raises `DowngradedStoreError`. `verify` reads everything. What cannot be found out from the files is that
-    single pages, or all files, were put back to what they were at an earlier time; that the
+    this one raises `DowngradedStoreError`. `verify` reads everything. The files alone cannot reveal that
+    single pages, or all files, were put back to an earlier state; that the
     database was deleted, which makes the store a new one; and that the end of the write-ahead log was cut off,
     which looks like a crash. Where that matters, use ``encrypted:``, whose manifest notices most of it.
 
-    Erasing writes the whole file anew, and needs as much memory as the file is long.
+    Erasing rewrites the whole file, and needs as much memory as the file is long.
 
     Args:
-        path: the file; it and its folders are made by the first write.
-        key: the key, or a keyring with former ones.
-        key_env: in place of ``key``, the environment variable that holds it.
-        passphrase_env: in place of ``key``, the environment variable that holds a passphrase.
-        os_keyring: in place of ``key``, the service under which the system's keyring holds it.
-        clock: gives the time of recording, and decides what has expired; called in a worker thread.
-        read_only: never write; a file that is not there is an error then.
-        busy_timeout: how long to wait for another process that is writing, in seconds.
+        path: File; the first write creates it and its folders.
+        key: Key, or a keyring with former ones.
+        key_env: Environment variable that holds the key, instead of ``key``.
+        passphrase_env: Environment variable that holds a passphrase, instead of ``key``.
+        os_keyring: Service under which the system's keyring holds the key, instead of ``key``.
+        clock: Returns the time of recording, and decides on expiry; called in a worker thread.
+        read_only: Never write; a missing file is an error then.
+        busy_timeout: Longest wait for another process that is writing, in seconds.
 
     Raises:
-        InvalidDataError: there is no key, or more than one way to it; or an option's text cannot be read.
+        InvalidDataError: No way to a key is given, or more than one; or an option's text cannot be parsed.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
     ) -> None:
         """See `factmem.crypto.RotatesKeys.rotate`; the pieces are the key file, and all pages at once.
 
-        Others who write wait meanwhile. The disk needs room for a second copy of the file.
+        Other writers wait meanwhile. The disk needs room for a second copy of the file.
 
         Raises:
-            StoreUnavailableError: others read or write for too long; call it again, without a key.
+            StoreUnavailableError: Other processes read or write for too long; call it again, without a key.
         """
         report = progress or (lambda done, pieces: None)
         report(0, 2)
@@ -96,10 +96,10 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         report(2, 2)
 
     async def verify(self) -> int:
-        """Open every page that holds anything, and return how many pages there are.
+        """Open every page that is in use, and return the number of pages.
 
         Raises:
-            CorruptStoreError: something is not as it should be.
+            CorruptStoreError: A page is damaged or was changed.
         """
         return await self._read(lambda engine: engine.store.read(_verified))
 
@@ -108,7 +108,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         return SealedCodec(self._keys)
 
     def _begin_rotation(self, store: Store, keyring: Keyring) -> None:
-        # Make the database first: made while its keys change, it could be made with a key that is going.
+        # Create the database first: created during the rotation, it could get a key that is being removed.
         store.write(lambda connection: None)
         with own_errors(store.name), self._keys.locked():
             roots = self._keys.roots()
@@ -126,9 +126,9 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
                 try:
                     store.write(partial(rekey, root=roots.current))
                 finally:
-                    # The key that the database is left with is detected again.
+                    # The key of the database is detected again.
                     store.reopen_to_write()
-                # Until it is empty, the file itself still has the pages of before.
+                # Until the WAL is empty, the file itself holds the old pages.
                 store.write(_empty_log)
                 self._keys.replace(roots.end_epochs(), self._keyring)
 

@@ -1,8 +1,8 @@
 """Facts in readable files, one per scope and subject: `LocalFileMemoryProvider` over a `LocalStorage`.
 
-Below the root, ``factmem.json`` says that this is a store and of which format. Facts lie in
-``<tenant>/<kind>/<scope…>/<subject>[@<individual>].jsonl``; `factmem_file.names` says how names become file
-names, `factmem_file.frames` what a line is, and `factmem_file.logs` what the kinds of file hold.
+Below the root, ``factmem.json`` marks the folder as a store and holds its format. Facts are in
+``<tenant>/<kind>/<scope…>/<subject>[@<individual>].jsonl``; `factmem_file.names` defines the file names,
+`factmem_file.frames` the lines, and `factmem_file.logs` the kinds of file.
 """
 
 from __future__ import annotations

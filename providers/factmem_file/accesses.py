@@ -1,8 +1,8 @@
 """Counts of recalled records, beside the logs of their places: frames that add up.
 
-A frame is a JSON object of record ids, each with how often it was recalled and when last (in microseconds). Once there
-are many they are written anew as one. It lies beside the facts, and so shares what becomes of them: the subject's key
-in an encrypted store, and its end.
+A frame is a JSON object from record ids to the number of recalls and the time of the last one (in microseconds). Many
+frames are compacted into one. The log is beside the facts, and so shares their key in an encrypted store, and their
+erasure.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ class Accesses:
     """The counts of each place. Methods that write need the storage's lock.
 
     Args:
-        storage: where the logs are.
+        storage: Storage of the logs.
     """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def add(self, facts: LogName, accesses: Mapping[str, Access]) -> bool:
-        """Add to what is known of records of a place, once the storage is sealed; return whether to `compact` it."""
+        """Add to the counts of records of a place; return whether to `compact` once the storage is sealed."""
         log = access_log(facts)
         scan = self._storage.scan(log)
         self._storage.append(log, _written(accesses), scan.position)
         return len(scan.payloads) + 1 >= _MOST_FRAMES
 
     def compact(self, facts: LogName) -> None:
-        """Write what is known of records of a place anew, as one frame; what was added must be sealed."""
+        """Rewrite the counts of a place as one frame; added counts must be sealed."""
         self._storage.replace(access_log(facts), [_written(self.of(facts))])
 
     def of(self, facts: LogName) -> Mapping[str, Access]:
-        """Return what is known of records of a place.
+        """Return the counts of records of a place.
 
         Raises:
-            CorruptStoreError: it is damaged; the facts are not affected.
+            CorruptStoreError: The log is damaged; the facts are not affected.
         """
         return _summed(map(_read, self._storage.scan(access_log(facts)).payloads))
 
     def keep(self, facts: LogName, record_ids: Collection[str]) -> None:
-        """Remove what is known of all records but these from the disk; what is damaged, all of it."""
+        """Remove the counts of all records but these from the disk; of a damaged log, all counts."""
         log = access_log(facts)
         try:
             known = self.of(facts)

@@ -1,10 +1,9 @@
 """The store's one sequence of numbers, over all logs and processes.
 
-The note ``sequence`` holds two numbers: up to which they are *reserved* (given out, so never to be
-given again, though their writer may have died) and up to which they are *committed* (everything up
-to there is in the logs; a reader who asks for what is newer misses nothing). It is written without a
-flush, because the logs hold the same numbers: each process looks through the ends of all logs
-before it first trusts the note, so that a note that a power cut set back never gives a number twice.
+The note ``sequence`` holds two numbers: the last *reserved* one (assigned, so never to be assigned again, even if its
+writer has died) and the last *committed* one (all entries up to it are in the logs, so a reader of later entries misses
+nothing). It is written without a flush, because the logs hold the same numbers: each process scans the ends of all logs
+before it first trusts the note, so that a note that a power cut set back never causes a duplicate number.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Counter:
         self._reserved = 0
 
     def last(self) -> int:
-        """Return the last number given out, from the note or, if that cannot be trusted, from the logs."""
+        """Return the last number assigned, from the note or, if it cannot be trusted, from the logs."""
         note = self._read()
         if note is None or not self._trusted or note[1] < self._reserved:
             newest = max(self._in_logs(), self._reserved, *(note or (0, 0)))
@@ -43,11 +42,11 @@ class Counter:
         return self._reserved
 
     def reserve(self, upto: int) -> None:
-        """Give out numbers, before they are written anywhere."""
+        """Reserve numbers, before they are written anywhere."""
         self._write(self._committed, upto)
 
     def commit(self) -> None:
-        """Say that what was reserved is in the logs, or never will be."""
+        """Mark reserved numbers as written, or as never to be written."""
         try:
             self._write(self._reserved, self._reserved)
         except StoreUnavailableError:

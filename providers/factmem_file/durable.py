@@ -1,4 +1,4 @@
-"""The few system calls that durability hangs on, each in the order that survives a power cut."""
+"""The system calls that durability depends on, each in the order that survives a power cut."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["FlushError", "make_folders", "replace_file", "sync_file", "sync_fold
 
 
 class FlushError(OSError):
-    """A flush to the disk failed: nobody knows any more what is on it, and asking again would lie."""
+    """A flush to the disk failed: the contents of the disk are unknown, and a second flush may falsely succeed."""
 
 
 def sync_file(file: FileIO) -> None:
     """Flush a file to the disk.
 
     Raises:
-        FlushError: it failed.
+        FlushError: It failed.
     """
     _sync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to the disk, where the system can.
+    """Flush the names in a folder to the disk, if the system supports it.
 
     Raises:
-        FlushError: it failed.
+        FlushError: It failed.
     """
     if sys.platform == "win32":
         return
@@ -43,7 +43,7 @@ def _sync(descriptor: int) -> None:
         if sys.platform == "darwin":
             import fcntl
 
-            # There fsync leaves the data in the drive's own cache.
+            # On macOS, fsync leaves the data in the drive's own cache.
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
         else:
             os.fsync(descriptor)
@@ -52,7 +52,7 @@ def _sync(descriptor: int) -> None:
 
 
 def make_folders(folder: Path, *, durable: bool = True) -> None:
-    """Make a folder and its parents, and flush the name of each that was made."""
+    """Create a folder and its parents, and flush the name of each new one."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(exist_ok=True)
@@ -61,14 +61,14 @@ def make_folders(folder: Path, *, durable: bool = True) -> None:
 
 
 def write_all(file: FileIO, data: bytes) -> None:
-    """Write all of the data; the system may take it in pieces, and fail at any of them."""
+    """Write all of the data; the system may write it in pieces, and fail at any of them."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Replace a file's content at once: readers see the old or the new, and so does a power cut."""
+    """Replace a file's content atomically, for readers and for a power cut."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         with temporary.open("wb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""The blocking half of the file provider."""
+"""Blocking half of the file provider."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ T = TypeVar("T")
 class FileEngine:
     """Reads and writes a store of logs; see `factmem.providers.Engine`.
 
-    The storage's lock is taken before the guard of the copies in memory, never after it.
+    The storage's lock is acquired before the guard of the copies in memory, never after it.
 
     Args:
-        storage: where the logs are.
-        root: the folder of all files.
-        clock: gives the time of recording.
-        lock_timeout: how long to wait for other processes, in seconds.
+        storage: Storage of the logs.
+        root: Folder of all files.
+        clock: Returns the time of recording.
+        lock_timeout: Longest wait for other processes, in seconds.
     """
 
     def __init__(self, storage: Storage, root: Path, *, clock: Clock, lock_timeout: float) -> None:
@@ -53,7 +53,7 @@ class FileEngine:
         self._counter = Counter(storage)
 
     def commit(self, requests: Sequence[Request]) -> None:
-        """Write requests together: one lock, one append and one flush for each log; each fails by itself."""
+        """Write requests together: one lock, one append and one flush for each log; each may fail alone."""
         with self._storage.lock(self._lock_timeout):
             self._commit(requests)
 
@@ -87,7 +87,7 @@ class FileEngine:
             request.settle(next((failed[log] for log in plan.touched[request] if log in failed), None))
 
     def _write(self, plan: Plan, failed: dict[LogName, FactMemError]) -> None:
-        """Write each log; what is written is taken out of ``failed``, the others get their reason."""
+        """Write each log; remove the written ones from ``failed``, and set the errors of the others."""
         for log, planned in plan.logs.items():
             try:
                 if planned.entries:
@@ -114,7 +114,7 @@ class FileEngine:
                     self._sidecars.append(log, planned.vectors, identity)
 
     def _writable(self, log: LogName) -> Mirror:
-        """The copy of a log, caught up, an erasure that was broken off finished first."""
+        """Return the copy of a log, caught up, after finishing an interrupted erasure."""
         mirror = self._mirrors.caught_up(log)
         hidden = self._mirrors.caught_up(erased_log(log.folder[0] or None)).erased
         if hidden.isdisjoint(mirror.recorded):
@@ -160,7 +160,7 @@ class FileEngine:
 
     def changes(self, tenant: str | None, since: int) -> list[LogEntry]:
         """Return the log of a tenant after a sequence number."""
-        # Asked first: a number is committed only when everything up to it is in the logs.
+        # Read first: a number is committed only when everything up to it is in the logs.
         committed = self.version()
         return self._read(lambda: self._changes(tenant, since, committed)) if since < committed else []
 
@@ -176,7 +176,7 @@ class FileEngine:
         return sorted(found, key=lambda entry: entry.seq)
 
     def _of_tenant(self, tenant: str | None, committed: int) -> list[tuple[LogName, Mirror]]:
-        """The copies of a tenant's logs, looked through only when something was written since the last time."""
+        """Return the copies of a tenant's logs, read only if something was written since the last time."""
         if self._mirrors.complete.get(tenant) != committed:
             self._mirrors.of_folder((tenant or "",))
             self._mirrors.complete[tenant] = committed
@@ -187,7 +187,7 @@ class FileEngine:
         return self._sidecars.embedder() if self._storage.exists() else None
 
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
-        """Bind the store to an embedder; write only where the binding changes."""
+        """Bind the store to an embedder; write only if the binding changes."""
         if replace or self.embedder() != identity:
             with self._storage.lock(self._lock_timeout), self._guard:
                 self._sidecars.bind(identity, replace=replace)
@@ -252,7 +252,7 @@ class FileEngine:
         return self._read(look)
 
     def _records(self, tenant: str | None, record_ids: set[str]) -> Iterator[tuple[LogName, set[str]]]:
-        """Yield the logs that hold some records, and which; what is erased is not there."""
+        """Yield the logs that hold some records, with their ids; erased records are left out."""
         hidden = self._mirrors.erased(tenant)
         for log, mirror in self._mirrors.of_folder((tenant or "",)):
             here = {item.record_id for item in mirror.recorded.values() if item.id not in hidden} & record_ids
@@ -275,7 +275,7 @@ class FileEngine:
             ]
             if gone:
                 self._bury(sorted(gone, key=lambda recorded: recorded.seq), tenant, seq)
-            # Those of an earlier erasure that was broken off too.
+            # Includes those of an interrupted erasure.
             for log, _ in mirrors:
                 if log.kind == "facts":
                     self._writable(log)
@@ -283,7 +283,7 @@ class FileEngine:
         return EraseReceipt(erased=len(gone))
 
     def _bury(self, gone: Sequence[Recorded], tenant: str | None, seq: int) -> None:
-        """Write the tombstones, before any text goes: what is named by one counts as gone from here on."""
+        """Write the tombstones before any text is removed: an assertion with a tombstone counts as erased."""
         tombstones = [Tombstone(assertion_id=entry.id, seq=seq + n) for n, entry in enumerate(gone, start=1)]
         self._counter.reserve(seq + len(gone))
         position = self._mirrors.caught_up(erased_log(tenant)).position
@@ -297,7 +297,7 @@ class FileEngine:
         self._storage.replace(log, [payload_of([entry]) for entry in kept])
 
     def _read(self, look: Callable[[], T]) -> T:
-        """Look without the lock; before damage is believed in, look again with it."""
+        """Read without the lock; read again with it before reporting damage."""
         try:
             with self._guard:
                 return look()
@@ -313,7 +313,7 @@ class FileEngine:
         return sorted(path for path in self._root.rglob("*") if path.is_file())
 
     def close(self) -> None:
-        """Let go of the storage."""
+        """Close the storage."""
         self._storage.close()
 
 

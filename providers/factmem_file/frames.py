@@ -1,15 +1,15 @@
-r"""The frames of a log: lines of ``<crc32 hex> <JSON>\n``, and what a damaged one means.
+r"""Frames of a log: lines of ``<crc32 hex> <JSON>\n``, and the interpretation of a damaged one.
 
-One append is one frame, written with its line feed last and flushed before the next one begins. So only
-the last frame can be unacknowledged, and of it:
+One append is one frame, written with its line feed last and flushed before the next one begins. So only the last frame
+can be unacknowledged:
 
-- *no line feed at the end*: the write was cut short; it was never acknowledged and is passed over.
-  Only when all but the very last byte is a sound frame was it the line feed itself that changed: damage.
-- *a line feed, a wrong checksum and NULs where a disk block begins*: a power cut that wrote the blocks out
-  of order. JSON holds no NUL and one flipped bit makes no row of them, so that it passes for cut short.
-- *a line feed and a wrong checksum otherwise*: an acknowledged frame was changed: damage.
+- *No line feed at the end*: the write was cut short; it was never acknowledged and is skipped. Only if all but the very
+  last byte is a valid frame was the line feed itself changed: damage.
+- *A line feed, a wrong checksum and NULs where a disk block begins*: a power cut that wrote the blocks out of order.
+  JSON holds no NUL and one flipped bit makes no row of them, so this counts as cut short.
+- *A line feed and a wrong checksum otherwise*: an acknowledged frame was changed: damage.
 
-A frame before the last one that is not sound is always damage.
+An invalid frame before the last one is always damage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DamagedFrameError(ValueError):
     """Raised when bytes are no sequence of frames.
 
     Attributes:
-        start: the offset of the bad frame in the data.
+        start: Offset of the bad frame in the data.
     """
 
     def __init__(self, start: int) -> None:
@@ -45,9 +45,9 @@ class Parsed:
     """Whole frames.
 
     Attributes:
-        payloads: of the frames, in order.
-        start: the offset of the last frame; 0 if there is none.
-        end: the offset behind it; what follows was never acknowledged.
+        payloads: Payloads of the frames, in order.
+        start: Offset of the last frame; 0 if there is none.
+        end: Offset behind it; the rest was never acknowledged.
     """
 
     payloads: tuple[bytes, ...]
@@ -56,15 +56,15 @@ class Parsed:
 
 
 def framed(payload: bytes) -> bytes:
-    """Return the frame of a payload, which holds no line feed."""
+    """Return the frame of a payload, which must not hold a line feed."""
     return b"%08x %b\n" % (zlib.crc32(payload), payload)
 
 
 def parse(data: bytes, *, limit: int | None = None) -> Parsed:
-    """Read frames up to a number of them, to the end or to what was never acknowledged.
+    """Read frames up to a number of them, or to the first unacknowledged byte.
 
     Raises:
-        DamagedFrameError: an acknowledged frame was changed.
+        DamagedFrameError: An acknowledged frame was changed.
     """
     *lines, tail = data.split(b"\n")
     payloads: list[bytes] = []

@@ -1,9 +1,9 @@
-"""The logs of a store: what they are called, and what their frames hold.
+"""Logs of a store: their names and the contents of their frames.
 
 - ``facts``: one a place, each frame a JSON list of the entries (`factmem.codec`) of one commit;
-- ``erased``: one a tenant, its tombstones, so that a place can go without a trace;
-- ``accesses``: beside a ``facts`` whose records were counted: frames of what was added, by record;
-- ``vectors``: beside each ``facts``; it can be made again and is believed only as far as it is sound.
+- ``erased``: one a tenant, its tombstones, so that a place can be removed without a trace;
+- ``accesses``: beside a ``facts`` whose records were counted: frames of added counts, by record;
+- ``vectors``: beside each ``facts``; it can be recomputed, and is used only as far as it is valid.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def vector_log(facts: LogName) -> LogName:
 
 
 def access_log(facts: LogName) -> LogName:
-    """Return the log of how often a place's records were recalled."""
+    """Return the log of the access counts of a place's records."""
     return LogName(folder=facts.folder, name=facts.name, kind="accesses")
 
 
@@ -63,8 +63,8 @@ def entries_of(payload: bytes) -> list[LogEntry]:
     """Read the payload of one commit.
 
     Raises:
-        CorruptStoreError: a sound frame holds something else than entries.
-        NewerVersionError: a newer factmem wrote it.
+        CorruptStoreError: A valid frame holds something else than entries.
+        NewerVersionError: A newer factmem wrote it.
     """
     try:
         documents = json.loads(payload)

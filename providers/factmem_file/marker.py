@@ -1,4 +1,4 @@
-"""The marker of a store and of its format: ``factmem.json`` in the root folder."""
+"""Marker of a store and of its format: ``factmem.json`` in the root folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersion
 __all__ = ["LOCK_NAME", "MARKER_NAME", "PLAIN", "STORE_FORMAT", "check_marker", "is_vacant", "marker"]
 
 STORE_FORMAT: Final = 1
-"""The format of the stores that this factmem writes, and the newest it reads."""
+"""Format of the stores that this factmem writes, and the newest that it reads."""
 
 PLAIN: Final = "factmem"
-"""The marker's name of a store of plain files."""
+"""Name of plain files in a marker."""
 
 MARKER_NAME: Final = "factmem.json"
 LOCK_NAME: Final = ".lock"
@@ -22,7 +22,7 @@ _BEFORE_THE_MARKER: Final = frozenset({LOCK_NAME, f"{MARKER_NAME}.tmp"})
 
 
 def marker(form: str = PLAIN) -> bytes:
-    """Return what the marker of a new store of some form holds."""
+    """Return the content of the marker of a new store of some form."""
     return json.dumps({"format": STORE_FORMAT, "store": form}).encode() + b"\n"
 
 
@@ -30,10 +30,10 @@ def check_marker(content: bytes, root: Path, form: str = PLAIN) -> None:
     """Raise unless this factmem can use the store.
 
     Raises:
-        NewerVersionError: a newer factmem wrote it.
-        DowngradedStoreError: it holds plain files, and another form was asked for.
-        StoreUnavailableError: it is of another form than plain files.
-        CorruptStoreError: the marker is damaged.
+        NewerVersionError: A newer factmem wrote it.
+        DowngradedStoreError: It holds plain files, and another form was requested.
+        StoreUnavailableError: It is of another form than plain files.
+        CorruptStoreError: The marker is damaged.
     """
     try:
         document = json.loads(content)
@@ -63,10 +63,10 @@ def check_marker(content: bytes, root: Path, form: str = PLAIN) -> None:
 
 
 def is_vacant(root: Path) -> bool:
-    """Return whether a store can be made here; False if one was made in this moment.
+    """Return whether a store can be created here; False if another process has just created one.
 
     Raises:
-        StoreUnavailableError: the folder holds something else.
+        StoreUnavailableError: The folder holds something else.
     """
     try:
         names = {path.name for path in root.iterdir()}

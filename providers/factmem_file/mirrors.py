@@ -1,4 +1,4 @@
-"""Copies of logs in memory, caught up by reading what is new."""
+"""Copies of logs in memory, updated incrementally."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Mirror:
     """A copy of one log in memory.
 
     Attributes:
-        position: up to where it was read.
-        entries: in order.
-        recorded: the assertions among them, by id.
-        erased: the ids that its tombstones name.
-        index: what a writer must know, from its first write on.
+        position: Position up to which it was read.
+        entries: Entries, in order.
+        recorded: Assertions among them, by id.
+        erased: Ids in its tombstones.
+        index: Index for writers, from the first write on.
     """
 
     position: Position = attrs.field(factory=Position)
@@ -35,7 +35,7 @@ class Mirror:
     index: TrackIndex | None = None
 
     def take(self, entries: Sequence[LogEntry]) -> None:
-        """Take in what is new."""
+        """Add new entries."""
         self.entries.extend(entries)
         for entry in entries:
             if self.index is not None:
@@ -63,10 +63,10 @@ class Mirror:
 
 
 class Mirrors:
-    """The copies of all logs met so far. Not safe for threads by itself.
+    """The copies of all logs read so far. Not thread-safe.
 
     Attributes:
-        complete: up to which number the copies of all of a tenant's logs are there.
+        complete: Number up to which the copies of all logs of a tenant are complete.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -75,7 +75,7 @@ class Mirrors:
         self.complete: dict[str | None, int] = {}
 
     def caught_up(self, log: LogName) -> Mirror:
-        """Return the copy of a log, with what is new in it."""
+        """Return the copy of a log, after reading new frames."""
         mirror = self._mirrors.get(log, Mirror())
         scan = self._storage.scan(log, mirror.position)
         if scan.fresh:
@@ -110,7 +110,7 @@ class Mirrors:
         return self.caught_up(erased_log(tenant)).erased
 
     def distrust(self, log: LogName) -> None:
-        """Drop what was planned for a log and not written."""
+        """Drop the plan of a log that was not written."""
         if (mirror := self._mirrors.get(log)) is not None:
             mirror.index = None
 

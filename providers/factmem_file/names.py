@@ -1,13 +1,14 @@
-"""File names for names of any text: readable where they can be, never equal for two different names.
+"""File names for arbitrary names: readable if possible, and distinct for distinct names.
 
-A name of only ``a-z``, ``0-9``, ``_`` and ``-`` that is short and no device of Windows stays as it is. Any
-other becomes ``<slug>~<hash>``: what can be read of it in ASCII, and 128 bits of hash over the exact name.
-Upper and lower case, composed and decomposed letters thus never meet in a file system that mixes
-them up, and no name climbs out of its folder. No file name is decoded: each file holds its own name.
+A name of only ``a-z``, ``0-9``, ``_`` and ``-`` that is short and no device of Windows stays as it is. Any other
+becomes
+``<slug>~<hash>``: its readable ASCII part, and 128 bits of hash over the exact name. Upper and lower case, composed and
+decomposed letters thus never collide in a file system that conflates them, and no name leads out of its folder. No
+file name is decoded: each file holds its own name.
 
-``@default`` is the empty segment (the tenant without a name), ``@`` joins the names of a subject and an
-individual, ``deep~~<hash>`` stands for the rest of a path that grew too long. Folders hold no full
-stop and files do, so that a folder and a file never clash.
+``@default`` is the empty segment (the tenant without a name), ``@`` joins the names of a subject and an individual,
+``deep~~<hash>`` replaces the rest of a path that is too long. Names of folders hold no full stop and names of files do,
+so that a folder and a file never clash.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def encoded(name: str) -> str:
 
 
 def suffix(kind: str) -> str:
-    """Return how the names of files of a kind of log end."""
+    """Return the suffix of the file names of a kind of log."""
     return ".jsonl" if kind == _READABLE else f".{kind}"
 
 
 def folder_path(folder: Sequence[str]) -> tuple[str, ...]:
-    """Return the folders of a path, at most some 150 characters in all."""
+    """Return the folders of a path, at most about 150 characters in all."""
     parts = tuple(map(encoded, folder))
     if len("/".join(parts)) <= _LONGEST_FOLDER:
         return parts

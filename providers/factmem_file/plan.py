@@ -24,13 +24,13 @@ __all__ = ["Plan", "PlannedLog"]
 
 @attrs.define(eq=False)
 class PlannedLog:
-    """The additions to one log.
+    """Additions to one log.
 
     Attributes:
-        mirror: the copy of the log.
-        position: the end of the log.
-        entries: the new entries in order; none if all of them exist already.
-        vectors: the vectors of new assertions, by sequence number.
+        mirror: Copy of the log.
+        position: End of the log.
+        entries: New entries in order; none if all of them exist already.
+        vectors: Vectors of new assertions, by sequence number.
     """
 
     mirror: Mirror
@@ -41,16 +41,16 @@ class PlannedLog:
 
 @attrs.define(eq=False)
 class Plan:
-    """The writes of a group of requests.
+    """Writes of a group of requests.
 
     Attributes:
-        seq: the last number given out.
-        mirror_of: returns the copy of a log, caught up.
-        locate: returns the log of an assertion's id, or None.
-        clock: gives the time of recording.
-        dimension: of the store's vectors, once it has an embedder.
-        logs: the additions to each log.
-        touched: the logs that each request depends on.
+        seq: Last number assigned.
+        mirror_of: Returns the copy of a log, caught up.
+        locate: Returns the log of an assertion's id, or None.
+        clock: Returns the time of recording.
+        dimension: Dimension of the store's vectors, once it has an embedder.
+        logs: Additions to each log.
+        touched: Logs that each request depends on.
     """
 
     seq: int
@@ -62,10 +62,10 @@ class Plan:
     touched: dict[Request, set[LogName]] = attrs.field(factory=lambda: defaultdict(set))
 
     def add(self, request: Request) -> None:
-        """Add a request, or refuse it and leave the plan as it was.
+        """Add a request, or refuse it and leave the plan unchanged.
 
         Raises:
-            FactMemError: it cannot be done.
+            FactMemError: The request is refused.
         """
         steps = self._checked(request.statements)
         receipts: list[Receipt] = []

@@ -1,4 +1,4 @@
-"""The provider of readable files, one per scope and subject."""
+"""Provider of readable files, one per scope and subject."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine]):
     flush per file.
 
     A transaction over one place is atomic. One over several places is either refused as a whole or written place by
-    place: a crash or a full disk in between leaves some of its places written, and repeating it completes it. Where
-    that matters, use the provider of one SQLite file.
+    place: a crash or a full disk in between leaves some of its places written, and repeating it completes it. If
+    this matters, use the provider of one SQLite file.
 
-    Erasing rewrites the files without what is erased and unlinks the old ones. What the file system does with the
-    freed blocks is beyond this. A place that holds nothing more loses its file and its empty folders.
+    Erasing rewrites the files without the erased entries and unlinks the old ones. It does not overwrite the
+    freed blocks of the file system. The file and the empty folders of an empty place are removed.
 
     Args:
-        root: the folder; ``~`` is expanded, and the first write creates it.
-        storage: storage to use instead of plain files in ``root``.
-        clock: gives the time of recording, and decides what has expired.
-        lock_timeout: longest wait for other processes that write, in seconds.
+        root: Folder; ``~`` is expanded, and the first write creates it.
+        storage: Storage to use instead of plain files in ``root``.
+        clock: Returns the time of recording, and decides on expiry.
+        lock_timeout: Longest wait for other processes that write, in seconds.
 
     Raises:
-        InvalidDataError: the timeout is no number of seconds, or the folder no legal path.
+        InvalidDataError: The timeout is no number of seconds, or the path is not legal.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine]):
         clock: Clock = system_clock,
         lock_timeout: float | str = 30.0,
     ) -> None:
-        if isinstance(storage, str):  # an address can bring any text as an option
+        if isinstance(storage, str):  # an address can pass any text as an option
             raise InvalidDataError("storage must be a Storage", path="$.storage")
         self._root = checked_path(root, what="root")
         self._lock_timeout = seconds_option(lock_timeout, "lock_timeout")

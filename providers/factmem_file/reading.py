@@ -1,4 +1,4 @@
-"""Reading one log file: what is new in it, its last frame, the name it carries."""
+"""Reads of one log file: new frames, the last frame, the name in its header."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from factmem_file.names import file_path
 __all__ = ["START", "LogFile", "new_header"]
 
 START: Final = Position()
-"""The position before anything was read."""
+"""Position before the first read."""
 
 _HEADER_VERSION: Final = 1
 _TAIL: Final = 1 << 16
 
 
 def new_header(log: LogName) -> bytes:
-    """Return the payload of the first frame of a file: whose it is, and which life of it this is."""
+    """Return the payload of the first frame of a file: the name of the log, and its generation."""
     header = {"factmem": _HEADER_VERSION, **attrs.asdict(log), "generation": uuid.uuid4().hex}
     return json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @attrs.frozen
 class LogFile:
-    """A log's file as it is read. A missing file raises `FileNotFoundError`.
+    """The file of a log, for reading. A missing file raises `FileNotFoundError`.
 
     Attributes:
-        path: where it is.
-        shown: its path below the root, for errors.
+        path: Path of the file.
+        shown: Path below the root, for errors.
     """
 
     path: Path
     shown: str
 
     def scan(self, log: LogName, since: Position, limit: int | None) -> Scan:
-        """Return the frames behind a position, or all of them if what was read is no more."""
+        """Return the frames behind a position, or all of them if the earlier ones were replaced."""
         if _stamp(self.path.stat()) == since.stamp:
             return Scan(payloads=(), position=since, fresh=False)
         with self.path.open("rb") as file:
@@ -53,7 +53,7 @@ class LogFile:
 
     def _resumed(self, file: BufferedReader, log: LogName, since: Position, limit: int | None) -> Scan | None:
         size = os.fstat(file.fileno()).st_size
-        # A file that changed and did not grow was changed in place.
+        # A file that changed without growing was changed in place.
         if not since.end or size <= since.end or self._generation(file.readline(), log) != since.generation:
             return None
         file.seek(since.start)
@@ -75,7 +75,7 @@ class LogFile:
         return Scan(payloads=parsed.payloads[1:], position=position, fresh=True)
 
     def last(self) -> bytes | None:
-        """Return the last payload behind the header, reading the file's end only."""
+        """Return the last payload behind the header; only the end of the file is read."""
         with self.path.open("rb") as file:
             size, length = os.fstat(file.fileno()).st_size, _TAIL
             while True:
@@ -91,13 +91,13 @@ class LogFile:
                 length *= 8
 
     def name(self, root: Path) -> LogName | None:
-        """Return the name the file carries; None if its writer died before it was written."""
+        """Return the name in the file; None if its writer died before writing it."""
         with self.path.open("rb") as file:
             payloads = self._parsed(file.readline()).payloads
         if not payloads:
             return None
         log, _ = self._header(payloads[0])
-        # Those in no folder are the storage's own: nobody finds them by looking around.
+        # Logs outside of any folder are the storage's own, and are not listed.
         if not log.folder or root.joinpath(*file_path(log)) != self.path:
             raise self._misplaced()
         return log
@@ -135,7 +135,7 @@ class LogFile:
 
     def _parsed(self, data: bytes, offset: int = 0, limit: int | None = None) -> Parsed:
         try:
-            # One frame more is the header, or the one that was read last.
+            # One frame more is the header, or the last one read.
             return parse(data, limit=None if limit is None else limit + 1)
         except DamagedFrameError as error:
             raise CorruptStoreError(

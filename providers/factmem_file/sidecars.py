@@ -1,7 +1,8 @@
-"""The vectors beside the logs: frames of sequence numbers and float32 rows, bound to their embedder.
+"""Vectors beside the logs: frames of sequence numbers and float32 rows, bound to their embedder.
 
-Vectors can be made again from the texts. So they are written without a flush, and a damaged log of them
-counts as empty: recall finds vectors missing, and embeds again.
+Vectors can be recomputed from the texts. So they are written without a flush, and a damaged log of them counts as
+empty:
+recall finds vectors missing, and embeds again.
 """
 
 from __future__ import annotations
@@ -73,14 +74,14 @@ class Sidecars:
             self._storage.replace(vector_log(log), (), durable=False)
 
     def rows(self, facts: LogName, identity: EmbedderIdentity) -> Mapping[int, NDArray[np.float32]]:
-        """Return the vectors beside a log, by sequence number; of a damaged sidecar, none."""
+        """Return the vectors beside a log, by sequence number; none of a damaged sidecar."""
         try:
             return self._caught_up(facts, identity).rows
         except CorruptStoreError:
             return {}
 
     def append(self, facts: LogName, vectors: Mapping[int, NDArray[np.float32]], identity: EmbedderIdentity) -> None:
-        """Keep vectors beside a log; a damaged sidecar begins anew."""
+        """Append vectors beside a log; a damaged sidecar is replaced."""
         log = vector_log(facts)
         try:
             sidecar = self._caught_up(facts, identity)

@@ -1,4 +1,4 @@
-"""The plain storage: one readable file a log, below one folder."""
+"""Plain storage: one readable file a log, below one folder."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _POLL_SECONDS: Final = 0.01
 class LocalStorage(Storage):
     """Keeps framed logs as files of readable lines, safe against kills, power cuts and other processes.
 
-    The first frame of a file is its header: the log's true name, and a generation that changes when
-    the log is replaced. `factmem_file.frames` says what a damaged frame means.
+    The first frame of a file is its header: the exact name of the log, and a generation that changes when the log is
+    replaced. See `factmem_file.frames` for damaged frames.
 
     Args:
-        root: the folder; the first write makes it.
-        form: what its marker says it is a store of, so that nobody takes it for another one.
+        root: Folder; the first write creates it.
+        form: Form of the store in its marker, so that it is not taken for another one.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, form: str = PLAIN) -> None:
@@ -79,7 +79,7 @@ class LocalStorage(Storage):
             held.release()
 
     def _look(self) -> bool:
-        """Whether there is a store; raise if there is something else."""
+        """Return whether there is a store; raise if there is something else."""
         while True:
             try:
                 check_marker((self._root / MARKER_NAME).read_bytes(), self._root, self._form)
@@ -141,7 +141,7 @@ class LocalStorage(Storage):
             self._durable[path] = upto.end
 
     def _anchor(self, path: Path) -> None:
-        """Flush the names on the way to a file, which a process may have made and died before flushing."""
+        """Flush the names on the way to a file: the process that created them may have died before flushing."""
         for folder in path.parents:
             sync_folder(folder)
             if folder == self._root:
@@ -183,7 +183,7 @@ class LocalStorage(Storage):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, b"".join(map(framed, (new_header(log), *payloads))), durable=durable)
             elif path.parent.is_dir():
-                # What an interrupted replacement left goes first: once the log is gone nobody looks for it.
+                # Remains of an interrupted replacement are removed first: they are not found once the log is gone.
                 path.with_name(path.name + ".tmp").unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
                 self._names.pop(path, None)
@@ -192,11 +192,11 @@ class LocalStorage(Storage):
                 self._prune(path.parent)
 
     def _prune(self, folder: Path) -> None:
-        """Remove folders that became empty: their names reveal what was there."""
+        """Remove empty folders: their names reveal removed places."""
         while folder != self._root:
             try:
                 folder.rmdir()
-            except OSError:  # it is not empty
+            except OSError:  # not empty
                 return
             folder = folder.parent
             sync_folder(folder)
@@ -216,7 +216,7 @@ class LocalStorage(Storage):
         return [log for log in found if log is not None and log.folder[: len(folder)] == tuple(folder)]
 
     def _name_of(self, path: Path) -> LogName | None:
-        """The name a file carries, read once: no other name has the same path."""
+        """Return the name in a file, read once: no other name has the same path."""
         if path not in self._names:
             try:
                 name = self._file(path).name(self._root)
@@ -244,7 +244,7 @@ class LocalStorage(Storage):
             if durable or not path.exists():
                 replace_file(path, data, durable=durable)
                 return
-            # In place: it works on a full disk, and a torn one is known by its checksum.
+            # In place: this works on a full disk, and a torn note is detected by its checksum.
             with path.open("r+b", buffering=0) as file:
                 write_all(file, data)
                 file.truncate()

@@ -1,4 +1,4 @@
-"""Counts of how often records were recalled: a table of its own, made by the first count."""
+"""Access counts: a table of its own, created by the first count."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def accesses(connection: apsw.Connection, tenant: str | None, record_ids: Collec
 
 
 def drop_accesses(connection: apsw.Connection, record_ids: Iterable[str]) -> None:
-    """Delete the counts of those of some records that have no assertion any more; in a transaction."""
+    """Delete the counts of records without any assertion; in a transaction."""
     if _is_there(connection):
         connection.executemany(
             f"DELETE FROM accesses WHERE record_id = ? AND NOT EXISTS (SELECT 1 FROM assertions WHERE {OF_RECORD})",

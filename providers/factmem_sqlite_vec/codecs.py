@@ -15,15 +15,15 @@ from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 __all__ = ["BESIDE", "ClearCodec", "PageCodec", "connected", "key_file_of", "starts_in_clear"]
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
-"""Endings of the files that SQLite puts beside a database."""
+"""Suffixes of the files that SQLite puts beside a database."""
 
 
 class PageCodec(Protocol):
-    """The encoding of the pages of a database on the disk.
+    """Encoding of the pages of a database on the disk.
 
     Attributes:
-        is_keyed: whether the key of a database may change while it is open.
-        beside: endings of the names of the files that may lie beside a database.
+        is_keyed: Whether the key of a database may change while it is open.
+        beside: Suffixes of the files that may be beside a database.
     """
 
     is_keyed: bool
@@ -33,8 +33,8 @@ class PageCodec(Protocol):
         """Return whether there is a database of this codec at a path: a missing or empty file is a new one.
 
         Raises:
-            ProviderError: there is something else.
-            OSError: it cannot be read.
+            ProviderError: There is something else.
+            OSError: The file cannot be read.
         """
         ...
 
@@ -43,30 +43,30 @@ class PageCodec(Protocol):
         ...
 
     def begin(self, path: Path) -> None:
-        """Prepare to make a database: its folders, and whatever must be there before it."""
+        """Prepare the creation of a database: its folders, and the files that it needs."""
         ...
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
-        """Return what to raise for a database that was found damaged.
+        """Return the error to raise for a damaged database.
 
         Args:
-            error: what was found.
-            path: of the database.
+            error: Error that was found.
+            path: Path of the database.
         """
         ...
 
     def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
-        """Open a database that is there, or make an empty one.
+        """Open an existing database, or create an empty one.
 
         Raises:
-            ProviderError: it cannot be opened with this codec.
+            ProviderError: It cannot be opened with this codec.
             apsw.Error: it cannot be opened.
         """
         ...
 
 
 class ClearCodec(PageCodec):
-    """The codec of databases in clear."""
+    """Codec of unencrypted databases."""
 
     is_keyed: bool = False
     beside: Sequence[str] = BESIDE
@@ -95,7 +95,7 @@ class ClearCodec(PageCodec):
     @override
     def connect(self, path: Path, flags: int, busy_timeout: float) -> apsw.Connection:
         connection = connected(str(path), flags, busy_timeout)
-        # VACUUM writes everything anew: a build of SQLite may want to do that in memory.
+        # VACUUM rewrites everything: some builds of SQLite would do that in memory.
         connection.execute("PRAGMA temp_store=FILE")
         return connection
 
@@ -106,10 +106,10 @@ def key_file_of(path: Path) -> Path:
 
 
 def starts_in_clear(path: Path) -> bool:
-    """Return whether a file begins as a database in clear does.
+    """Return whether a file begins like an unencrypted database.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: It cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -119,17 +119,17 @@ def starts_in_clear(path: Path) -> bool:
 
 
 def connected(filename: str, flags: int, busy_timeout: float, *, vfs: str | None = None) -> apsw.Connection:
-    """Open a database, without a key, and load sqlite-vec; nothing of it is read.
+    """Open a database without a key, and load sqlite-vec; no page is read.
 
     Args:
-        filename: its path, or ``:memory:``.
-        flags: SQLite's.
-        busy_timeout: how long to wait for other processes, in seconds.
-        vfs: the layer of SQLite that it goes through; None for the usual one.
+        filename: Path, or ``:memory:``.
+        flags: Flags of SQLite.
+        busy_timeout: Longest wait for other processes, in seconds.
+        vfs: Layer of SQLite to use; None for the default one.
 
     Raises:
-        MissingPackageError: sqlite-vec is not installed.
-        StoreUnavailableError: it does not load.
+        MissingPackageError: Sqlite-vec is not installed.
+        StoreUnavailableError: Sqlite-vec does not load.
         apsw.Error: the file cannot be opened.
     """
     connection = apsw.Connection(filename, flags=flags, vfs=vfs)

@@ -1,4 +1,4 @@
-"""The blocking half of the provider: every operation as one transaction of the store."""
+"""Blocking half of the provider: every operation as one transaction of the store."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class SqliteEngine:
     """Reads and writes a store; see `factmem.providers.Engine`, `KeepsOutlines` and `ScansVectors`.
 
     Args:
-        store: the open file.
-        clock: gives the time of recording.
+        store: Open file.
+        clock: Returns the time of recording.
 
     Attributes:
-        store: the open file.
+        store: Open file.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -80,7 +80,7 @@ class SqliteEngine:
         return self.store.read(reading.bound_embedder)
 
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
-        """Bind the store to an embedder; write only where the binding changes."""
+        """Bind the store to an embedder; write only if the binding changes."""
         embeddings.check_dimension(identity)
         stored = self.embedder()
         if stored not in (None, identity) and not replace:
@@ -97,10 +97,10 @@ class SqliteEngine:
         """Return the vectors of a tenant.
 
         Raises:
-            CorruptStoreError: one of them is not what was written. The facts are not affected.
+            CorruptStoreError: A vector was changed. The facts are not affected.
         """
         seqs, rows, expected = self.store.read(partial(embeddings.vectors_with_sum, tenant=tenant, since=since))
-        # Raised outside of the store's own checks, which would refuse further writes: vectors can be made again.
+        # Raised outside of the store's own checks, which would refuse further writes: vectors can be recomputed.
         if expected is not None and expected != sum_of_vectors(seqs, rows):
             raise CorruptStoreError(
                 f"the embeddings in {self.store.name} are damaged, its facts are not: make them again with "
@@ -131,7 +131,7 @@ class SqliteEngine:
         return self.store.write(erase)
 
     def files(self) -> Sequence[Path]:
-        """Return the files of the store that are there."""
+        """Return the existing files of the store."""
         return self.store.files()
 
     def close(self) -> None:
@@ -142,12 +142,12 @@ class SqliteEngine:
         """Set the version of the outlines in use."""
         self._outlines = version
         if self.store.read_only or not self.store.is_there():
-            return  # the first write makes them
+            return  # the first write creates them
         if self.store.read(outlining.outlines_version) != version:
             self._write_with(lambda connection, _: outlining.use_outlines(connection, version))
 
     def put_outlines(self, outlines: Mapping[int, Outline]) -> None:
-        """Store outlines; nothing happens in a store that is opened read-only."""
+        """Store outlines; do nothing if the store is read-only."""
         if not self.store.read_only:
             self._write_with(lambda connection, _: outlining.put_outlines(connection, outlines))
 
@@ -185,7 +185,7 @@ class SqliteEngine:
 
 
 def _tidy(connection: apsw.Connection) -> None:
-    """Finish what an erasure or a migration left to do, without waiting for other processes."""
+    """Finish an erasure or a migration, without waiting for other processes."""
     if scrub_is_due(connection):
         connection.set_busy_timeout(0)
         scrub(connection)

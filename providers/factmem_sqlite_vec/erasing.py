@@ -1,10 +1,10 @@
-"""Erasing: the rows, and then every copy of their bytes.
+"""Erasure of rows, and then of every copy of their bytes.
 
 Deleting rows does not remove their bytes. `secure_delete` zeroes them, but not the copies that SQLite leaves behind
 when it moves rows from one page to another, and the WAL keeps its contents until it is truncated. So an erasure
 
 1. deletes the rows and leaves a note, in one transaction;
-2. writes the whole file anew (VACUUM, into the WAL) and changes the note;
+2. rewrites the whole file (VACUUM, into the WAL) and changes the note;
 3. moves the WAL into the file, truncates it and deletes the note.
 
 A process that is killed in between leaves the note, and the next erasure or closing of the store continues from it.
@@ -28,7 +28,7 @@ from factmem_sqlite_vec.writing import Batch
 __all__ = ["delete_assertions", "scrub", "scrub_is_due"]
 
 _TRIES: Final = 6
-"""An erasure takes two; more are for those who erase at the same time."""
+"""An erasure takes two attempts; more are for concurrent erasures."""
 
 _IN_THE_WAY: Final = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError)
 
@@ -43,11 +43,11 @@ def delete_assertions(
     """Delete assertions and everything that belongs to them, leaving tombstones; return their number.
 
     Args:
-        connection: the one of the batch.
-        batch: the transaction under way.
-        record_ids: records to delete whole.
-        assertion_ids: assertions to delete one by one.
-        tenant: the tenant.
+        connection: Connection of the batch.
+        batch: Transaction under way.
+        record_ids: Records to delete entirely.
+        assertion_ids: Assertions to delete one by one.
+        tenant: The tenant.
     """
     named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant)}
     named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant)}
@@ -94,15 +94,16 @@ def _named(connection: apsw.Connection, where: str, arguments: Row) -> list[Row]
 
 
 def scrub_is_due(connection: apsw.Connection) -> bool:
-    """Whether bytes of erased assertions may still be in the files."""
+    """Return whether bytes of erased assertions may still be in the files."""
     return _due(connection) is not None
 
 
 def scrub(connection: apsw.Connection) -> bool:
     """Finish erasures and migrations; return whether they are finished.
 
-    An older transaction of another process keeps the WAL as it is, and with it the bytes; so does a full disk.
-    Nothing is lost then, and the next call continues.
+    An older transaction of another process keeps the WAL, and with it the bytes; so does a full disk. Nothing is lost
+    then,
+    and the next call continues.
     """
     try:
         for _ in range(_TRIES):
@@ -124,6 +125,6 @@ def scrub(connection: apsw.Connection) -> bool:
 
 
 def _due(connection: apsw.Connection) -> int | None:
-    """Return the note: the number of an erasure after which the file was not written anew, or minus that if it was."""
+    """Return the note: the number of an erasure before the file was rewritten, or minus that afterwards."""
     found = select(connection, "SELECT value FROM meta WHERE key = 'scrub'")
     return int(found[0][0]) if found else None

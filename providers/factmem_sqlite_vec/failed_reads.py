@@ -1,6 +1,6 @@
 """Failed reads of the disk, distinguished from damaged pages.
 
-SQLite reports EIO of the operating system as a malformed database. Nobody should restore a backup because of a
+SQLite reports EIO of the operating system as a malformed database. No backup should be restored because of a
 cable, so the files are queried for their last error.
 """
 
@@ -21,10 +21,10 @@ from factmem_sqlite_vec.faults import ReadError
 __all__ = ["detecting_failed_reads"]
 
 _ERRORS_OF_DISKS: Final = frozenset({errno.EIO, errno.ENXIO, errno.ERANGE})
-"""Those that SQLite takes for damage, on POSIX alone."""
+"""Errors that SQLite takes for damage, on POSIX alone."""
 
 _METHODS_BEFORE: Final = 9
-"""The methods of a file that stand before ``xFileControl`` in ``sqlite3_io_methods``."""
+"""Number of methods before ``xFileControl`` in ``sqlite3_io_methods``."""
 
 
 class _Methods(ctypes.Structure):
@@ -41,10 +41,10 @@ class _File(ctypes.Structure):
 
 @contextmanager
 def detecting_failed_reads(connection: apsw.Connection) -> Iterator[None]:
-    """Distinguish damage that is found inside from a failure to read.
+    """Distinguish damage found in the block from a failure to read.
 
     Raises:
-        ReadError: the disk did not give what was asked for. The connection is to be closed: it forgets no error.
+        ReadError: The disk failed to return data. Close the connection: it does not reset the error.
     """
     try:
         yield
@@ -55,14 +55,14 @@ def detecting_failed_reads(connection: apsw.Connection) -> Iterator[None]:
 
 
 def _of_database(connection: apsw.Connection) -> int:
-    """Return the error that reading the file met last, or 0."""
+    """Return the last error of reading the file, or 0."""
     found = ctypes.c_int(0)
     connection.file_control("main", apsw.SQLITE_FCNTL_LAST_ERRNO, ctypes.addressof(found))
     return found.value
 
 
 def _of_log(connection: apsw.Connection) -> int:
-    """Return the error that reading the write-ahead log met last, or 0; only its file itself can be asked."""
+    """Return the last error of reading the write-ahead log, or 0; only its own file can be queried."""
     file, found = ctypes.c_void_p(), ctypes.c_int(0)
     connection.file_control("main", apsw.SQLITE_FCNTL_JOURNAL_POINTER, ctypes.addressof(file))
     methods = ctypes.cast(file, ctypes.POINTER(_File)).contents.methods if file.value else None

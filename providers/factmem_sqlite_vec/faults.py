@@ -1,4 +1,4 @@
-"""SQLite's errors as factmem's, saying what to do next."""
+"""Errors of SQLite as errors of factmem, with the next step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "own_errors",
 ]
 
-# A statement of ours that SQLite finds wrong means that the schema or an index is not what we made.
+# If SQLite rejects a statement of ours, the schema or an index is not as we created it.
 _DAMAGE: Final = (
     apsw.CorruptError,
     apsw.NotADBError,
@@ -31,7 +31,7 @@ _DAMAGE: Final = (
     apsw.MismatchError,
 )
 
-# What another program wrote into a row fails wherever it is used.
+# A row that another program wrote fails wherever it is used.
 _OF_FOREIGN_ROWS: Final = (
     ArithmeticError,
     AssertionError,
@@ -60,11 +60,11 @@ _FAILED_FLUSHES: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_D
 
 
 class FlushError(OSError):
-    """A flush to the disk failed: nobody knows any more what is on it, and asking again would lie."""
+    """A flush to the disk failed: the contents of the disk are unknown, and a second flush may falsely succeed."""
 
 
 class ReadError(OSError):
-    """The disk did not give what was asked for, which says nothing of what is on it."""
+    """The disk failed to return data, which reveals nothing about its contents."""
 
 
 def is_failed_flush(error: BaseException) -> bool:
@@ -73,25 +73,25 @@ def is_failed_flush(error: BaseException) -> bool:
 
 
 def damaged(name: str) -> CorruptStoreError:
-    """Return what to raise for a file that holds something else than what was written to it."""
+    """Return the error for a file whose contents were changed."""
     return CorruptStoreError(
         f"{name} is damaged or no factmem store; nothing was written to it: restore it from a backup"
     )
 
 
 def distrusted(name: str) -> StoreUnavailableError:
-    """Return what to raise when a flush failed, and from then on."""
+    """Return the error for a failed flush, and for every call after it."""
     return StoreUnavailableError(
         f"{name} could not be flushed to its disk, and nothing was written: look after the disk, then open it again"
     )
 
 
 def own_error(error: apsw.Error, name: str) -> ProviderError:
-    """Return what to raise for an error of SQLite.
+    """Return the error of factmem for an error of SQLite.
 
     Args:
-        error: what SQLite raised.
-        name: the file name of the store.
+        error: Error of SQLite.
+        name: File name of the store.
     """
     if isinstance(error, _DAMAGE):
         return damaged(name)
@@ -105,7 +105,7 @@ def own_error(error: apsw.Error, name: str) -> ProviderError:
 
 @contextmanager
 def own_errors(name: str) -> Iterator[None]:
-    """Turn whatever SQLite and the operating system raise inside into factmem's errors."""
+    """Convert errors of SQLite and of the operating system to errors of factmem."""
     try:
         yield
     except apsw.Error as error:
@@ -126,7 +126,7 @@ def own_errors(name: str) -> Iterator[None]:
 
 @contextmanager
 def foreign_rows(name: str) -> Iterator[None]:
-    """Turn what comes of rows that factmem never wrote into its own error, where nothing but rows is used inside."""
+    """Convert errors of rows that factmem never wrote; the block must use nothing but rows."""
     try:
         yield
     except (FactMemError, OSError, UnicodeError):

@@ -1,4 +1,4 @@
-"""Outlines: a table of their own, made by the first use, from which recall builds its index in one pass."""
+"""Outlines: a table of their own, created on first use, from which recall builds its index in one pass."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def outlines_version(connection: apsw.Connection) -> int | None:
 
 
 def use_outlines(connection: apsw.Connection, version: int) -> None:
-    """Make the tables for outlines of a version, unless they are there; in a transaction."""
+    """Create the tables for outlines of a version, unless they exist; in a transaction."""
     if outlines_version(connection) != version:
         connection.execute(_TABLES)
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
@@ -84,16 +84,16 @@ def use_outlines(connection: apsw.Connection, version: int) -> None:
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """An outline with the assertion that it belongs to.
+    """An outline with the columns of its assertion.
 
     Attributes:
-        seq: the assertion's sequence number.
-        id: its id.
-        record_id: its record's id.
-        recorded_at: when it was recorded.
-        checksum: the checksum of its row.
-        tenant: its tenant; empty for none.
-        outline: the outline.
+        seq: Sequence number of the assertion.
+        id: Id of the assertion.
+        record_id: Id of its record.
+        recorded_at: Time of recording.
+        checksum: Checksum of its row.
+        tenant: Tenant; empty for none.
+        outline: Outline.
     """
 
     seq: int
@@ -105,7 +105,7 @@ class Kept:
     outline: Outline
 
     def body(self) -> bytes:
-        """Return what is stored."""
+        """The stored bytes."""
         numbers = number_of_id(self.id), number_of_id(self.record_id), microseconds(self.recorded_at)
         found = _checksum(self.seq, self.outline.shared, _NUMBERS.pack(*numbers), self.outline.own)
         return _GIVEN.pack(*numbers, found) + self.outline.own
@@ -135,7 +135,7 @@ def _stored_part(connection: apsw.Connection, shared: bytes) -> int:
 
 
 def put_outlines(connection: apsw.Connection, outlines: Mapping[int, Outline]) -> None:
-    """Store outlines of assertions that are there; in a transaction."""
+    """Store outlines of existing assertions; in a transaction."""
     version = outlines_version(connection)
     wanted = [seq for seq, outline in outlines.items() if outline.version == version]
     rows = select(
@@ -188,11 +188,11 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
     """Return a tenant's log after a sequence number, with outlines in place of assertions.
 
     Args:
-        connection: in a transaction.
-        version: the version of outlines in use.
-        tenant: the tenant.
-        since: the sequence number to start after.
-        limit: the largest number of assertions.
+        connection: Connection in a transaction.
+        version: The version of outlines in use.
+        tenant: The tenant.
+        since: The sequence number to start after.
+        limit: Maximum number of assertions.
     """
     import numpy as np
 
@@ -207,7 +207,7 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
     given: list[bytes] = []
     if usable:
         rows = connection.execute(f"SELECT seq, shared, body FROM outlines WHERE {_PART}", part)
-        for seq, number, body in rows:  # row by row: thousands of tuples at once set off full garbage collections
+        for seq, number, body in rows:  # row by row: thousands of tuples at once trigger full garbage collections
             seqs.append(seq)
             numbers.append(number)
             given.append(body[: _GIVEN.size])
@@ -243,7 +243,7 @@ def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
 
 
 def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> int:
-    """Return up to which number to read, so that some assertions are read at the most."""
+    """Return the number up to which to read, to get at most ``limit`` assertions."""
     last = select(
         connection,
         "SELECT seq FROM assertions WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT 1 OFFSET ?",
@@ -253,10 +253,10 @@ def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: i
 
 
 def _checked(seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]) -> bytes:
-    """Return the prefixes of bodies together.
+    """Return the concatenated prefixes of bodies.
 
     Raises:
-        CorruptStoreError: an outline is not as it was written.
+        CorruptStoreError: An outline was changed.
     """
     of_numbers, of_own = _NUMBERS.size, zlib.crc32
     for seq, part, prefix, body in zip(seqs, shared, given, own, strict=True):
@@ -268,7 +268,7 @@ def _checked(seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes
 
 
 def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:
-    """Raise if there are outlines of assertions that are not there: the two go together."""
+    """Raise if there are outlines without an assertion: the two are deleted together."""
     left = select(
         connection,
         "SELECT o.seq FROM json_each(?) j CROSS JOIN outlines o ON o.tenant = ? AND o.seq = j.value",

@@ -1,4 +1,4 @@
-"""The provider of one SQLite file."""
+"""Provider of one SQLite file."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsOutlines, Sca
     date by the first write, and compacted when it is closed.
 
     Args:
-        path: the file; the first write creates it and its folders.
-        clock: gives the time of recording, and decides what has expired; called in a worker thread.
-        read_only: never write; a missing file is an error then.
-        busy_timeout: longest wait for another process that is writing, in seconds.
+        path: File; the first write creates it and its folders.
+        clock: Returns the time of recording, and decides on expiry; called in a worker thread.
+        read_only: Never write; a missing file is an error then.
+        busy_timeout: Longest wait for another process that is writing, in seconds.
 
     Raises:
-        InvalidDataError: an option cannot be read.
+        InvalidDataError: An option cannot be parsed.
     """
 
     @override

@@ -90,17 +90,17 @@ class NewRow:
     """An assertion prepared for writing, before any transaction is open.
 
     Attributes:
-        assertion: the assertion.
-        place: the digest of its place.
-        slot: see `Assertion.slot`.
-        said_at: its timestamp, in microseconds since 1970.
-        fingerprint: see `Assertion.fingerprint`.
-        head: the part of its document that other assertions share.
-        doc: the rest of its document.
-        partial_checksum: the checksum of both and of the timestamp.
-        vector: its embedding, of length 1.
-        outline: what recall stores with it.
-        follows: see `Append.follows`.
+        assertion: Assertion.
+        place: Digest of its place.
+        slot: See `Assertion.slot`.
+        said_at: Timestamp, in microseconds since 1970.
+        fingerprint: See `Assertion.fingerprint`.
+        head: Part of its document that other assertions share.
+        doc: Rest of its document.
+        partial_checksum: Checksum of both and of the timestamp.
+        vector: Embedding, of length 1.
+        outline: Outline of recall.
+        follows: See `Append.follows`.
     """
 
     assertion: Assertion
@@ -122,13 +122,13 @@ def select(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ())
 
 
 def format_version(connection: apsw.Connection) -> int:
-    """Return the version of the format that the file is in; older than the newest only if it is opened read-only."""
+    """Return the version of the file's format; older than the newest only if the file is opened read-only."""
     ((found,),) = select(connection, "SELECT user_version FROM pragma_user_version")
     return int(found)
 
 
 def assertion_columns(connection: apsw.Connection) -> str:
-    """Return `ASSERTION_COLUMNS` for the format that the file is in."""
+    """Return `ASSERTION_COLUMNS` for the file's format."""
     return ASSERTION_COLUMNS if format_version(connection) >= _HEADS_SINCE else _COLUMNS_BEFORE_HEADS
 
 
@@ -136,8 +136,8 @@ def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
     """Prepare the statements of a transaction for writing.
 
     Raises:
-        InvalidVectorError: a vector is NaN, infinite or zero.
-        InvalidDataError: a text holds a lone surrogate.
+        InvalidVectorError: A vector is NaN, infinite or zero.
+        InvalidDataError: A text holds a lone surrogate.
     """
     try:
         vectors = iter(unit_vectors([item.vector for item in statements if isinstance(item, Append)]))
@@ -186,7 +186,7 @@ def _checked_request(request: StateRequest) -> StateRequest:
 
 
 def place_digest(place: Place) -> bytes:
-    """Return the 16 bytes that a place is looked up by; they depend on its key alone."""
+    """Return the 16 bytes that identify a place; they depend on its key alone."""
     return _key_digest(place.key)
 
 
@@ -197,9 +197,9 @@ def _key_digest(key: PlaceKey) -> bytes:
 
 
 def new_id(seq: int) -> tuple[str, bytes]:
-    """Return a new id of an assertion, and how it is stored; see `pack_id`.
+    """Return a new id of an assertion, and its stored form; see `pack_id`.
 
-    It begins with the sequence number, so that it leads back to its row without an index, and ends at random.
+    It begins with the sequence number, which locates its row without an index, and ends at random.
     """
     random = os.urandom(_ID_BYTES - _ID_DIGITS // 2)
     return f"{seq:0{_ID_DIGITS}x}{random.hex()}", random
@@ -214,11 +214,11 @@ def seq_of(id: str) -> int:
 
 
 def pack_id(id: str, seq: int | None = None) -> bytes | str:
-    """Return an id as it is stored: as bytes if it is one of ours, else as it is.
+    """Return the stored form of an id: bytes for one of ours, otherwise the id itself.
 
     Args:
-        id: the id.
-        seq: for the id of an assertion, its sequence number, which is not stored twice.
+        id: Id.
+        seq: For the id of an assertion, its sequence number, which is not stored twice.
     """
     try:
         packed = bytes.fromhex(id)
@@ -232,24 +232,24 @@ def pack_id(id: str, seq: int | None = None) -> bytes | str:
 
 
 def unpack_id(stored: bytes | str, seq: int) -> str:
-    """Return an id from what `pack_id` returned."""
+    """Return an id from the result of `pack_id`."""
     if isinstance(stored, str):
         return stored
     return stored.hex() if len(stored) == _ID_BYTES else f"{seq:0{_ID_DIGITS}x}{stored.hex()}"
 
 
 def own_record_id(id: str) -> str:
-    """Return the id of the record that an assertion begins. It follows from the assertion's id, and is not stored."""
+    """Return the id of the record that an assertion begins. It is derived from the assertion's id, and not stored."""
     return id[:_ID_DIGITS] + bytes(byte ^ 0xFF for byte in bytes.fromhex(id[_ID_DIGITS:])).hex()
 
 
 def pack_record_id(record_id: str, id: str) -> bytes | str | None:
-    """Return a record's id as it is stored with an assertion; None for the record that the assertion begins."""
+    """Return the stored form of a record's id; None for the record that the assertion begins."""
     return None if record_id == own_record_id(id) else pack_id(record_id)
 
 
 def unpack_record_id(stored: bytes | str | None, id: str) -> str:
-    """Return a record's id from what `pack_record_id` returned."""
+    """Return a record's id from the result of `pack_record_id`."""
     return own_record_id(id) if stored is None else unpack_id(stored, 0)
 
 
@@ -268,7 +268,7 @@ def microseconds(moment: dt.datetime) -> int:
 
 
 def pack_moment(text: str) -> int | str:
-    """Return the ISO text of a time as microseconds since 1970 if these give the same text again, else as it is."""
+    """Return the ISO text of a time as microseconds since 1970 if these convert back to the same text, else the text."""
     try:
         number = microseconds(dt.datetime.fromisoformat(text))
     except (ValueError, TypeError):
@@ -277,12 +277,12 @@ def pack_moment(text: str) -> int | str:
 
 
 def unpack_moment(stored: int | str) -> str:
-    """Return the ISO text of a time from what `pack_moment` returned."""
+    """Return the ISO text of a time from the result of `pack_moment`."""
     return stored if isinstance(stored, str) else (_EPOCH + stored * _MICROSECOND).isoformat()
 
 
 def partial_checksum(doc: str, said_at: int, head: str | None) -> int:
-    """Return the checksum of what is known of a row before it is numbered; rows without a head cover the rest."""
+    """Return the checksum of a row without its number; rows without a head cover the rest."""
     if head is None:
         return zlib.crc32(doc.encode())
     return zlib.crc32(f"{said_at} {doc}".encode(), zlib.crc32(head.encode()))
@@ -297,8 +297,8 @@ def read_assertion(row: Row) -> Recorded:
     """Read the columns `ASSERTION_COLUMNS`.
 
     Raises:
-        NewerVersionError: a newer factmem wrote it.
-        CorruptStoreError: the row is not what was written.
+        NewerVersionError: A newer factmem wrote it.
+        CorruptStoreError: The row was changed.
     """
     seq, packed_id, packed_record_id, packed_moment, expected, doc, said_at, head = row
     try:
@@ -340,7 +340,7 @@ def read_state(row: Row) -> StateChange:
     """Read a change of state: the assertion's id, then all columns; a store of an older format has no actors.
 
     Raises:
-        CorruptStoreError: the row is not what was written.
+        CorruptStoreError: The row was changed.
     """
     assertion_id, seq, assertion, _, state, recorded_at, reason, *later = row
     try:

@@ -1,9 +1,9 @@
-"""The format of the file: tables, recognition, and migration of older formats.
+"""Format of the file: tables, recognition, and migration of older formats.
 
-Names of tenants, scopes, subjects and owners are never blank, so the empty text stands for None.
-Every query of assertions has an index, so that no cost grows with the store. Keys grow with
-time where they can (ids begin with the sequence number, and the time of saying stands before the
-fingerprint), because a commit writes every page of an index that it touches.
+Names of tenants, scopes, subjects and owners are never blank, so the empty text represents None. Every query of
+assertions has an index, so that no cost grows with the store. Keys grow with time if possible (ids begin with the
+sequence number, and the time of saying precedes the fingerprint), because a commit writes every page of an index that
+it touches.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _vector_sum(*row: Any) -> int:
 
 
 def _sum_vectors(connection: apsw.Connection) -> None:
-    """Sum the vectors that there are; a store without an embedder has no table of them."""
+    """Sum the existing vectors; a store without an embedder has no table of them."""
     if select(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'vectors'"):
         connection.create_scalar_function("vector_sum", _vector_sum, deterministic=True)
         connection.execute(
@@ -174,8 +174,8 @@ MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
 )
 """Steps from each version of the format to the next; never edit one that was released.
 
-From 4 to 5, the full-text index and its column go, ids and times are packed, and documents of new assertions share
-their heads. Documents that are there stay as they are. The note ``scrub`` has the file compacted when it is closed.
+From 4 to 5, the full-text index and its column are dropped, ids and times are packed, and documents of new assertions
+share their heads. Existing documents stay as they are. The note ``scrub`` compacts the file when it is closed.
 """
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -186,7 +186,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 """Functions that the steps call."""
 
 MAGIC: Final = b"SQLite format 3\x00"
-"""The first bytes of every database in clear."""
+"""First bytes of every unencrypted database."""
 
 
 _HEADER_BYTES: Final = 100
@@ -196,8 +196,8 @@ def check_header(path: Path) -> bool:
     """Return whether there is a store at a path: a missing or empty file is a new one.
 
     Raises:
-        CorruptStoreError: the file does not begin as an SQLite database does.
-        OSError: it cannot be read.
+        CorruptStoreError: The file does not begin like an SQLite database.
+        OSError: It cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -220,9 +220,9 @@ def check_header(path: Path) -> bool:
 
 
 def is_only_begun(path: Path) -> bool:
-    """Return whether a file has no table yet: the process that made it may have died and left a rollback journal.
+    """Return whether a file has no table yet: the process that created it may have died and left a rollback journal.
 
-    Such a file can be read by nobody who may not write to it; SQLite empties it for the next one who does.
+    Such a file cannot be read without permission to write; SQLite empties it for the next process that has it.
     """
     with path.open("rb") as file:
         page_size = int.from_bytes(file.read(_HEADER_BYTES)[16:18])
@@ -230,11 +230,11 @@ def is_only_begun(path: Path) -> bool:
 
 
 def found_version(connection: apsw.Connection, name: str) -> int:
-    """Return the version of the format that a database is in; 0 for an empty one.
+    """Return the version of a database's format; 0 for an empty one.
 
     Raises:
-        NewerVersionError: a newer factmem wrote it.
-        CorruptStoreError: it is the database of something else.
+        NewerVersionError: A newer factmem wrote it.
+        CorruptStoreError: It is the database of another program.
     """
     application, version, objects = select(
         connection,
@@ -253,11 +253,11 @@ def found_version(connection: apsw.Connection, name: str) -> int:
 
 
 def migrate(connection: apsw.Connection, name: str) -> None:
-    """Bring a database to the newest version, in one transaction; two processes may both try.
+    """Migrate a database to the newest version, in one transaction; two processes may both try.
 
     Raises:
-        NewerVersionError: see `found_version`.
-        CorruptStoreError: see `found_version`.
+        NewerVersionError: See `found_version`.
+        CorruptStoreError: See `found_version`.
     """
     if found_version(connection, name) == len(MIGRATIONS):
         return

@@ -1,4 +1,4 @@
-"""The open file: one connection that writes and a few that read. It blocks: for worker threads only."""
+"""The open file: one connection that writes and several that read. It blocks: for worker threads only."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ _WRITER_PRAGMAS: Final = (
 
 
 _MOST_CHANGES_OF_KEY: Final = 10
-"""Largest number of changes of the key of a database while one transaction begins."""
+"""Maximum number of key changes of a database while one transaction begins."""
 
 
 class Store:
-    """Lends connections to a file, opened on first use and made by the first write.
+    """Provides connections to a file, opened on first use; the first write creates the file.
 
     Args:
-        path: the file.
-        codec: the codec of the file.
-        read_only: never write, nor create the file.
-        busy_timeout: the longest wait for another process's lock, in seconds.
+        path: Path of the file.
+        codec: Codec of the file.
+        read_only: Never write, nor create the file.
+        busy_timeout: Longest wait for another process's lock, in seconds.
 
     Attributes:
-        codec: the codec of the file.
-        read_only: whether it may not be written to.
+        codec: Codec of the file.
+        read_only: Whether writes are refused.
     """
 
     def __init__(self, path: Path, codec: PageCodec, *, read_only: bool, busy_timeout: float) -> None:
@@ -77,11 +77,11 @@ class Store:
         return self._path.name
 
     def write(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Call ``work`` with the writing connection, which it has to itself.
+        """Call ``work`` with exclusive use of the writing connection.
 
         Raises:
-            ReadOnlyError: the store was opened for reading only.
-            ProviderError: see `AgentMemoryProvider.save`.
+            ReadOnlyError: The store was opened for reading only.
+            ProviderError: See `AgentMemoryProvider.save`.
         """
         if self.read_only:
             raise ReadOnlyError(f"{self.name} was opened for reading only: open it without read_only to write")
@@ -94,38 +94,38 @@ class Store:
             return self._noticing_damage(lambda: self._with_its_key(guarded, self._drop_writer))
 
     def read(self, query: Callable[[apsw.Connection], T]) -> T:
-        """Call ``query`` with a connection that sees one state of the store throughout.
+        """Call ``query`` with a connection in one snapshot of the store.
 
         Raises:
-            ProviderError: see `AgentMemoryProvider.load`.
+            ProviderError: See `AgentMemoryProvider.load`.
         """
         with own_errors(self.name):
             return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(query), self._drop_idle))
 
     def is_there(self) -> bool:
-        """Return whether there is a store yet.
+        """Return whether the store exists.
 
         Raises:
-            ProviderError: there is something else.
+            ProviderError: There is something else.
         """
         with own_errors(self.name):
             return self._writer is not None or bool(self._idle) or self.codec.is_there(self._path)
 
     def files(self) -> list[Path]:
-        """Return the files of the store that are there."""
+        """Return the existing files of the store."""
         paths = [self._path, *(self._path.with_name(self._path.name + ending) for ending in self.codec.beside)]
         return [path for path in paths if path.exists()]
 
     def reopen_to_write(self) -> None:
-        """Close the connection that writes; the next write opens another one."""
+        """Close the writing connection; the next write opens another one."""
         with self._writing, own_errors(self.name):
             self._drop_writer()
 
     def close(self, tidy: Callable[[apsw.Connection], None]) -> None:
-        """Wait for what is under way and close every connection; the last one empties the WAL.
+        """Wait for running calls and close every connection; the last one empties the WAL.
 
         Args:
-            tidy: is called with the connection that wrote, if one did; nothing is closed later for its errors.
+            tidy: Called with the writing connection, if there is one; its errors do not delay the closing.
         """
         with self._writing, own_errors(self.name):
             with self._pool:
@@ -151,10 +151,11 @@ class Store:
             raise blamed from error.__cause__
 
     def _with_its_key(self, action: Callable[[], T], drop: Callable[[], None]) -> T:
-        """Open the file again if its first page does not open any more: another process changed its key.
+        """Reopen the file if its first page does not open any more: another process changed its key.
 
         Every transaction begins with that page, so nothing was done. The key may have changed again before the
-        transaction began; a key that never fitted is found out by opening the file.
+        transaction
+        began; a key that never fitted is detected by opening the file.
         """
         for _ in range(_MOST_CHANGES_OF_KEY):
             try:
@@ -196,7 +197,7 @@ class Store:
             with contextlib.suppress(apsw.Error):
                 self._writer.execute("PRAGMA synchronous=OFF")
                 ((version,),) = self._writer.execute("PRAGMA user_version").fetchall()
-                # The same again, which SQLite writes all the same.
+                # The same content again; SQLite writes it nevertheless.
                 self._writer.execute(f"PRAGMA user_version={version}")
 
     def _close(self, connection: apsw.Connection) -> None:
@@ -217,7 +218,7 @@ class Store:
             finally:
                 connection.execute("ROLLBACK")
         except (apsw.IOError, apsw.NotADBError, ReadError):
-            # It would take damage that it finds later for the same error, or has a key that is no more.
+            # Its remembered error would hide later damage, or its key is outdated.
             connection.close()
             connection = None
             raise
@@ -225,7 +226,7 @@ class Store:
             self._give_back(connection)
 
     def _read_nothing(self, query: Callable[[apsw.Connection], T]) -> T:
-        """Answer for a store that is not there without making it."""
+        """Answer a query for a store that does not exist, without creating it."""
         if self._closed:
             raise ProviderClosedError("the provider was closed")
         if self.read_only:
@@ -260,7 +261,7 @@ class Store:
             self._pool.notify_all()
 
     def _new_reader(self) -> apsw.Connection | None:
-        """Open the file for reading; None if it is only just being made and still empty."""
+        """Open the file for reading; return None if it is being created and still empty."""
         try:
             connection = self.codec.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
             try:
@@ -302,7 +303,7 @@ class Store:
                     connection.execute(f"PRAGMA {pragma}")
                 self._use_wal(connection)
                 migrate(connection, self.name)
-            # The process that made the file may have died before it could.
+            # The process that created the file may have died before it could.
             _sync_folder(self._path.parent)
         except BaseException as error:
             self._distrusted = self._distrusted or is_failed_flush(error)
@@ -311,7 +312,7 @@ class Store:
         return connection
 
     def _use_wal(self, connection: apsw.Connection) -> None:
-        """Switch to WAL; SQLite does not wait by itself while another process is just doing the same."""
+        """Switch to WAL; SQLite does not wait by itself while another process is doing the same."""
         deadline = time.monotonic() + self._busy_timeout
         while True:
             try:
@@ -323,7 +324,7 @@ class Store:
             else:
                 break
         if mode != "wal":
-            # SQLite says no more of it, but that a flush failed is among the reasons.
+            # SQLite reports no cause, but a failed flush is a possible one.
             self._distrusted = True
             raise StoreUnavailableError(
                 f"{self.name} cannot have a write-ahead log: it must lie on a disk of this machine; "

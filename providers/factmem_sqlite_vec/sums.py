@@ -1,6 +1,6 @@
 """Sums of the checksums of rows, stored by place and keyword, and by tenant, to detect lost and changed rows.
 
-SQLite does not notice all damage: an index that lost a row hides an assertion, and a changed date is a valid one. So
+SQLite does not detect all damage: an index that lost a row hides an assertion, and a changed date is a valid one. So
 reading all rows of a place or of a tenant includes adding up their checksums. The sums are ordinary rows. Checksums
 of pages would break in a copy made by SQLite's own tools.
 
@@ -36,10 +36,10 @@ __all__ = [
 ]
 
 OF_VECTORS: Final = b"vectors"
-"""Stands for the place in the sums of the vectors of tenants; digests of places are longer."""
+"""Placeholder of the place in the sums of the vectors of tenants; digests of places are longer."""
 
 _OF_TENANTS: Final = b""
-"""Stands for the place in the sums of tenants; no place has an empty digest."""
+"""Placeholder of the place in the sums of tenants; no place has an empty digest."""
 
 
 def row_sum(*columns: object) -> int:
@@ -62,12 +62,12 @@ class NewSums:
         return len(self._added)
 
     def add(self, checksum: int, tenant: str, track: tuple[bytes, str] | None = None) -> None:
-        """Add a row, or take one away.
+        """Add or subtract a row.
 
         Args:
-            checksum: its checksum, negative for a row that is deleted.
-            tenant: its tenant.
-            track: the digest of its place, and its keyword, if it is read with a place.
+            checksum: Checksum of the row, negative for a deleted row.
+            tenant: Tenant of the row.
+            track: Digest of its place, and its keyword, if it is read with a place.
         """
         self._added.append((_OF_TENANTS, tenant, checksum))
         if track is not None:
@@ -78,11 +78,11 @@ class NewSums:
         self._added.append((OF_VECTORS, tenant, sum_of_vectors([seq], [vector])))
 
     def take_vector(self, seq: int, vector: bytes, tenant: str) -> None:
-        """Take a vector away that is deleted."""
+        """Subtract a deleted vector."""
         self._added.append((OF_VECTORS, tenant, -sum_of_vectors([seq], [vector])))
 
     def forget(self, length: int) -> None:
-        """Forget all additions after the first ``length``."""
+        """Drop all additions after the first ``length``."""
         del self._added[length:]
 
     def write(self, connection: apsw.Connection) -> None:
@@ -101,17 +101,17 @@ class NewSums:
 def check_place(
     connection: apsw.Connection, place: bytes, keyword: str | None, said: Iterable[Row], changed: Iterable[Row]
 ) -> None:
-    """Check that rows are all rows of a place, as they were written.
+    """Check that rows are complete and unchanged rows of a place.
 
     Args:
-        connection: in a transaction.
-        place: the digest of the place.
-        keyword: the keyword of the concept that was read, or None.
-        said: the rows of the assertions, with the columns `ASSERTION_COLUMNS`.
-        changed: the rows of their changes of state, each after the assertion's id.
+        connection: Connection in a transaction.
+        place: Digest of the place.
+        keyword: Keyword of the concept that was read, or None.
+        said: Rows of the assertions, with the columns `ASSERTION_COLUMNS`.
+        changed: Rows of their changes of state, each after the assertion's id.
 
     Raises:
-        CorruptStoreError: it is not.
+        CorruptStoreError: A row was lost or changed.
     """
     _check(connection, place, keyword, _sum_of(said, changed))
 
@@ -119,17 +119,17 @@ def check_place(
 def check_tenant(
     connection: apsw.Connection, tenant: str, said: Iterable[Row], changed: Iterable[Row], erased: Iterable[Row]
 ) -> None:
-    """Check that rows are all rows of a tenant, as they were written.
+    """Check that rows are complete and unchanged rows of a tenant.
 
     Args:
-        connection: in a transaction.
-        tenant: the tenant.
-        said: see `check_place`.
-        changed: see `check_place`.
-        erased: the ids and numbers of tombstones.
+        connection: Connection in a transaction.
+        tenant: The tenant.
+        said: See `check_place`.
+        changed: See `check_place`.
+        erased: Ids and numbers of tombstones.
 
     Raises:
-        CorruptStoreError: it is not.
+        CorruptStoreError: A row was lost or changed.
     """
     found = _sum_of(said, changed) + sum(row_sum(*row) for row in erased)
     _check(connection, _OF_TENANTS, tenant, found)
@@ -145,7 +145,7 @@ def _check(connection: apsw.Connection, place: bytes, keyword: str | None, found
 
 
 def sum_of_vectors_kept(connection: apsw.Connection, tenant: str) -> int | None:
-    """Return what `sum_of_vectors` must give for all vectors of a tenant; None where an older store keeps no sum."""
+    """Return the expected `sum_of_vectors` of all vectors of a tenant; None if an older store keeps no sum."""
     return None if _is_older(connection, 4) else _kept(connection, OF_VECTORS, tenant)
 
 
@@ -156,16 +156,16 @@ def _kept(connection: apsw.Connection, place: bytes, keyword: str | None) -> int
 
 
 def _is_older(connection: apsw.Connection, version: int) -> bool:
-    """Whether the file is of an older format, which is the case only if it is opened read-only."""
+    """Return whether the file is of an older format, which is possible only if it is opened read-only."""
     ((found,),) = select(connection, "SELECT user_version FROM pragma_user_version")
     return int(found) < version
 
 
 def last_seq(connection: apsw.Connection) -> int:
-    """Return the last number given out; it is kept twice.
+    """Return the last number assigned; it is stored twice.
 
     Raises:
-        CorruptStoreError: the two differ.
+        CorruptStoreError: The two differ.
     """
     return agreed_seq(
         [seq for (seq,) in select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")]
@@ -176,7 +176,7 @@ def agreed_seq(copies: Sequence[Any]) -> int:
     """Return the last sequence number from its copies.
 
     Raises:
-        CorruptStoreError: they differ.
+        CorruptStoreError: They differ.
     """
     if len(set(copies)) != 1:
         raise CorruptStoreError("the number of the last change is damaged: restore the store from a backup")

@@ -1,4 +1,4 @@
-"""The tracks: which type the assertions of one keyword, owner and place share."""
+"""Tracks: the type that the assertions of one keyword, owner and place share."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Track:
     """A track with its type.
 
     Attributes:
-        id: its row.
+        id: Row of the track.
         fact_type: None before an assertion counts in it.
-        shapes: the JSON list of the shapes of all that has counted, in the order of that.
+        shapes: JSON list of the shapes of all assertions that have counted, in that order.
     """
 
     id: int
@@ -51,13 +51,13 @@ def track_numbered(connection: apsw.Connection, id: int) -> Track:
 
 
 def sums_of_track(connection: apsw.Connection, id: int) -> tuple[bytes, str]:
-    """Return under what the rows of a track are summed up: the digest of its place, and its keyword."""
+    """Return the key of the sums of a track: the digest of its place, and its keyword."""
     ((place, keyword),) = select(connection, "SELECT place, keyword FROM tracks WHERE id = ?", (id,))
     return place, keyword
 
 
 def new_track(connection: apsw.Connection, row: NewRow) -> Track:
-    """Make the track of an assertion, without a type."""
+    """Create the track of an assertion, without a type."""
     said, scope, subject = row.assertion, row.assertion.place.scope, row.assertion.place.subject
     connection.execute(
         "INSERT INTO tracks(place, keyword, owner, tenant, scope, subject, individual, shapes)"
@@ -91,7 +91,7 @@ def admit(connection: apsw.Connection, track: Track, said: Assertion) -> Track:
         The track with its type.
 
     Raises:
-        ConceptConflictError: naming both types; nothing was written.
+        ConceptConflictError: The types differ; nothing was written.
     """
     shapes = _read_shapes(track.shapes)
     if track.fact_type is not None:
@@ -107,7 +107,7 @@ def admit(connection: apsw.Connection, track: Track, said: Assertion) -> Track:
 
 
 def settle_tracks(connection: apsw.Connection, tracks: Iterable[int]) -> None:
-    """Drop tracks that hold nothing any more, and let the others forget the types that are gone."""
+    """Drop empty tracks, and remove erased types from the others."""
     for track in tracks:
         connection.execute(
             "DELETE FROM heads WHERE track = ?1"

@@ -1,4 +1,4 @@
-"""The embeddings, in a table of sqlite-vec that is used by its public SQL alone."""
+"""Embeddings, in a table of sqlite-vec that is used by its public SQL alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 _MOST_DIMENSIONS: Final = 8192
 
 _VECTORS_PER_CHUNK: Final = 64
-"""sqlite-vec opens a chunk for each row that it reads or writes: small ones are quicker to read whole."""
+"""Size of a chunk, which sqlite-vec opens for each row that it reads or writes: small ones are faster to read whole."""
 
 _LARGEST: Final = 2**63 - 1
 
@@ -74,7 +74,7 @@ def check_dimension(identity: EmbedderIdentity) -> None:
 def vectors_with_sum(
     connection: apsw.Connection, tenant: str | None, since: int
 ) -> tuple[list[int], NDArray[np.float32], int | None]:
-    """Return sequence numbers, vectors, and the sum that `sum_of_vectors` must give, or None where it is unknown."""
+    """Return sequence numbers, vectors, and their expected `sum_of_vectors`, or None if it is unknown."""
     expected = sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
     return *vectors(connection, tenant, since), expected
 
@@ -107,7 +107,7 @@ def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tupl
 
 
 def _is_alone(connection: apsw.Connection, tenant: str | None) -> bool:
-    """Whether the store holds assertions of one tenant alone."""
+    """Return whether the store holds assertions of one tenant alone."""
     return select(connection, "SELECT min(tenant), max(tenant) FROM assertions")[0] == (tenant or "", tenant or "")
 
 

@@ -52,7 +52,7 @@ def _savepoint(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # A full disk makes SQLite roll back all by itself.
+        # A full disk makes SQLite roll back by itself.
         if connection.in_transaction:
             connection.execute("ROLLBACK TO request; RELEASE request")
         raise
@@ -60,17 +60,17 @@ def _savepoint(connection: apsw.Connection) -> Iterator[None]:
 
 
 class Batch:
-    """One write transaction under way: gives out sequence numbers, and gathers what is written at its end.
+    """One write transaction under way: assigns sequence numbers, and collects writes for its end.
 
     Args:
-        connection: a connection with a transaction open.
-        clock: gives the time of recording.
-        bound: the embedder in use in this process, if one is.
-        outlines: the version of the outlines in use in this process, if they are; a store without outlines gets them.
+        connection: Connection with an open transaction.
+        clock: Returns the time of recording.
+        bound: Embedder in use in this process, if any.
+        outlines: Version of the outlines in use in this process, if any; a store without outlines gets them.
 
     Attributes:
-        embedder: the embedder that the store is bound to.
-        sums: the sums that the transaction changes.
+        embedder: Embedder that the store is bound to.
+        sums: Sums that the transaction changes.
     """
 
     def __init__(
@@ -106,12 +106,12 @@ class Batch:
         """Write one request, all or nothing.
 
         Raises:
-            FactMemError: see `KeepsHistory.append`; the batch goes on without it.
+            FactMemError: See `KeepsHistory.append`; the batch continues without it.
         """
         before = (self._seq, len(self._vectors), len(self.sums), len(self._outlines))
         try:
             if len(rows) == 1:
-                # It is checked before its first write, so there is nothing to go back to.
+                # It is checked before its first write, so there is nothing to roll back.
                 return self._append(rows)
             with _savepoint(self._connection):
                 return self._append(rows)
@@ -126,7 +126,7 @@ class Batch:
             raise
 
     def finish(self) -> None:
-        """Write what was gathered, and the last sequence number."""
+        """Write the collected rows, and the last sequence number."""
         self._store_vectors(self._vectors)
         self.sums.write(self._connection)
         if self._outlines:
@@ -135,7 +135,7 @@ class Batch:
             self._connection.execute("UPDATE meta SET value = ? WHERE key IN ('seq', 'seq again')", (self._seq,))
 
     def replace_vectors(self, vectors: Mapping[int, bytes]) -> None:
-        """Write vectors in place of those before; numbers of assertions that are not there are passed over."""
+        """Replace vectors; numbers without an assertion are ignored."""
         known: dict[int, tuple[str, bytes]] = {}
         for seq, vector in vectors.items():
             for (tenant,) in select(self._connection, "SELECT tenant FROM assertions WHERE seq = ?", (seq,)):
@@ -158,11 +158,11 @@ class Batch:
         )
 
     def checked_vector(self, vector: NDArray[np.float32]) -> bytes:
-        """Return a vector of length 1 as it is stored.
+        """Return a vector of length 1 in its stored form.
 
         Raises:
-            InvalidVectorError: it is of another dimension than the store's.
-            EmbedderMismatchError: the store was bound to another embedder meanwhile.
+            InvalidVectorError: It is of another dimension than the store's.
+            EmbedderMismatchError: The store was bound to another embedder meanwhile.
         """
         if self.embedder is None:
             raise InvalidVectorError("the store has no embedder yet: call use_embedder before handing in vectors")
@@ -231,7 +231,7 @@ class Batch:
 
     def _record_id(self, track: Track, slot: bytes) -> str | None:
         """Return the record that holds a slot: its last one, unless that has moved to another value since."""
-        # Asked first because SQLite takes long to find nothing in descending order.
+        # Queried first because SQLite takes long to find nothing in descending order.
         if not select(
             self._connection, "SELECT 1 FROM assertions WHERE track = ? AND slot = ? LIMIT 1", (track.id, slot)
         ):
@@ -331,7 +331,7 @@ def write_batch(
     *,
     outlines: int | None = None,
 ) -> None:
-    """Do ``work`` in one transaction that is durable when this returns; see `Batch` for the rest.
+    """Call ``work`` in one transaction that is durable when this returns; see `Batch` for the arguments.
 
     Raises:
         apsw.Error: nothing was written.
