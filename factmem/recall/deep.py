@@ -1,4 +1,4 @@
-r"""Deep recall: search, take the question apart if that is not enough, ask what is missing.
+r"""Deep recall: search, split the question if that is not enough, then ask for what is missing.
 
 **Course.** The course is that of CrewAI's RecallFlow, with other rules:
 
@@ -75,27 +75,27 @@ COMPARED: Final = 10
 
 @attrs.frozen(kw_only=True)
 class DeepSettings:
-    """Conditions under which deep recall asks a model, and bounds of what that may change.
+    """Conditions under which deep recall asks a model, and bounds of the model's influence.
 
     The first four have the names that CrewAI uses. The confidences mean something else (see `factmem.recall.deep`),
     so their defaults are lower than CrewAI's. CrewAI's ``query_analysis_threshold`` has no counterpart: a low
     confidence starts the analysis, not the length of the question.
 
     Attributes:
-        confidence_threshold_high: the question is taken apart below this confidence; at or above it, the result is
+        confidence_threshold_high: The question is split below this confidence; at or above it, the result is
             that of plain recall, and no model is asked. 1 always asks.
-        confidence_threshold_low: below this confidence, the model is asked what is missing. A gap counts as filled
+        confidence_threshold_low: Below this confidence, the model is asked what is missing. A gap counts as filled
             once its own question reaches it.
-        complex_query_threshold: the same as ``confidence_threshold_low``, for a complex question.
-        exploration_budget: maximum number of rounds of asking what is missing.
-        added_share: share of the results, rounded down, that anything but the question itself may choose.
-        most_questions: maximum number of questions that one analysis, or one round, may add.
-        concurrency: maximum number of searches at once.
-        timeout: seconds for all that needs the model; what was found until then counts.
-        token_budget: number of tokens, as far as the endpoint reports them, after which the model is not asked again.
+        complex_query_threshold: The same as ``confidence_threshold_low``, for a complex question.
+        exploration_budget: Maximum number of rounds of asking what is missing.
+        added_share: Share of the results, rounded down, that anything but the question itself may choose.
+        most_questions: Maximum number of questions that one analysis, or one round, may add.
+        concurrency: Maximum number of searches at once.
+        timeout: Seconds for all work of the model; results found until then count.
+        token_budget: Number of tokens, as far as the endpoint reports them, after which the model is not asked again.
 
     Raises:
-        InvalidDataError: a number is out of range.
+        InvalidDataError: A number is out of range.
     """
 
     confidence_threshold_high: float = attrs.field(default=0.1, validator=fraction)
@@ -109,7 +109,7 @@ class DeepSettings:
     token_budget: int = attrs.field(default=50_000, validator=positive)
 
     def analyses(self, confidence: float) -> bool:
-        """Return whether to take the question apart."""
+        """Return whether to split the question."""
         return confidence < self.confidence_threshold_high or self.confidence_threshold_high == 1
 
     def explores(self, confidence: float, complexity: Complexity) -> bool:
@@ -125,10 +125,10 @@ class Hint:
     """A restriction of an additional search.
 
     Attributes:
-        scopes: paths of scopes, each with those below it.
-        keyword: the concept of the facts.
-        time: interval of the timestamps.
-        record_ids: ids of the records.
+        scopes: Paths of scopes, each with those below it.
+        keyword: The concept of the facts.
+        time: Interval of the timestamps.
+        record_ids: Ids of the records.
     """
 
     scopes: tuple[str, ...] = ()
@@ -149,8 +149,8 @@ class Look:
     """One search for a question, within the caller's view and filters.
 
     Attributes:
-        text: the question.
-        hint: restriction of the search; None for none.
+        text: The question.
+        hint: Restriction of the search; None for none.
     """
 
     text: str
@@ -166,20 +166,20 @@ class DeepRecall:
     """The result of deep recall, with an account of its course.
 
     Attributes:
-        matches: the best records, best first, each with its score for the question itself. Matches of a search by a
+        matches: The best records, best first, each with its score for the question itself. Matches of a search by a
             hint have ``time``, ``scope`` or ``concept`` among their reasons.
-        confidence: from 0 to 1; see `factmem.recall.deep`.
-        questions: all questions searched for, the question itself first.
-        times: intervals of additional searches: those that the question names or the model proposes.
-        scopes: paths of the scopes of additional searches.
-        complexity: complexity of the question, if the model was asked.
-        rounds: number of rounds of asking what is missing.
-        gaps: what is still missing, if the model was asked.
-        calls: number of questions to the model.
-        tokens: number of tokens that they took, as far as the endpoint reports them.
-        failure: the reason why the model could not be asked or its answer not be used; None for none. The result
+        confidence: From 0 to 1; see `factmem.recall.deep`.
+        questions: All questions searched for, the question itself first.
+        times: Intervals of additional searches: those that the question names or the model proposes.
+        scopes: Paths of the scopes of additional searches.
+        complexity: Complexity of the question, if the model was asked.
+        rounds: Number of rounds of asking what is missing.
+        gaps: What is still missing, if the model was asked.
+        calls: Number of questions to the model.
+        tokens: Number of tokens that they took, as far as the endpoint reports them.
+        failure: The reason why the model could not be asked or its answer not be used; None for none. The result
             holds what was found without it.
-        words_only: the reason why meaning did not count; see `RecallMatches.failure`.
+        words_only: The reason why meaning did not count; see `RecallMatches.failure`.
     """
 
     matches: tuple[RecallMatch, ...]
@@ -200,7 +200,7 @@ def confidence_of(found: Sequence[Sequence[RecallMatch]]) -> float:
     """Return the confidence that the first results answer the questions asked, from 0 to 1.
 
     Args:
-        found: the matches of each question, searched for everywhere.
+        found: The matches of each question, searched for everywhere.
     """
     return fmean(map(_standing_out, found)) if found else 0.0
 
@@ -215,9 +215,9 @@ def unplaced(found: Results, *, question: str, limit: int) -> frozenset[str]:
     """Return the ids of the records found by other searches that are not among the question's own first matches.
 
     Args:
-        found: the matches of each search.
-        question: the question itself.
-        limit: maximum number of results.
+        found: The matches of each search.
+        question: The question itself.
+        limit: Maximum number of results.
     """
     own = {match.record.id for match in found.get(Look(question), ())[:limit]}
     others = {match.record.id for look, matches in found.items() if look != Look(question) for match in matches[:limit]}
@@ -236,12 +236,12 @@ def merged(
     """Return the result of several searches, best first; see `factmem.recall.deep`.
 
     Args:
-        found: the matches of each search.
-        question: the question itself.
-        among: the question's matches among the records that are `unplaced`, best first.
-        missing: the questions about what is missing.
-        limit: maximum number of results.
-        settings: the share that other searches may choose, and what counts as found.
+        found: The matches of each search.
+        question: The question itself.
+        among: The question's matches among the records that are `unplaced`, best first.
+        missing: The questions about what is missing.
+        limit: Maximum number of results.
+        settings: Share that other searches may choose, and threshold of confidence.
     """
     own = found.get(Look(question), ())[:limit]
     first = limit - math.floor(settings.added_share * limit + 1e-9)  # .3 * 10 is a little less than 3
@@ -283,7 +283,7 @@ class Searcher(Protocol):
     """Makes the searches, within the caller's view and filters."""
 
     async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
-        """Return the request to an analyst, with the scopes and keywords of what may be found."""
+        """Return the request to an analyst, with the scopes and keywords in use."""
         ...
 
     async def found(self, looks: Sequence[Look]) -> Results:
@@ -304,16 +304,16 @@ async def explored(
     """Search for a question as deeply as it needs.
 
     Args:
-        question: what to search for.
-        searcher: makes the searches.
-        analyst: takes the question apart, and says what is missing.
-        limit: maximum number of matches.
-        now: the present, or the moment that is looked at.
-        settings: when to ask the analyst, and how much that may change.
-        strict: raise an error of the model instead of going on without it.
+        question: Question to search for.
+        searcher: Makes the searches.
+        analyst: Splits the question, and names what is missing.
+        limit: Maximum number of matches.
+        now: The present, or the moment of the view.
+        settings: Thresholds for asking the analyst, and bounds of its influence.
+        strict: Raise an error of the model instead of going on without it.
 
     Raises:
-        ModelError: the model failed, and ``strict`` was asked for.
+        ModelError: The model failed, and ``strict`` is set.
     """
     with metered() as spent:
         flow = _Flow(
@@ -397,7 +397,7 @@ class _Flow:
         return event_spans(events, [found[Look(event.phrase)] for event in events], self.now)
 
     async def _search_for(self, questions: Iterable[SubQuestion]) -> list[str]:
-        """Make all searches with some more questions; return those that are new."""
+        """Make all searches with additional questions; return the new ones."""
         new = {_key(item.text): item for item in questions}
         new = {key: item for key, item in new.items() if key not in self.asked}
         asked = self.asked | new
@@ -406,7 +406,7 @@ class _Flow:
         among: Sequence[RecallMatch] = ()
         if ids := unplaced(found, question=self.question, limit=self.limit):
             own = Look(self.question, Hint(record_ids=ids))
-            found = await self.searcher.found([*looks, own])  # all anew if the store has changed since
+            found = await self.searcher.found([*looks, own])  # repeat all of them if the store has changed since
             among = found.pop(own)
         self.asked, self.results, self.among = asked, found, among
         return [item.text for item in new.values()]
@@ -425,7 +425,7 @@ class _Flow:
         return self.settings.explores(self._confidence(), self.analysis.complexity)
 
     async def _explore(self) -> bool:
-        """Ask what is missing and look for that; return whether there was anything new to look for."""
+        """Ask what is missing and search for it; return whether there were new questions."""
         known = [Known(text=sentence_of(match.record), said_at=match.record.timestamp) for match in self._best()]
         asked = tuple(item.text for item in self.asked.values())
 
@@ -441,14 +441,14 @@ class _Flow:
         return bool(new)
 
     async def _heard(self, ask: Callable[[], Awaitable[T]]) -> T | None:
-        """Wait for the analyst; None if it failed, which is noted."""
+        """Await the analyst; return None if it failed, and record the failure."""
         try:
             return await self._in_time(ask)
         except ModelError as error:
             self._failed(error)
         except FactMemError:
             raise
-        except Exception as error:  # somebody else's code
+        except Exception as error:  # third-party code
             self._failed(ModelAnswerError(f"the question analyst failed with {type(error).__name__}"))
         return None
 

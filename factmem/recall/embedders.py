@@ -76,13 +76,13 @@ def embedder_named(name: str) -> Embedder:
     """Return the embedder that a name stands for.
 
     Args:
-        name: the name of an entry point of the group `ENTRY_POINT_GROUP`, such as ``wordllama`` or ``minilm``. What
-            follows a colon goes to the embedder's factory as its only argument: ``openai:MODEL@DIMENSION`` is an
+        name: Name of an entry point of the group `ENTRY_POINT_GROUP`, such as ``wordllama`` or ``minilm``. Text that
+            follows a colon is passed to the embedder's factory as its only argument: ``openai:MODEL@DIMENSION`` is an
             endpoint, configured by the environment variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``.
 
     Raises:
-        InvalidDataError: no installed embedder has this name, or it does not take this argument.
-        MissingPackageError: the embedder needs a package that is not installed.
+        InvalidDataError: No installed embedder has this name, or it does not take this argument.
+        MissingPackageError: The embedder needs a package that is not installed.
 
     Example:
         >>> embedder_named("minilm")  # doctest: +ELLIPSIS
@@ -111,13 +111,13 @@ def embedder_named(name: str) -> Embedder:
 
 
 def openai_embedder(model: str) -> OpenAIEmbedder:
-    """Return the embedder of an endpoint that the environment sets.
+    """Return the embedder of an endpoint that is configured by environment variables.
 
     Args:
         model: ``MODEL@DIMENSION``.
 
     Raises:
-        InvalidDataError: it is not written like that.
+        InvalidDataError: The text has another form.
     """
     name, _, dimension = model.rpartition("@")
     if not name or not re.fullmatch(r"[1-9][0-9]{0,5}", dimension):
@@ -149,7 +149,7 @@ class _LocalModel(abc.ABC):
 class WordLlamaEmbedder(_LocalModel):
     """Static word vectors of 256 dimensions, from the package ``wordllama``: small, fast, offline.
 
-    The weights come with the package; nothing is fetched.
+    The weights are part of the package; nothing is downloaded.
     """
 
     IDENTITY: Final = EmbedderIdentity(name="wordllama-l2-supercat-256", dimension=256)
@@ -232,9 +232,9 @@ class CallableEmbedder:
     """Any function from texts to vectors, plain or async; a plain one runs in a worker thread.
 
     Args:
-        function: takes a list of texts, returns one vector per text.
-        name: name of the embedder; a store remembers it and refuses another.
-        dimension: dimension of its vectors.
+        function: Takes a list of texts, returns one vector per text.
+        name: Name of the embedder; a store remembers it and refuses another.
+        dimension: Dimension of its vectors.
 
     Example:
         >>> embedder = CallableEmbedder(model.encode, name="my-model", dimension=768)  # doctest: +SKIP
@@ -265,8 +265,8 @@ class BoundedEmbedder:
     """An embedder that raises `EmbedderError` only, with a timeout.
 
     Attributes:
-        embedder: the embedder; it gets up to 256 texts at a time.
-        timeout: seconds for each of its answers; None for no limit.
+        embedder: The embedder; it gets up to 256 texts at a time.
+        timeout: Seconds for each of its answers; None for no limit.
     """
 
     embedder: Embedder
@@ -314,13 +314,13 @@ class OpenAIEmbedder:
     """Embeddings of any OpenAI-compatible endpoint.
 
     Args:
-        model: name of the model.
-        dimension: dimension of its vectors; sent along for models that can shorten them.
-        base_url: the endpoint; None for the ``openai`` package's own default.
-        api_key: the key; None for the environment variable ``OPENAI_API_KEY``.
-        batch: maximum number of texts in one request.
-        timeout: timeout of one request, in seconds.
-        max_retries: maximum number of retries of a failed request, with growing pauses.
+        model: Name of the model.
+        dimension: Dimension of its vectors; sent along for models that can shorten them.
+        base_url: The endpoint; None for the ``openai`` package's own default.
+        api_key: The key; None for the environment variable ``OPENAI_API_KEY``.
+        batch: Maximum number of texts in one request.
+        timeout: Timeout of one request, in seconds.
+        max_retries: Maximum number of retries of a failed request, with growing pauses.
     """
 
     def __init__(
@@ -399,7 +399,7 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.
     """Embed texts and check the vectors; they are normalised to length 1.
 
     Raises:
-        EmbedderError: the embedder failed, or returned vectors that are zero, not finite or of another dimension.
+        EmbedderError: The embedder failed, or returned vectors that are zero, not finite or of another dimension.
     """
     with nested(Operation.EMBED, records_in=len(texts)) as call:
         identity = await embedder.identity()
@@ -432,7 +432,7 @@ async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[NDArray[np.
     """Embed texts; the vector of a text without letters and digits is None.
 
     Raises:
-        EmbedderError: see `embed_checked`.
+        EmbedderError: See `embed_checked`.
     """
     telling = [row for row, text in enumerate(texts) if any(char.isalnum() for char in text)]
     vectors: list[NDArray[np.float32] | None] = [None] * len(texts)

@@ -53,7 +53,7 @@ TELLING: Final = 10
 
 
 class Turn(enum.Enum):
-    """Position of a time relative to an event."""
+    """Relation of a time to an event."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -99,9 +99,9 @@ class EventTime:
     """A time that a query names by an event.
 
     Attributes:
-        turn: position before, after or around the event.
-        phrase: the event, in the query's words.
-        offset: distance before or after the event; None for any distance.
+        turn: Position before, after or around the event.
+        phrase: The event, in the query's words.
+        offset: Distance before or after the event; None for any distance.
     """
 
     turn: Turn
@@ -114,8 +114,8 @@ class EventTime:
         Verbs like "get" and "start" need not occur if the phrase has other words.
 
         Args:
-            text: the text.
-            related: let a related word stand for each.
+            text: The text.
+            related: Let a related word stand for each.
         """
         terms = set(analyse(self.phrase))
         terms = terms - _LIGHT or terms
@@ -126,11 +126,11 @@ class EventTime:
         return all(_stands_for(number, numbers) for number in term_numbers(terms))
 
     def span(self, moment: dt.datetime, now: dt.datetime) -> TimeSpan | None:
-        """Return the interval that is meant; None if it lies outside the calendar.
+        """Return the interval of the time; None if it lies outside the calendar.
 
         Args:
-            moment: when the event happened, aware.
-            now: the present, aware.
+            moment: When the event happened, aware.
+            now: The present, aware.
         """
         try:
             moment = moment.astimezone(dt.UTC)
@@ -170,10 +170,10 @@ def timed(
     """Return a query with the times of its events added; unchanged if words do not count.
 
     Args:
-        query: the query.
-        events: its events; see `events_in`.
-        find: finds records by a phrase, within the caller's view and filters.
-        now: the present, aware.
+        query: The query.
+        events: Its events; see `events_in`.
+        find: Finds records by a phrase, within the caller's view and filters.
+        now: The present, aware.
     """
     if not events or not query.lexical_weight:
         return query
@@ -187,9 +187,9 @@ def event_spans(
     """Return the intervals that events name. The date of an event is that of the best record about it.
 
     Args:
-        events: the events.
-        found: the matches of each event's phrase.
-        now: the present, aware.
+        events: The events.
+        found: The matches of each event's phrase.
+        now: The present, aware.
     """
     spans = (_event_span(event, matches, now) for event, matches in zip(events, found, strict=True))
     return tuple(dict.fromkeys(span for span in spans if span is not None))
@@ -232,9 +232,9 @@ def span_between(since: dt.datetime | None, until: dt.datetime | None, now: dt.d
     """Return the interval between two aware datetimes, or None if it is empty or unbounded.
 
     Args:
-        since: its beginning; None for an open one.
-        until: its end; None for the end of the present day.
-        now: the present, aware.
+        since: Beginning; None for an open one.
+        until: End; None for the end of the present day.
+        now: The present, aware.
     """
     if since is None and until is None:
         return None
@@ -250,8 +250,8 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
     """Return the first events that a query dates things by. A time that the query names itself is no event.
 
     Args:
-        query: the question.
-        now: the present, aware.
+        query: The question.
+        now: The present, aware.
     """
     found: dict[EventTime, None] = {}
     query = " ".join(query[:_READ].split())

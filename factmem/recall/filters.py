@@ -61,13 +61,13 @@ class MetadataCondition:
     zone. A comparison with a missing entry, or with one of another type, does not hold.
 
     Attributes:
-        key: key of the entry.
-        value: the value to compare it with.
-        operator: the comparison.
-        negate: whether the record passes if the comparison does *not* hold.
+        key: Key of the entry.
+        value: The value to compare it with.
+        operator: The comparison.
+        negate: Whether the record passes if the comparison does *not* hold.
 
     Raises:
-        InvalidDataError: the value cannot be compared so.
+        InvalidDataError: The operator does not support the value.
     """
 
     key: str = attrs.field(validator=text)
@@ -157,32 +157,32 @@ class RecallFilter:
     A collection keeps the records that fit one of its items: all records if it is None, none if it is empty.
 
     Attributes:
-        scope: keep this scope and its subtree, anchored at the tenant.
-        exact: keep this scope without its subtree.
-        subject: keep this subject (and individual).
-        subjects: keep these subjects (and individuals).
-        places: keep these places, given by their `Place.key`.
-        within: predicate on scopes; the scopes that a view shows.
-        keywords: keep these concepts.
-        without_keywords: leave out these concepts.
-        categories: keep these categories.
-        topics: keep these topics.
-        sources: keep these sources.
-        since: keep what was said at this time or later.
-        until: keep what was said before this time.
-        recorded_since: keep records whose present revision was recorded at this time or later.
-        recorded_until: keep records whose present revision was recorded before this time.
-        min_importance: least importance.
-        max_importance: largest importance.
-        metadata: entries that the metadata must hold, all of them.
-        where: groups of conditions; the metadata must meet all conditions of one group.
-        record_ids: keep these records.
-        reviewed: leave out what is `FactDetails.unreviewed`.
-        strongest: of the typed facts of one concept that pass all this, keep the strongest; see
+        scope: Keep this scope and its subtree, anchored at the tenant.
+        exact: Keep this scope without its subtree.
+        subject: Keep this subject (and individual).
+        subjects: Keep these subjects (and individuals).
+        places: Keep these places, given by their `Place.key`.
+        within: Predicate on scopes; the scopes that a view shows.
+        keywords: Keep these concepts.
+        without_keywords: Leave out these concepts.
+        categories: Keep these categories.
+        topics: Keep these topics.
+        sources: Keep these sources.
+        since: Keep records said at this time or later.
+        until: Keep records said before this time.
+        recorded_since: Keep records whose present revision was recorded at this time or later.
+        recorded_until: Keep records whose present revision was recorded before this time.
+        min_importance: Least importance.
+        max_importance: Largest importance.
+        metadata: Entries that the metadata must hold, all of them.
+        where: Groups of conditions; the metadata must meet all conditions of one group.
+        record_ids: Keep these records.
+        reviewed: Leave out records that are `FactDetails.unreviewed`.
+        strongest: Of the typed facts of one concept that pass all conditions, keep the strongest; see
             `factmem.recall.chosen`. This compares records with each other: a single one always passes.
 
     Raises:
-        InvalidDataError: a time has no zone, a bound is out of range, a condition cannot be met, ``subject`` is not a
+        InvalidDataError: A time has no zone, a bound is out of range, a condition cannot be met, ``subject`` is not a
             subject, or a collection is a single text.
     """
 
@@ -216,7 +216,7 @@ class RecallFilter:
 
     @functools.cached_property
     def conditions(self) -> tuple[Condition, ...]:
-        """Everything that a record must meet, but for ``strongest``: those on its track first, the slowest last."""
+        """The conditions of all fields but ``strongest``: those on the track first, the slowest last."""
         return tuple(self._conditions())
 
     def _conditions(self) -> Iterator[Condition]:
@@ -318,9 +318,9 @@ class OneOf:
     """The condition that a facet is one of some values, or has one of them.
 
     Attributes:
-        facet: the facet.
-        values: the values.
-        negate: whether it is that the facet is none of them.
+        facet: The facet.
+        values: The values.
+        negate: Require that the facet is none of them.
     """
 
     facet: Facet
@@ -338,10 +338,10 @@ class Between:
     """The condition that a facet lies within bounds.
 
     Attributes:
-        facet: the facet.
-        least: lower bound, inclusive; None for none.
-        below: upper bound, exclusive.
-        most: upper bound, inclusive.
+        facet: The facet.
+        least: Lower bound, inclusive; None for none.
+        below: Upper bound, exclusive.
+        most: Upper bound, inclusive.
     """
 
     facet: Facet
@@ -366,8 +366,8 @@ class Satisfies:
     """The condition that a facet satisfies a predicate.
 
     Attributes:
-        facet: the facet.
-        holds: the predicate.
+        facet: The facet.
+        holds: The predicate.
     """
 
     facet: Facet

@@ -1,4 +1,4 @@
-"""Marks on results: statements that a newer record overtakes, and statements whose fact was taken back.
+"""Marks on results: statements that a newer record overtakes, and statements whose fact was retracted.
 
 Results keep their scores and their order. Marks come from the corpus of the search, so they are of its moment, and from
 records that the viewer may see:
@@ -63,12 +63,12 @@ def marked(
     This may block: for worker threads only.
 
     Args:
-        corpus: the corpus of the search.
-        matches: the results.
-        viewer: the viewer.
-        wanted: the filter of the search. `RecallMatch.newer` passes it too, but for its concepts: a statement may be
+        corpus: The corpus of the search.
+        matches: The results.
+        viewer: The viewer.
+        wanted: The filter of the search. `RecallMatch.newer` passes it too, but for its concepts: a statement may be
             overtaken by the new value of a fact.
-        concepts: the declared concepts by keyword.
+        concepts: The declared concepts by keyword.
     """
     if wanted.keywords is not None or wanted.without_keywords is not None:
         wanted = attrs.evolve(wanted, keywords=None, without_keywords=None)
@@ -90,7 +90,7 @@ def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
     """Return the records that still hold: overtaken ones replaced by the newer record, retracted ones left out.
 
     Args:
-        matches: the results, best first; the records keep this order. A typed fact takes the place of a statement only
+        matches: The results, best first; the records keep this order. A typed fact takes the place of a statement only
             where the results hold no value of its concept.
     """
     gone = {match.record.id for match in matches if match.retracted or match.newer is not None}
@@ -110,8 +110,8 @@ class _Result:
     """A statement that was found.
 
     Attributes:
-        row: of the columns.
-        record: the record.
+        row: Of the columns.
+        record: The record.
     """
 
     row: int
@@ -124,7 +124,7 @@ class _Result:
 
 
 def _results(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> list[_Result | None]:
-    """Return the results that may be marked: statements that stand in the corpus; None for the others."""
+    """Return the results that may be marked: statements in the corpus; None for the others."""
     revisions = np.array([record.revision for record in records], np.int64)
     seqs = corpus.columns["seq"][: len(corpus.counts)]
     rows = seqs.searchsorted(revisions)
@@ -141,7 +141,7 @@ def _is_statement(record: FactRecord[Any]) -> bool:
 
 @attrs.frozen(eq=False)
 class _Marks:
-    """Search for what overtakes results, among records that the viewer may see."""
+    """Search for records that overtake results, among records that the viewer may see."""
 
     corpus: Corpus
     viewer: str | None
@@ -209,7 +209,7 @@ class _Marks:
         """Return the fate of the facts found in the same messages, by the rows of results.
 
         The fate is the fact's present row, if its value changed since and nothing of the message still holds, and
-        whether a fact was taken back.
+        whether a fact was retracted.
         """
         columns = self.corpus.columns
         retired = self.corpus.retired
@@ -252,12 +252,12 @@ class _Marks:
         )
 
     def _is_taken_back(self, row: int, said: Recorded) -> bool:
-        """Return whether a fact found in the message of a statement was taken back."""
+        """Return whether a fact found in the message of a statement was retracted."""
         result = _Result(row, record_of(said))
         return self.drawn([result]).get(row, (None, False))[1]
 
     def _fate(self, row: int, messages: Sequence[_Message], result: int) -> tuple[int | None, bool]:
-        """Return the row that replaced a fact, if it may be shown, and whether the fact was taken back."""
+        """Return the row that replaced a fact, if it may be shown, and whether the fact was retracted."""
         columns, counts = self.corpus.columns, self.corpus.counts
         rivals = columns.find("fold", columns["fold"][row : row + 1])
         rivals = rivals[rivals < len(counts)]

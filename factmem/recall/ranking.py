@@ -79,15 +79,15 @@ class ScoreParts:
     importance it makes the score. See `factmem.recall.scoring`.
 
     Attributes:
-        similarity: similarity of the query and the record; 0 if neither words nor meaning agree.
-        lexical: evidence of words: of the record, its neighbours and its conversation.
-        semantic: evidence of meaning: of the record and its neighbours.
+        similarity: Similarity of the query and the record; 0 if neither words nor meaning agree.
+        lexical: Evidence of words: of the record, its neighbours and its conversation.
+        semantic: Evidence of meaning: of the record and its neighbours.
         named: 1 if the query names the speaker, the subject or the concept, else 0.
-        dated: closeness to the times that the query names; 0 if it names none.
-        cosine: raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
+        dated: Closeness to the times that the query names; 0 if it names none.
+        cosine: Raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
             neighbours or age: compare it with thresholds for near-duplicates.
         recency: 1 for now, halved with each half-life.
-        importance: importance of the record.
+        importance: Importance of the record.
     """
 
     similarity: float
@@ -105,21 +105,21 @@ class RecallMatch:
     """One result of recall.
 
     Attributes:
-        record: the record.
-        score: similarity, recency and importance in one number from 0 to 1; see `Boost` and `Additive`. It is a
+        record: The record.
+        score: Similarity, recency and importance in one number from 0 to 1; see `Boost` and `Additive`. It is a
             function of the query, the record, its conversation and the statistics of what the viewer sees, never of
             the other results. With `Boost` it is low if nothing answers, and near 0 for a query without meaning, so
             that ``min_score`` can cut there: on conversations .3 keeps 99 % of the right messages that are among the
             first ten, and nothing for 95 % of such queries. A record that agrees in meaning alone scores less than
             one that shares words.
-        parts: parts of the score.
-        reasons: reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``.
-        newer: the newer record that overtakes this statement, if there is one: a later statement of the same person,
+        parts: Parts of the score.
+        reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``.
+        newer: The newer record that overtakes this statement, if there is one: a later statement of the same person,
             or the present value of a fact that was found in the same message. It passes the filters of the search.
             The order of results does not depend on it.
-        retracted: whether a fact that was found in this statement's message was retracted or removed since, and not
+        retracted: Whether a fact that was found in this statement's message was retracted or removed since, and not
             restored.
-        earlier: earlier revisions of the record, newest first, each with its state; empty unless requested.
+        earlier: Earlier revisions of the record, newest first, each with its state; empty unless requested.
     """
 
     record: FactRecord[Any]
@@ -135,9 +135,9 @@ class RecallMatches(list[RecallMatch]):
     """The results of a recall, best first.
 
     Attributes:
-        failure: the reason why the results go by words alone although meaning was requested; None otherwise. It holds
+        failure: The reason why the results go by words alone although meaning was requested; None otherwise. It holds
             no text of the query.
-        deep: the report of a deep recall; None after a shallow one.
+        deep: The report of a deep recall; None after a shallow one.
     """
 
     def __init__(
@@ -161,14 +161,14 @@ class Query:
     """A query, independent of any corpus.
 
     Attributes:
-        terms: the distinct terms.
-        vector: the embedding of length 1, or None to go by words alone.
-        times: the intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
-        asks_assistant: whether it asks for the assistant's own words.
-        kinds: the kinds of values that would answer it.
-        viewer: the viewer.
-        now: the moment that ages are counted from, in seconds since 1970.
-        settings: the weights.
+        terms: The distinct terms.
+        vector: The embedding of length 1, or None to go by words alone.
+        times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
+        asks_assistant: Whether it asks for the assistant's own words.
+        kinds: The kinds of values that would answer it.
+        viewer: The viewer.
+        now: The moment that ages are counted from, in seconds since 1970.
+        settings: The weights.
     """
 
     terms: Sequence[Term]
@@ -191,10 +191,10 @@ class QueryTerm:
     """A term of a query, weighed against one corpus.
 
     Attributes:
-        term: the term.
-        shares: its weight at each level, as a share of the attainable score.
-        covers: its weight as a share of the query's; a word that no document holds counts as the mean of the others.
-        levels: its occurrences by part and level; see `factmem.recall.index.corpus.Occurrences`.
+        term: The term.
+        shares: Its weight at each level, as a share of the attainable score.
+        covers: Its weight as a share of the query's; a word that no document holds counts as the mean of the others.
+        levels: Its occurrences by part and level; see `factmem.recall.index.corpus.Occurrences`.
     """
 
     term: Term
@@ -208,11 +208,11 @@ class CorpusQuery:
     """A query, weighed against one corpus.
 
     Attributes:
-        query: the query.
-        terms: the terms that the viewer's documents hold.
-        concepts: by head, the share of the query that the words of its concept cover; 0 if the query does not name
+        query: The query.
+        terms: The terms that the viewer's documents hold.
+        concepts: By head, the share of the query that the words of its concept cover; 0 if the query does not name
             the concept. None if it names no concept.
-        dots: the inner products of all vectors with the query's, or None if they are not needed.
+        dots: The inner products of all vectors with the query's, or None if they are not needed.
     """
 
     query: Query
@@ -225,9 +225,9 @@ class CorpusQuery:
         """Weigh a query against a corpus.
 
         Args:
-            corpus: the corpus.
-            query: the query.
-            among: by part, the rows that matter, whole conversations; None for all rows.
+            corpus: The corpus.
+            query: The query.
+            among: By part, the rows that matter, whole conversations; None for all rows.
         """
         terms = _weighed(corpus, query, among) if query.lexical_weight else []
         return cls(
@@ -291,10 +291,10 @@ def _evidence(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None
     """Return the evidence of rows of a part.
 
     Args:
-        corpus: the corpus.
-        number: the part.
-        asked: the query.
-        rows: the rows, in double precision; None for all rows, in single precision.
+        corpus: The corpus.
+        number: The part.
+        asked: The query.
+        rows: The rows, in double precision; None for all rows, in single precision.
     """
     segment, query = corpus.parts[number].segment, asked.query
     length = segment.short_lengths[0] if rows is None else segment.lengths.own[rows].astype(np.float64)
@@ -467,12 +467,12 @@ class Scored:
     """Rows with their scores: arrays of one length; each score and part is from 0 to 1.
 
     Attributes:
-        rows: the assertions, as rows of the columns.
-        counts: see `Segment`.
-        slots: see `Segment`.
-        said_at: when each was said, in seconds since 1970.
-        score: the composite.
-        similarity: see `ScoreParts`, as the others.
+        rows: The assertions, as rows of the columns.
+        counts: See `Segment`.
+        slots: See `Segment`.
+        said_at: When each was said, in seconds since 1970.
+        score: The composite.
+        similarity: See `ScoreParts`, as the others.
     """
 
     rows: Rows
@@ -542,13 +542,13 @@ def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) ->
 
 
 def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int) -> Scored | None:
-    """Return rows in no order, among them the best and all that score as the last of these; None if there are none.
+    """Return the best rows and all that equal the last of them, in no order; None if there are none.
 
     Args:
-        corpus: the corpus.
-        query: the query.
-        keep: by part, the rows that a filter keeps, ascending; None for all that the viewer sees.
-        limit: the number of best rows.
+        corpus: The corpus.
+        query: The query.
+        keep: By part, the rows that a filter keeps, ascending; None for all that the viewer sees.
+        limit: Number of best rows.
     """
     few = [rows is not None and _is_few(rows, part.segment) for part, rows in zip(corpus.parts, keep, strict=True)]
     among = _around(corpus, keep) if all(few) else None
@@ -589,7 +589,7 @@ def _is_few(rows: Rows, segment: Segment) -> bool:
 def _candidates(
     approximate: Sequence[tuple[int, NDArray[np.float32]]], limit: int, slack: float
 ) -> list[tuple[int, Rows]]:
-    """Return the rows of each part that may be among the best, by scores that are wrong by at most half the slack."""
+    """Return the rows of each part that may be among the best, by scores with an error of at most half the slack."""
     highest = [_highest(scores, limit) for _, scores in approximate]
     pooled = np.concatenate(highest) if highest else np.empty(0, np.float32)
     pooled = pooled[pooled >= 0]
@@ -600,7 +600,7 @@ def _candidates(
 
 
 def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
-    """Return scores of which at least ``limit + 1`` are among the highest, if there are so many."""
+    """Return scores of which at least ``limit + 1`` are among the highest, if there are enough rows."""
     blocks = len(scores) // _BLOCK
     if blocks > 2 * limit:  # at least as many rows as blocks score as much as the best of their block
         return np.maximum.reduceat(scores, np.arange(blocks) * _BLOCK)
@@ -631,18 +631,18 @@ def ranked(
     min_score: float = 0.0,
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> list[RecallMatch]:
-    """Return the true best of all records that the viewer sees and the filter keeps, best first.
+    """Return the exact best of all records that the viewer sees and the filter keeps, best first.
 
     Equal scores are ordered by timestamp, newest first, then by a digest of the assertion, so that the order is the
     same in every store. With a `RecallSettings.diversity`, results that repeat others give way; see `_diverse`.
 
     Args:
-        corpus: the corpus.
-        query: the query, with its viewer.
-        wanted: the filter.
-        limit: maximum number of results.
-        min_score: the least score.
-        concepts: the declared concepts by keyword.
+        corpus: The corpus.
+        query: The query, with its viewer.
+        wanted: The filter.
+        limit: Maximum number of results.
+        min_score: The least score.
+        concepts: The declared concepts by keyword.
     """
     best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.viewer, wanted), min_score)
     diversity = query.settings.diversity
@@ -680,7 +680,7 @@ def _top(scored: Scored, limit: int, min_score: float) -> Rows:
 
 
 def _in_order(best: Scored, currents: Sequence[Current], limit: int) -> _Ranking:
-    """Order what has equal scores and times by the digests of the assertions, and cut at the limit."""
+    """Order rows of equal scores and times by the digests of the assertions, and cut at the limit."""
     score, said_at = best.score, best.said_at
     if ((score[1:] == score[:-1]) & (said_at[1:] == said_at[:-1])).any():
         digests = [current.recorded.assertion.fingerprint for current in currents]
@@ -711,7 +711,7 @@ def _match(record: FactRecord[Any], score: float, parts: ScoreParts) -> RecallMa
 
 
 def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int, diversity: float) -> _Ranking | None:
-    """Return results that say different things, each chosen for what it adds to those before; None if there are none.
+    """Return diverse results, each chosen for its gain over those before; None if there are none.
 
     This is maximal marginal relevance (Carbonell and Goldstein, 1998) as a factor, so that a gain stays between 0 and
     the score: ``gain = score · (1 - d · overlap)``, with the largest ``overlap = ½ · cos + ½ · [same conversation]``
@@ -719,9 +719,9 @@ def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int,
     matter, the pool grows, so that the choice is that of the whole store.
 
     Args:
-        corpus: the corpus.
-        best: returns the best results up to a number.
-        limit: the number of results.
+        corpus: The corpus.
+        best: Returns the best results up to a number.
+        limit: The number of results.
         diversity: ``d``, from 0 to 1.
     """
     size = _POOL * limit

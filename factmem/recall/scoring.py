@@ -141,7 +141,7 @@ class Boost:
         importance_weight: ``w_i``, from 0 to 1.
 
     Raises:
-        InvalidDataError: a weight is out of range.
+        InvalidDataError: A weight is out of range.
     """
 
     recency_weight: float = attrs.field(default=0.03, validator=fraction)
@@ -162,7 +162,7 @@ class Additive:
         importance_weight: ``w_i``.
 
     Raises:
-        InvalidDataError: a weight is out of range, or all three are 0.
+        InvalidDataError: A weight is out of range, or all three are 0.
     """
 
     similarity_weight: float = attrs.field(default=0.5, validator=weight)
@@ -196,15 +196,15 @@ class RecallSettings:
     """Weights of recall.
 
     Attributes:
-        composite: formula of the score: a `Boost`, an `Additive`, or the name of either (``"boost"``, ``"additive"``)
+        composite: Formula of the score: a `Boost`, an `Additive`, or the name of either (``"boost"``, ``"additive"``)
             for its defaults.
-        half_life_days: the age at which recency has halved, in days.
+        half_life_days: The age at which recency has halved, in days.
         lexical_weight: ``w``, from 0 (meaning alone) to 1 (words alone).
-        diversity: penalty of results that repeat one before them or come from the same conversation, from 0 (none)
+        diversity: Penalty of results that repeat one before them or come from the same conversation, from 0 (none)
             to 1. Scores stay as they are.
 
     Raises:
-        InvalidDataError: a number is out of range, or the composite is unknown.
+        InvalidDataError: A number is out of range, or the composite is unknown.
     """
 
     composite: Composite = attrs.field(default=Boost(), converter=_composite, validator=_known)
@@ -226,7 +226,7 @@ def length_norm(average: float) -> tuple[float, float]:
     """Return BM25's ``k1 · (1 - b + b · length / average)`` as a constant and a factor of the length.
 
     Args:
-        average: the mean length of the documents.
+        average: The mean length of the documents.
     """
     return BM25_K1 * (1 - BM25_B), BM25_K1 * BM25_B / (average or 1.0)
 
@@ -235,8 +235,8 @@ def term_share(count: Floats, norm: Floats) -> Floats:
     """Return the share of a term's attainable score that a number of occurrences attains.
 
     Args:
-        count: the number of occurrences.
-        norm: the norm of the document's length, from `length_norm`.
+        count: The number of occurrences.
+        norm: The norm of the document's length, from `length_norm`.
     """
     share: Floats = count / (count + norm)
     return share
@@ -247,22 +247,22 @@ class Evidence(Generic[Floats]):
     """Evidence that records answer a query: numbers, or arrays that broadcast to one shape.
 
     Attributes:
-        own: attained share of the BM25 of the record's own text, 0 to 1.
-        exchange: that of the text with its neighbours.
-        conversation: that of the whole conversation.
-        cosine: cosine of the record and the query; not negative.
-        near: mean cosine of the record and its neighbours.
+        own: Attained share of the BM25 of the record's own text, 0 to 1.
+        exchange: That of the text with its neighbours.
+        conversation: That of the whole conversation.
+        cosine: Cosine of the record and the query; not negative.
+        near: Mean cosine of the record and its neighbours.
         context: ``g``, see `context_weight`; 0 outside conversations.
-        question: the share ``own`` of the statement before. None if no record answers a question, as for the next two.
-        question_cosine: the cosine of the statement before.
+        question: The share ``own`` of the statement before. None if no record answers a question, as for the next two.
+        question_cosine: The cosine of the statement before.
         answered: ``g'``, the `context_weight` of the statement before; 0 if that one does not end with a question.
-        little: whether the record says hardly anything; see `says_little`.
-        misfit: whether the record is of a role that the query does not ask for; None for no record.
-        lead: whether the query names the speaker or the subject; None for no record.
+        little: Whether the record says hardly anything; see `says_little`.
+        misfit: Whether the record is of a role that the query does not ask for; None for no record.
+        lead: Whether the query names the speaker or the subject; None for no record.
         concept: 1 if the query names the concept, else 0; None for no record, as for ``covered``.
-        covered: share of the query that the names cover.
-        dated: closeness to a time in the query; None if the query names none.
-        kind: whether the record holds the kind of value that the query asks for; None if it asks for none.
+        covered: Share of the query that the names cover.
+        dated: Closeness to a time in the query; None if the query names none.
+        kind: Whether the record holds the kind of value that the query asks for; None if it asks for none.
     """
 
     own: Floats
@@ -307,8 +307,8 @@ def context_weight(counts: Any, length: Floats) -> Floats:
     """Return ``g``, the weight of a text in or as a context: the less, the longer the text.
 
     Args:
-        counts: whether the context counts at all.
-        length: number of terms of the text.
+        counts: Whether the context counts at all.
+        length: Number of terms of the text.
     """
     weight: Floats = counts * (CONTEXT_WORDS / (CONTEXT_WORDS + length))
     return weight
@@ -318,14 +318,14 @@ def says_little(length: Any, says: Any) -> Any:
     """Return whether a short text says hardly anything outside questions: a bool, or an array of them.
 
     Args:
-        length: number of terms of the text.
-        says: number of its words outside questions.
+        length: Number of terms of the text.
+        says: Number of its words outside questions.
     """
     return (length < FEW_WORDS) & (says < ENOUGH_WORDS)
 
 
 def raised(score: Floats, by: Any, weight: float) -> Floats:
-    """Return a score, 0 to 1, raised by something from 0 to 1: a bounded gain that is none at 0."""
+    """Return a score, 0 to 1, raised by a value from 0 to 1: the gain is bounded, and 0 at a score of 0."""
     higher: Floats = score + weight * score * (1 - score) * by
     return higher
 
@@ -356,8 +356,8 @@ def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]
     """Return the closeness of records to the closest of some intervals: 1 within, 0 from half its length away.
 
     Args:
-        said_at: times of the records, in seconds since 1970.
-        times: beginnings and ends of the intervals; their length counts as a day at least and a month at most.
+        said_at: Times of the records, in seconds since 1970.
+        times: Beginnings and ends of the intervals; their length counts as a day at least and a month at most.
     """
     closest = np.zeros(len(said_at))
     for start, end in times:

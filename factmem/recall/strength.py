@@ -1,4 +1,4 @@
-"""The choice among several facts of one concept: the one that an agent sees."""
+"""Choice among several facts of one concept: the strongest one, which `load` returns."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Contender(Generic[T]):
     """A current fact, as the choice sees it.
 
     Attributes:
-        item: the fact itself.
-        level: its level; see `level_of`.
-        said_at: when it was said, in microseconds since 1970.
-        several: whether its concept holds several values.
-        value: identifies its value.
+        item: The fact itself.
+        level: Its level; see `level_of`.
+        said_at: When it was said, in microseconds since 1970.
+        several: Whether its concept holds several values.
+        value: Identifies its value.
     """
 
     item: T
@@ -49,7 +49,7 @@ def strongest(contenders: Sequence[Contender[T]]) -> list[T]:
     """Return the one value of a SINGLE, or the values of a MULTIPLE on the strongest level, an equal value once.
 
     Args:
-        contenders: facts of one concept, in the order first said. On equal levels the newest decides.
+        contenders: Facts of one concept, in the order first said. On equal levels the newest decides.
     """
     best = min(contenders, key=lambda it: (it.level, -it.said_at))
     if not best.several:
@@ -62,10 +62,10 @@ def strongest(contenders: Sequence[Contender[T]]) -> list[T]:
 
 
 def chosen(current: Iterable[Current]) -> Sequence[Current]:
-    """Return the `strongest` of each concept.
+    """Return the `strongest` facts of each concept.
 
     Args:
-        current: what is current, in any order.
+        current: Current facts, in any order.
     """
     by_concept: dict[str, list[Current]] = {}
     for item in current:

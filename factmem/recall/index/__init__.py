@@ -1,1 +1,1 @@
-"""The index of a tenant: its log as columns, what is current of it, and the means to search that."""
+"""Index of a tenant: its log as columns, its current records, and searches over them."""

@@ -1,4 +1,4 @@
-"""Outlines: the codec of what recall keeps of an assertion, opaque to providers.
+"""Outlines: the codec of recall's summary of an assertion, opaque to providers.
 
 An outline holds the place of an assertion, its part in the fold, the values that filters look at, and its terms,
 without the words themselves. Terms are 64-bit digests of stems. It is a pure function of the assertion and of
@@ -154,7 +154,7 @@ def outline_of(said: Assertion) -> Outline:
 
 
 def read_tail(own: bytes) -> tuple[bytes, str, str, str]:
-    """Return the own part of an outline without its tail, and what the tail holds.
+    """Return the own part of an outline without its tail, and the contents of the tail.
 
     Returns:
         The body with the terms; the conversation, the labels as JSON and the metadata as JSON, each empty for none.

@@ -28,10 +28,10 @@ class Changes:
     """Changes of state, in the order recorded: arrays of one length.
 
     Attributes:
-        rows: the assertions.
-        states: the new states, as numbers in `factmem.recall.index.blob.STATES`.
-        seqs: sequence numbers of the changes.
-        recorded_at: when they were recorded, in microseconds since 1970.
+        rows: The assertions.
+        states: The new states, as numbers in `factmem.recall.index.blob.STATES`.
+        seqs: Sequence numbers of the changes.
+        recorded_at: When they were recorded, in microseconds since 1970.
     """
 
     rows: NDArray[np.intp]
@@ -45,9 +45,9 @@ class Standing:
     """Current records: arrays of one length.
 
     Attributes:
-        rows: the assertion that won.
-        firsts: the oldest assertion of the same value; records are in the order of these.
-        counts: number of assertions of the same value.
+        rows: The assertion that won.
+        firsts: The oldest assertion of the same value; records are in the order of these.
+        counts: Number of assertions of the same value.
     """
 
     rows: NDArray[np.intp]
@@ -58,12 +58,12 @@ class Standing:
         return len(self.rows)
 
     def at(self, which: NDArray[Any] | slice) -> Standing:
-        """Return some of the records, by a mask or by places."""
+        """Return some of the records, by a mask or by positions."""
         return Standing(self.rows[which], self.firsts[which], counts=self.counts[which])
 
 
 def joined(several: Sequence[Standing]) -> Standing:
-    """Join several."""
+    """Concatenate current records."""
     return Standing(
         np.concatenate([_NOTHING, *(item.rows for item in several)]),
         np.concatenate([_NOTHING, *(item.firsts for item in several)]),
@@ -81,10 +81,10 @@ def counting(columns: Columns, moment: Moment, changes: Changes, rows: NDArray[n
     """Return which assertions count at a moment, as a mask over all rows or over some.
 
     Args:
-        columns: the assertions.
-        moment: the moment.
-        changes: all changes of state; needed for a `Moment.known_at` only.
-        rows: the rows; None for all.
+        columns: The assertions.
+        moment: The moment.
+        changes: All changes of state; needed for a `Moment.known_at` only.
+        rows: The rows; None for all.
     """
     taken: Any = slice(None) if rows is None else rows
     states = columns["state"][taken] if moment.known_at is None else _states_known(columns, moment, changes)[taken]
@@ -104,9 +104,9 @@ def standing(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> Sta
     """Return the current records among assertions that count.
 
     Args:
-        columns: the assertions.
-        moment: decides what has expired.
-        counted: the rows that count, ascending; all of each record.
+        columns: The assertions.
+        moment: Moment that expiries are compared with.
+        counted: The rows that count, ascending; all of each record.
     """
     ended = _ended(columns, moment, slice(None))
     several = _repeated(columns["fold"][counted])
@@ -131,10 +131,10 @@ def said_the_same(columns: Columns, row: int, counts: NDArray[np.bool_], moment:
     """Return the rows that count and have the value of a record's winner, oldest first.
 
     Args:
-        columns: the assertions.
-        row: the winner.
-        counts: which rows count; later rows are left out.
-        moment: the moment.
+        columns: The assertions.
+        row: The winner.
+        counts: Which rows count; later rows are left out.
+        moment: The moment.
     """
     rows = columns.find("fold", columns["fold"][row : row + 1])
     rows = rows[rows < len(counts)]

@@ -73,12 +73,12 @@ class Rows:
     """Assertions as input of columns: sequences of one length.
 
     Attributes:
-        seqs: sequence numbers.
-        ids: numbers of the ids; see `factmem.abc.number_of_id`.
-        records: numbers of the records' ids.
-        recorded_at: when they were recorded, in microseconds since 1970.
-        shared: see `factmem.abc.Outline`.
-        own: see `factmem.abc.Outline`.
+        seqs: Sequence numbers.
+        ids: Numbers of the ids; see `factmem.abc.number_of_id`.
+        records: Numbers of the records' ids.
+        recorded_at: When they were recorded, in microseconds since 1970.
+        shared: See `factmem.abc.Outline`.
+        own: See `factmem.abc.Outline`.
     """
 
     seqs: Sequence[int]
@@ -93,7 +93,7 @@ class Columns:
     """All assertions of a tenant that are not erased.
 
     Args:
-        tenant: the tenant.
+        tenant: The tenant.
     """
 
     def __init__(self, tenant: str | None = None) -> None:
@@ -188,7 +188,7 @@ class Columns:
         """Return columns without some rows, and the rows that are left.
 
         Args:
-            erased: the rows to leave out.
+            erased: The rows to leave out.
         """
         left = np.delete(np.arange(len(self)), erased)
         new = Columns(self.tenant)
@@ -352,7 +352,7 @@ class Growing:
     """Append-only arrays of one length.
 
     Args:
-        types: the type of each array.
+        types: The type of each array.
     """
 
     def __init__(self, types: Mapping[str, Any]) -> None:
@@ -401,8 +401,8 @@ class Finder:
         """Return the rows that have one of some keys, ascending.
 
         Args:
-            keys: the keys of all rows; another thread may have sorted more rows meanwhile.
-            wanted: the keys to find.
+            keys: The keys of all rows; another thread may have sorted more rows meanwhile.
+            wanted: The keys to find.
         """
         ordered, rows = self._sorted
         if len(keys) - len(ordered) > max(1024, len(ordered) // 16):
@@ -437,8 +437,8 @@ class ConceptNames:
         """Return the places of the keywords whose words are all among some terms, with these words.
 
         Args:
-            keywords: all keywords; those of the call before, and more.
-            terms: numbers of terms; see `factmem.recall.index.blob.term_numbers`.
+            keywords: All keywords; those of the call before, and more.
+            terms: Numbers of terms; see `factmem.recall.index.blob.term_numbers`.
         """
         with self._guard:
             for place in range(len(self._terms), len(keywords)):

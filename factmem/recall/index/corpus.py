@@ -52,9 +52,9 @@ class Part:
     """A segment, and which of its rows are current.
 
     Attributes:
-        segment: the rows.
-        alive: which of them are current; None for all.
-        totals: statistics of shape (owners, 5): numbers of records, of terms in them, of terms in their exchanges, of
+        segment: The rows.
+        alive: Which of them are current; None for all.
+        totals: Statistics of shape (owners, 5): numbers of records, of terms in them, of terms in their exchanges, of
             conversations, and of terms in these.
     """
 
@@ -117,9 +117,9 @@ class Seen:
     """The view of a corpus by one viewer.
 
     Attributes:
-        masks: the visible rows of each part; None for all.
-        counts: numbers of records, exchanges and conversations.
-        averages: mean numbers of terms in each of them.
+        masks: The visible rows of each part; None for all.
+        counts: Numbers of records, exchanges and conversations.
+        averages: Mean numbers of terms in each of them.
     """
 
     masks: tuple[NDArray[np.bool_] | None, ...]
@@ -132,8 +132,8 @@ class Occurrences:
     """The occurrences of a term.
 
     Attributes:
-        levels: the records, exchanges and conversations of each part that hold it.
-        documents: document frequencies at the three levels. A document that holds related words only counts as the
+        levels: The records, exchanges and conversations of each part that hold it.
+        documents: Document frequencies at the three levels. A document that holds related words only counts as the
             part of an occurrence that they are.
     """
 
@@ -146,12 +146,12 @@ class Corpus:
     """Everything current at one moment.
 
     Attributes:
-        columns: the assertions, and any appended since.
-        moment: the moment.
-        counts: which rows of the columns count at that moment.
-        parts: the records.
-        vectors: the embeddings known so far; recall by meaning needs a corpus that is `embedded`.
-        documents: the assertions in full.
+        columns: The assertions, and any appended since.
+        moment: The moment.
+        counts: Which rows of the columns count at that moment.
+        parts: The records.
+        vectors: The embeddings known so far; recall by meaning needs a corpus that is `embedded`.
+        documents: The assertions in full.
     """
 
     columns: Columns
@@ -203,9 +203,9 @@ class Corpus:
         """Return the occurrences of a term in the view of a viewer.
 
         Args:
-            term: the term.
-            viewer: the viewer.
-            among: the rows of each part to look at, whole conversations; None for all. Document frequencies are
+            term: The term.
+            viewer: The viewer.
+            among: The rows of each part to look at, whole conversations; None for all. Document frequencies are
                 always those of all rows.
         """
         key = (self._owner(viewer), term.number)
@@ -234,7 +234,7 @@ class Corpus:
         """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.
 
         Args:
-            standing: records of this corpus.
+            standing: Records of this corpus.
         """
         rows: list[list[int]] = [[row] for row in standing.rows.tolist()]
         for at in np.flatnonzero(standing.counts > 1).tolist():
@@ -277,9 +277,9 @@ class Corpus:
         """Return the corpus after a write.
 
         Args:
-            gone: by part, the rows that are no longer current or are in ``new``; whole conversations.
-            new: the records of the new segment.
-            rest: the other attributes that change.
+            gone: By part, the rows that are no longer current or are in ``new``; whole conversations.
+            new: The records of the new segment.
+            rest: The other attributes that change.
         """
         parts = [part.without(gone[number]) if number in gone else part for number, part in enumerate(self.parts)]
         return attrs.evolve(self, parts=grown(rest.get("columns", self.columns), parts, new), **rest)

@@ -62,16 +62,16 @@ class Mirror:
     """The searchable copy of one tenant's facts.
 
     Args:
-        source: the source of the log.
-        provider: the store, which also keeps vectors if it can.
-        embedder: the embedder.
-        tenant: the tenant.
-        clock: decides what has expired.
-        memory_limit: maximum size of the vectors in memory, in bytes; above that they are read from the store for
+        source: The source of the log.
+        provider: The store, which also keeps vectors if it can.
+        embedder: The embedder.
+        tenant: The tenant.
+        clock: Returns the present, which expiries are compared with.
+        memory_limit: Maximum size of the vectors in memory, in bytes; above that they are read from the store for
             each query. None for no limit.
 
     Raises:
-        CapabilityError: a limit is set, and the provider cannot read vectors for each query.
+        CapabilityError: A limit is set, and the provider cannot read vectors for each query.
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class Mirror:
         This creates no store, and reads one that takes no vectors at present.
 
         Args:
-            moment: the moment; None for now.
-            embedded: whether every record must have its vector. If not, the embedder is not called.
+            moment: The moment; None for now.
+            embedded: Whether every record must have its vector. If not, the embedder is not called.
 
         Raises:
-            EmbedderError: the embedder failed, and vectors are needed.
-            EmbedderMismatchError: the store's vectors come from another embedder, and vectors are needed.
+            EmbedderError: The embedder failed, and vectors are needed.
+            EmbedderMismatchError: The store's vectors come from another embedder, and vectors are needed.
         """
         if embedded:
             return await self._embedded(moment)
@@ -129,11 +129,11 @@ class Mirror:
         """Bind the store to the embedder, replacing any other, and embed everything current again.
 
         Raises:
-            EmbedderError: the embedder failed. If it failed at the first call, nothing has changed.
-            StoreUnavailableError: not all vectors were stored; the next read makes the missing ones.
+            EmbedderError: The embedder failed. If it failed at the first call, nothing has changed.
+            StoreUnavailableError: Not all vectors were stored; the next read makes the missing ones.
         """
         identity = await self._embedder.identity()
-        await embedded(self._embedder, [_PROBE])  # the present vectors go only if there can be others
+        await embedded(self._embedder, [_PROBE])  # drop the present vectors only if there can be others
         async with self._lock:
             await self._bind(identity, replace=True)
         await self._embedded(None, must_keep=True)
@@ -143,10 +143,10 @@ class Mirror:
         self._source.look_in(subjects, scopes)
 
     def up_to_date(self, *, embedded: bool) -> Corpus | None:
-        """Return what is current now if the store has nothing new. Blocks: for worker threads only.
+        """Return the current records if the store has nothing new. Blocks: for worker threads only.
 
         Args:
-            embedded: see `corpus`.
+            embedded: See `corpus`.
         """
         if (embedded and not self._compared) or not self._source.is_pulled():
             return None
@@ -157,7 +157,7 @@ class Mirror:
         """Return the tenant's log, in step with the store.
 
         Args:
-            part: the part; None for all of it.
+            part: The part; None for all of it.
         """
         async with self._lock:
             await self._pull()
@@ -178,8 +178,8 @@ class Mirror:
         """Bind the store to the embedder, before vectors are stored.
 
         Raises:
-            EmbedderError: the embedder failed.
-            EmbedderMismatchError: the store's vectors come from another one.
+            EmbedderError: The embedder failed.
+            EmbedderMismatchError: The store's vectors come from another one.
         """
         if not self._bound:
             identity = await self._embedder.identity()
@@ -222,7 +222,7 @@ class Mirror:
         self._bound = True
 
     async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
-        """Return what is current; with the store's vectors, if their embedder is given."""
+        """Return the current records, with the store's vectors if their embedder is given."""
         await self._pull()
         if identity is not None:
             use_vectors = self._log.use_vectors
@@ -240,7 +240,7 @@ class Mirror:
         return await to_thread.run_sync(partial(self._log.carried_out, plan, present=moment is None))
 
     async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
-        """Return what is current, after embedding the records that lack a vector."""
+        """Return the current records, after embedding those that lack a vector."""
         identity = await self._embedder.identity()
         corpus, lacking = await self._with_vectors(moment, identity)
         if not lacking:
@@ -254,7 +254,7 @@ class Mirror:
                     await self._embed(lacking[start : start + _BATCH], identity, must_keep=must_keep)
 
     async def _with_vectors(self, moment: Moment | None, identity: EmbedderIdentity) -> tuple[Corpus, list[int]]:
-        """Return what is current with the vectors known so far, and the ids of what lacks a vector."""
+        """Return the current records with the vectors known so far, and the ids of those that lack a vector."""
         async with self._lock:
             await self._compare(identity)
             corpus = await self._in_step(moment, identity)

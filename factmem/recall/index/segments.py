@@ -49,8 +49,8 @@ class Hits:
     """The occurrences of a term at one of the three levels, ascending.
 
     Attributes:
-        rows: rows of the segment, or numbers of its conversations.
-        counts: number of occurrences in each; multiples of 1/256, so that sums of them are exact.
+        rows: Rows of the segment, or numbers of its conversations.
+        counts: Number of occurrences in each; multiples of 1/256, so that sums of them are exact.
     """
 
     rows: NDArray[np.intp]
@@ -72,24 +72,24 @@ class Segment:
     """Records in their layout: arrays of shape (rows,) unless noted otherwise.
 
     Attributes:
-        rows: the assertion of each, as its row of the columns.
-        firsts: the oldest assertion of the same value.
-        counts: number of assertions of the same value.
-        slots: slot of its vector; 0 for none.
-        unembedded: whether any row was laid out before it was embedded.
-        owners: the owner's number; 0 is public.
-        heads: the head's number.
-        said_at: when it was said, in seconds since 1970.
-        importance: from 0 to 1.
-        leads: the first of its terms; 0 for none.
-        says: the number of its words outside questions, up to 255.
-        assistant: whether the assistant said it.
-        asks: whether it ends with a question.
-        kinds: the kinds of values that it holds; see `factmem.recall.text.signs.Kind`.
-        alone: number of records outside conversations; they come first.
-        keys: keys of the conversations, ascending; see `conversation_keys`.
-        starts: the first row of each conversation, and the end.
-        lengths: see `Lengths`; of single records all three are the same, and a record is its own conversation.
+        rows: The assertion of each, as its row of the columns.
+        firsts: The oldest assertion of the same value.
+        counts: Number of assertions of the same value.
+        slots: Slot of its vector; 0 for none.
+        unembedded: Whether any row was added before it was embedded.
+        owners: The owner's number; 0 is public.
+        heads: The head's number.
+        said_at: When it was said, in seconds since 1970.
+        importance: From 0 to 1.
+        leads: The first of its terms; 0 for none.
+        says: The number of its words outside questions, up to 255.
+        assistant: Whether the assistant said it.
+        asks: Whether it ends with a question.
+        kinds: The kinds of values that it holds; see `factmem.recall.text.signs.Kind`.
+        alone: Number of records outside conversations; they come first.
+        keys: Keys of the conversations, ascending; see `conversation_keys`.
+        starts: The first row of each conversation, and the end.
+        lengths: See `Lengths`; of single records all three are the same, and a record is its own conversation.
     """
 
     rows: NDArray[np.int32]
@@ -118,7 +118,7 @@ class Segment:
 
     @classmethod
     def build(cls, columns: Columns, standing: Standing) -> Segment:
-        """Lay out records, with all current records of each conversation."""
+        """Build the segment of some records, with all current records of each conversation."""
         order, alone, keys, starts = lay_out(columns, standing.rows)
         rows = standing.rows[order]
         own = columns["terms_count"][rows]
@@ -165,7 +165,7 @@ class Segment:
         """Return the rows of the assertions that won here, ascending.
 
         Args:
-            rows: of the columns, ascending.
+            rows: Of the columns, ascending.
         """
         order = self._by_row
         at = np.minimum(np.searchsorted(self.rows[order], rows), len(order) - 1)
@@ -215,8 +215,8 @@ class Segment:
         """Return the rows that hold a term or a related one.
 
         Args:
-            term: the term.
-            among: which rows to look at; None for all.
+            term: The term.
+            among: Which rows to look at; None for all.
         """
         at = self._terms.searchsorted(term.numbers)
         held = self._terms.take(at, mode="clip") == term.numbers if len(self._terms) else np.zeros(len(at), np.bool_)
@@ -239,8 +239,8 @@ class Segment:
         """Return rows that hold terms and a word that an update may be known by; see `factmem.recall.text.updates`.
 
         Args:
-            numbers: the terms' numbers, without related ones.
-            most: leave out terms that more rows hold.
+            numbers: The terms' numbers, without related ones.
+            most: Leave out terms that more rows hold.
 
         Returns:
             Pairs of the place of a term in ``numbers``, and a row.

@@ -230,16 +230,16 @@ class LogPart:
     """A selection of a log: the assertions that meet all of these conditions, with their changes of state.
 
     Attributes:
-        ids: ids of assertions.
-        record_ids: ids of records.
-        seqs: sequence numbers.
-        conversations: ids of conversations that the assertions cite.
-        states: present states.
-        errands: only assertions with a job: they wait for something, or once did.
-        apart: only assertions that did not count when they were recorded.
-        expired: only assertions expired at this time.
-        kept: a filter that they pass.
-        related: add all assertions that affect the current state of the selected records.
+        ids: Ids of assertions.
+        record_ids: Ids of records.
+        seqs: Sequence numbers.
+        conversations: Ids of conversations that the assertions cite.
+        states: Present states.
+        errands: Only assertions with a job: they wait for a model, or once did.
+        apart: Only assertions that did not count when they were recorded, such as quarantined ones.
+        expired: Only assertions expired at this time.
+        kept: A filter that they pass.
+        related: Add all assertions that affect the current state of the selected records.
     """
 
     ids: Collection[str] | None = None

@@ -1,4 +1,4 @@
-"""Sources of a mirror: a tenant's log, and its assertions in full, by the best way that a provider allows."""
+"""Sources of a mirror: a tenant's log, and its assertions in full, by the best means of a provider."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class LogSource(Protocol):
         """Include some subjects and scopes in the next pull; a source that enumerates its store includes all.
 
         Args:
-            subjects: the subjects; those of the source's places if empty.
-            scopes: the scopes; those of the source's places if empty.
+            subjects: The subjects; those of the source's places if empty.
+            scopes: The scopes; those of the source's places if empty.
         """
         ...
 
@@ -67,10 +67,10 @@ class Pulled:
     """New entries of a log.
 
     Attributes:
-        entries: log entries, by sequence number.
-        until: position of the next pull.
-        rows: assertions in outline, by sequence number.
-        whole: whether these entries replace the log instead of extending it.
+        entries: Log entries, by sequence number.
+        until: Position of the next pull.
+        rows: Assertions in outline, by sequence number.
+        whole: Whether these entries replace the log instead of extending it.
     """
 
     entries: Sequence[LogEntry]
@@ -83,9 +83,9 @@ def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequen
     """Return the best source that a provider allows.
 
     Args:
-        provider: the store.
-        tenant: the tenant.
-        places: the places to read of a provider that cannot enumerate.
+        provider: The store.
+        tenant: The tenant.
+        places: The places to read of a provider that cannot enumerate.
     """
     if isinstance(provider, KeepsOutlines):
         return _OutlineFeed(provider, tenant)
@@ -233,7 +233,7 @@ class _Waist:
         """Probe a tenant that does not exist, to refuse a provider that ignores tenants.
 
         Raises:
-            CapabilityError: the provider has facts of that tenant, so it shows those of others as well.
+            CapabilityError: The provider has facts of that tenant, so it shows those of others as well.
         """
         if place.scope.tenant is None or place.key in self._walled:
             return
@@ -265,7 +265,7 @@ class Library(abc.ABC):
     """The assertions in full, by rows of the columns.
 
     Attributes:
-        seqs: the sequence number of each row.
+        seqs: The sequence number of each row.
     """
 
     def __init__(self) -> None:
@@ -308,8 +308,8 @@ class Stored(Library):
     """Assertions that stay in the store, and are read on demand.
 
     Args:
-        store: the store.
-        tenant: the tenant.
+        store: The store.
+        tenant: The tenant.
     """
 
     def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
@@ -344,8 +344,8 @@ def rows_in_outline(recorded: Sequence[Recorded], outlines: Sequence[Outline]) -
     """Return assertions as rows of columns.
 
     Args:
-        recorded: the assertions.
-        outlines: their outlines.
+        recorded: The assertions.
+        outlines: Their outlines.
     """
     return Rows(
         seqs=[item.seq for item in recorded],

@@ -1,4 +1,4 @@
-"""A tenant's log in memory, and what is current of it, kept up to date write by write."""
+"""A tenant's log in memory with its current records, updated write by write."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _NOWHERE = -1
 
 
 _MANY = 10_000
-"""Number of records in a new layout above which freed memory is returned to the system."""
+"""Number of records in a new segment above which freed memory is returned to the system."""
 
 
 @attrs.frozen(eq=False)
 class FoldPlan:
-    """The result of a fold, from which a corpus is laid out.
+    """The result of a fold, from which a corpus is built.
 
     Attributes:
-        moment: the moment.
-        rows: the rows that were folded again; None for all.
-        counts: which rows of the columns count.
-        current: the current records among those rows.
+        moment: The moment.
+        rows: The rows that were folded again; None for all.
+        counts: Which rows of the columns count.
+        current: The current records among those rows.
     """
 
     moment: Moment
@@ -55,13 +55,13 @@ class FoldPlan:
 
 
 class TenantLog:
-    """The log of a tenant as columns, with what is current now.
+    """The log of a tenant as columns, with its current records.
 
     Methods block and are called from one worker thread at a time.
 
     Args:
-        tenant: the tenant.
-        documents: the assertions in full; None to hold them in memory.
+        tenant: The tenant.
+        documents: The assertions in full; None to hold them in memory.
     """
 
     def __init__(self, tenant: str | None, documents: Library | None = None) -> None:
@@ -79,8 +79,8 @@ class TenantLog:
         """Append to the log.
 
         Args:
-            entries: changes, and assertions in full.
-            rows: assertions as rows of the columns.
+            entries: Changes, and assertions in full.
+            rows: Assertions as rows of the columns.
         """
         added: list[Recorded] = []
         changed: list[StateChange] = []
@@ -123,18 +123,18 @@ class TenantLog:
         return int(heads[columns["head"]].sum())
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
-        """Return what is current now; None if that takes any work."""
+        """Return the current records; None if that takes any work."""
         if self._now is None or self._touched or not self._in_time(moment):
             return None
         return self._now
 
     def use_vectors(self, dimension: int, store: ScansVectors | None, most: int | None) -> bool:
-        """Say how long vectors are, and where they may be; return whether those in memory were let go.
+        """Set the dimension and the place of vectors; return whether those in memory were dropped.
 
         Args:
-            dimension: how long.
-            store: where they can stay.
-            most: how many bytes they may take in memory; any number if None.
+            dimension: Dimension of the vectors.
+            store: Store that can scan its vectors; None if it cannot.
+            most: Maximum size of the vectors in memory, in bytes; unlimited if None.
         """
         if self._vectors is None or self._vectors.dimension != dimension:
             self._vectors = HeldVectors(dimension)
@@ -151,11 +151,11 @@ class TenantLog:
         return isinstance(self._vectors, StoredVectors)
 
     def plan(self, moment: Moment, *, present: bool) -> FoldPlan:
-        """Fold what must be folded to know what is current at a moment.
+        """Fold the rows that are needed for the current records at a moment.
 
         Args:
-            moment: the moment.
-            present: whether that is now, so that the fold builds on the corpus before.
+            moment: The moment.
+            present: Whether that is now, so that the fold builds on the corpus before.
         """
         changes = self._changes_as_arrays()
         if not present or not self._later(moment):
@@ -179,8 +179,8 @@ class TenantLog:
         """Return a corpus with the vectors known so far, and the assertions that lack theirs.
 
         Args:
-            corpus: the current corpus; nothing was appended since.
-            present: whether it is the present one, on which later ones build.
+            corpus: The current corpus; nothing was appended since.
+            present: Whether it is the present one, on which later ones build.
 
         Returns:
             The corpus, and the numbers of ids; see `factmem.abc.number_of_id`.
@@ -210,8 +210,8 @@ class TenantLog:
         """Add vectors that the store keeps.
 
         Args:
-            seqs: the sequence numbers of their assertions, ascending.
-            rows: the vectors, one a row; of width 0 if they stay in the store.
+            seqs: The sequence numbers of their assertions, ascending.
+            rows: The vectors, one a row; of width 0 if they stay in the store.
         """
         numbers = np.asarray(seqs, np.int64)
         known = self._columns["seq"]
@@ -254,8 +254,8 @@ class TenantLog:
         """Return the corpus of a plan, with the vectors known so far.
 
         Args:
-            plan: the plan; nothing was appended since.
-            present: see `plan`.
+            plan: The plan; nothing was appended since.
+            present: See `plan`.
         """
         if plan.rows is not None:
             assert self._now is not None
@@ -357,7 +357,7 @@ class TenantLog:
 
 
 def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
-    """Return the records that came and that went."""
+    """Return the records that were added and those that were removed."""
     before, after = set(_items(old)), set(_items(new))
     came = np.array([item not in before for item in _items(new)], np.bool_)
     went = np.array([item not in after for item in _items(old)], np.bool_)

@@ -50,7 +50,7 @@ class Vectors(abc.ABC):
     """A place for vectors of one dimension.
 
     Args:
-        dimension: dimension of the vectors.
+        dimension: Dimension of the vectors.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -73,9 +73,9 @@ class StoredVectors(Vectors):
     """Vectors that stay in the store, and are read for each query.
 
     Args:
-        dimension: dimension of the vectors.
-        store: the store.
-        tenant: the tenant.
+        dimension: Dimension of the vectors.
+        store: The store.
+        tenant: The tenant.
     """
 
     def __init__(self, dimension: int, store: ScansVectors, tenant: str | None) -> None:
@@ -131,8 +131,8 @@ class _HeldView(VectorsView):
     """A snapshot of vectors in memory.
 
     Attributes:
-        blocks: matrices of shape (filled, dimension), one slot a row.
-        starts: the first slot of each block, and the end.
+        blocks: Matrices of shape (filled, dimension), one slot a row.
+        starts: The first slot of each block, and the end.
     """
 
     blocks: tuple[NDArray[np.float32], ...]
@@ -164,7 +164,7 @@ class HeldVectors(Vectors):
     """Vectors in memory.
 
     Args:
-        dimension: dimension of the vectors.
+        dimension: Dimension of the vectors.
     """
 
     def __init__(self, dimension: int) -> None:

@@ -35,9 +35,9 @@ class Term:
     """A term of a query, with the terms that stand for it.
 
     Attributes:
-        number: its number; see `factmem.recall.index.blob.term_numbers`.
-        numbers: the numbers of itself, of related terms and of its topics.
-        weights: weight of an occurrence of each; 1 for the term itself.
+        number: Its number; see `factmem.recall.index.blob.term_numbers`.
+        numbers: The numbers of itself, of related terms and of its topics.
+        weights: Weight of an occurrence of each; 1 for the term itself.
     """
 
     number: int
@@ -49,8 +49,8 @@ def term_of(number: int, topics: Sequence[int] = ()) -> Term:
     """Return a term with those that stand for it.
 
     Args:
-        number: its number.
-        topics: the numbers of its topics, which count as much as itself.
+        number: Its number.
+        topics: The numbers of its topics, which count as much as itself.
     """
     term = _known(number)
     if not topics:
@@ -83,7 +83,7 @@ class _Table:
 
 @functools.lru_cache(maxsize=4096)
 def _related(at: int) -> Term:
-    """Return a term of the table; the cache holds nothing of any store."""
+    """Return the term of a stem of the table; the cache holds nothing of any store."""
     table = _table()
     part = slice(table.starts[at], table.starts[at + 1])
     return Term(

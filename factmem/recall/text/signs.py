@@ -104,7 +104,7 @@ def kinds_asked(query: str) -> Kind:
 
 @functools.cache
 def asking_words() -> frozenset[str]:
-    """Return the terms of words that belong to the asking rather than to what is asked for."""
+    """Return the terms of words that belong to the asking rather than to its subject."""
     return frozenset(
         analyse(
             "many much total number amount times time often kind type sort name tell know think remind remember please "

@@ -153,7 +153,7 @@ _HOLIDAYS: Final = {
 
 
 def _any(names: Iterable[str]) -> str:
-    """One of several names; a look at the first letter spares a try of each."""
+    """Return a pattern of several names; a lookahead for the first letter avoids trying each of them."""
     named = sorted(filter(None, names), key=len, reverse=True)
     return f"(?:(?=[{''.join(sorted({name[0] for name in named}))}])(?:{'|'.join(named)}))"
 
@@ -194,8 +194,8 @@ class Offset:
     """A distance before or after something: "two weeks before", "the day after", "shortly before".
 
     Attributes:
-        least: the shortest distance.
-        most: the longest distance.
+        least: The shortest distance.
+        most: The longest distance.
     """
 
     least: dt.timedelta
@@ -217,7 +217,7 @@ OFFSET: Final = rf"\b(?:(?P<soon>shortly|just|right|soon|immediately)|(?:the|{_N
 def offset_in(match: re.Match[str]) -> Offset | None:
     """Return the offset that a match of `OFFSET` names; None if it names none.
 
-    "The week before" borders on what it comes before; "a week before" is as vague as "a week ago".
+    "The week before" is adjacent to its event; "a week before" is as vague as "a week ago".
     """
     if match["soon"]:
         return Offset(dt.timedelta(0), dt.timedelta(days=14))
@@ -260,13 +260,13 @@ def _ago(match: re.Match[str], now: dt.datetime) -> Span:
 
 
 def _long_ago(match: re.Match[str], now: dt.datetime) -> Span:
-    """From one and a half to twelve units before now: "months ago"."""
+    """Return the interval from one and a half to twelve units before now: "months ago"."""
     unit = dt.timedelta(days=_DAYS_OF[match["unit"].lower()])
     return now - 12 * unit, now - 1.5 * unit
 
 
 def _this_time(match: re.Match[str], now: dt.datetime) -> Span | None:
-    """Two weeks on either side of this day in an earlier year."""
+    """Return two weeks on either side of this day in an earlier year."""
     year = _year_of(match, now)
     if year is None:
         return None
@@ -281,7 +281,7 @@ def _past(match: re.Match[str], now: dt.datetime) -> Span:
 
 
 def _ago_exactly(match: re.Match[str], now: dt.datetime) -> Span | None:
-    """The day so many days, weeks, months or years before today or yesterday."""
+    """Return the day a number of days, weeks, months or years before today or yesterday."""
     count, unit = _count(match), match["unit"].lower()
     if match["half"] or _DAYS_OF[unit] < 1:
         return None
@@ -314,7 +314,7 @@ def _named_day(match: re.Match[str], now: dt.datetime) -> Span:
 
 
 def _calendar(match: re.Match[str], now: dt.datetime) -> Span:
-    """This calendar week, weekend, month, quarter, year or decade, the last one, or the one before that."""
+    """Return this calendar week, weekend, month, quarter, year or decade, the last one, or the one before that."""
     back = 2 if match["then"] else 1 if match["which"].lower() in ("last", "previous") else 0
     day = midnight(now)
     match match["unit"].lower():
@@ -388,7 +388,7 @@ def _holiday_named(name: str) -> _Holiday:
 
 
 def _again(match: re.Match[str], now: dt.datetime) -> Span | None:
-    """Return what recurs as it was some times ago: "two summers ago", "the Easter before last"."""
+    """Return the occurrence of a yearly time some times ago: "two summers ago", "the Easter before last"."""
     groups = match.groupdict()
     times = _number(match["number"]) if groups.get("number") else 2
     if match["weekday"]:
@@ -403,7 +403,7 @@ def _again(match: re.Match[str], now: dt.datetime) -> Span | None:
 
 
 def _in_year(span_in: Callable[[int], Span], match: re.Match[str], now: dt.datetime) -> Span:
-    """Return what recurs each year in the year that a match names, else as it was last."""
+    """Return a yearly time in the year that a match names, or else its last occurrence."""
     year = _year_of(match, now)
     if year is not None:
         return span_in(year)
@@ -411,7 +411,7 @@ def _in_year(span_in: Callable[[int], Span], match: re.Match[str], now: dt.datet
 
 
 def _nth_last(span_in: Callable[[int], Span], times: int, now: dt.datetime) -> Span:
-    """Return what recurs each year as it was so many times ago, not counting one that goes on; that one for 0."""
+    """Return the n-th last occurrence of a yearly time, not counting one in progress; that one for 0."""
     year = min(now.year + 1, dt.MAXYEAR)
     while (start := span_in(year)[0]) is not None and start > now:
         year -= 1
@@ -452,7 +452,7 @@ def _quarter(match: re.Match[str], now: dt.datetime) -> Span | None:
 
 
 def _date(match: re.Match[str], now: dt.datetime) -> Span | None:
-    """A day of a month, or several: the last such one, if no year is named."""
+    """Return a day of a month, or several: the last such one if no year is named."""
     groups, year = match.groupdict(), _year_of(match, now)
     sure = groups["th"] or (year is not None and not _lasting(match)) or groups.get("lead") or groups.get("to")
     if match["month"] in _ALSO_WORDS and not sure:
@@ -516,7 +516,7 @@ def _year_of(match: re.Match[str], now: dt.datetime) -> int | None:
 
 
 def _lasting(match: re.Match[str]) -> bool:
-    """Return whether it reads like "it may last years" rather than like a month."""
+    """Return whether a match reads like "it may last years" rather than like a month."""
     return match["month"] in _ALSO_WORDS and match.string.startswith(
         (" last", " this", " previous"), match.end("month")
     )
@@ -596,8 +596,8 @@ class TimeSpan:
     """An interval that a query names.
 
     Attributes:
-        start: its first moment, in UTC; None where it has no beginning ("before May").
-        end: the first moment after it, in UTC; later than its start.
+        start: Its first moment, in UTC; None where it has no beginning ("before May").
+        end: The first moment after it, in UTC; later than its start.
     """
 
     start: dt.datetime | None
@@ -614,8 +614,8 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
     Of a text too long for a question, the first 16 times in its first 100,000 characters are read.
 
     Args:
-        query: the question.
-        now: the present, aware; days begin and end in its time zone.
+        query: The question.
+        now: The present, aware; days begin and end in its time zone.
     """
     query = " ".join(query[:_LONGEST].translate(_PLAIN).split())
     if not HINT.search(query):

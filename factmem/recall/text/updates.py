@@ -1,6 +1,6 @@
-"""Rules for statements that overtake others: a newer sentence about the same matter says what became of it.
+"""Rules for statements that overtake others: a newer sentence reports a change of the same matter.
 
-The rules are English and go by words alone. They rather miss an update than hide a statement that is still true: past
+The rules are English and use words alone. They prefer missing an update to hiding a statement that still holds: past
 events, questions, wishes, matters of other people and mere differences overtake nothing.
 """
 
@@ -234,11 +234,11 @@ class Clause:
     """A sentence, or a part of one.
 
     Attributes:
-        text: the words, in lower case but for names.
-        subject: stems of its subject; ``self`` for the speaker.
-        rest: the words after the subject, in lower case.
-        stems: all stems.
-        size: number of words.
+        text: The words, in lower case but for names.
+        subject: Stems of its subject; ``self`` for the speaker.
+        rest: The words after the subject, in lower case.
+        stems: All stems.
+        size: Number of words.
     """
 
     text: str
@@ -333,8 +333,8 @@ def overtakes(newer: Sequence[Clause], older: Sequence[Clause]) -> bool:
     """Return whether a later statement of the same person overtakes an earlier one.
 
     Args:
-        newer: the later statement.
-        older: the earlier one; at least half of its words must be overtaken.
+        newer: The later statement.
+        older: The earlier one; at least half of its words must be overtaken.
     """
     if not may_be_overtaken(older):
         return False
@@ -356,7 +356,7 @@ def _same_subject(later: Clause, earlier: Clause) -> bool:
 
 
 def _moved(later: Clause, earlier: Clause) -> bool:
-    """Another home."""
+    """Return whether the home changed."""
     if not _same_subject(later, earlier):
         return False
     old, new = _home(earlier), _home(later)
@@ -384,7 +384,7 @@ def _named(clause: Clause, place: frozenset[str]) -> bool:
 
 
 def _other_of_a_set(later: Clause, earlier: Clause) -> bool:
-    """Another value of a set of which only one can be true: a diet, a relationship."""
+    """Return whether a value of an exclusive set changed: a diet, a relationship."""
     if not _same_subject(later, earlier) or not _STATES_ME.search(later.rest) or not _STATES_ME.search(earlier.rest):
         return False
     for pattern in _SET_PATTERNS.values():
@@ -395,7 +395,7 @@ def _other_of_a_set(later: Clause, earlier: Clause) -> bool:
 
 
 def _other_work(later: Clause, earlier: Clause) -> bool:
-    """A job that was left, or another job."""
+    """Return whether a job was left or changed."""
     return (
         _same_subject(later, earlier)
         and _WORK.search(earlier.rest) is not None
@@ -410,7 +410,7 @@ def _named_again(later: Clause, earlier: Clause) -> bool:
 
 
 def _abandoned(later: Clause, earlier: Clause) -> bool:
-    """A state or habit that was given up."""
+    """Return whether a state or habit was given up."""
     if _NEGATED.search(earlier.rest):
         return False
     if _DEAD.search(later.rest):
@@ -429,7 +429,7 @@ def _abandoned(later: Clause, earlier: Clause) -> bool:
 
 
 def _other_attribute(later: Clause, earlier: Clause) -> bool:
-    """Another value of an attribute that has one: a favourite, a number, a manager."""
+    """Return whether a single-valued attribute changed: a favourite, a number, a manager."""
     old, new = _attribute(earlier), _attribute(later)
     if old is None or new is None or old[0] != new[0] or not old[0] or old[0] & _PERSONS - _ONLY_ONE:
         return False
@@ -459,7 +459,7 @@ def _attribute(clause: Clause) -> tuple[frozenset[str], str] | None:
 
 
 def _other_amount(later: Clause, earlier: Clause) -> bool:
-    """Another day, date, time or number of the same matter, with a word for the change."""
+    """Return whether a day, date, time or number of the same matter changed, with a word for the change."""
     if not _CUE.search(later.text.lower()) or _NEGATED.search(earlier.rest):
         return False
     kinds = [kind for kind in earlier.values if kind in later.values]
@@ -483,7 +483,7 @@ def _other_amount(later: Clause, earlier: Clause) -> bool:
 
 
 def _now_otherwise(later: Clause, earlier: Clause) -> bool:
-    """The same verb or plan with another object, and a word for the change."""
+    """Return whether the same verb or plan has another object, with a word for the change."""
     if not (later.mine and earlier.mine) or _NEGATED.search(earlier.rest) or _NEGATED.search(later.rest):
         return False
     text = later.text.lower()
