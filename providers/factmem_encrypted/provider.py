@@ -88,7 +88,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """See `factmem.crypto.RotatesKeys.rotate`; a piece is a log, and other processes may write between two of them."""
+        """See `factmem.crypto.RotatesKeys.rotate`; pieces are logs, and others may write between two."""
         if key is not None:
             keyring = keyring_of(key)
             await self._write(lambda _: self._locked(lambda: self._sealed.begin_rotation(keyring)))

@@ -268,7 +268,7 @@ def microseconds(moment: dt.datetime) -> int:
 
 
 def pack_moment(text: str) -> int | str:
-    """Return the ISO text of a time as microseconds since 1970 if these convert back to the same text, else the text."""
+    """Return the ISO text of a time as microseconds since 1970 if these give the same text again, else the text."""
     try:
         number = microseconds(dt.datetime.fromisoformat(text))
     except (ValueError, TypeError):
