@@ -118,7 +118,7 @@ def kinds_held(said: Assertion) -> Kind:
     """Return the kinds of values that an assertion holds.
 
     A statement may hold a number, in digits or as a word. The kinds of a fact follow from the type of its value; those
-    of a text also from the words that its concept is named by, and that its description begins with.
+    of a text also from the words of its concept's name, and from the beginning of its description.
     """
     holds_number = _NUMBER.search(plain(said.data)) is not None
     if said.keyword == STATEMENT.keyword:
