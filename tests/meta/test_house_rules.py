@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,6 +15,10 @@ import pytest
 from factmem import errors
 
 DUMPING_GROUNDS = {"base", "common", "core", "helpers", "misc", "util", "utils"}
+RIDDLE = re.compile(r"(What|Who|Where|How|Whose|Which|Whoever|Whatever)\b")
+"""First words of a docstring that asks, where a phrase or an imperative would answer."""
+AVOIDED = re.compile(r"\b(whoever|told(?! apart))\b", re.IGNORECASE)
+"""Words with a plain alternative: a reader or caller for "whoever"; shown, passed or returned for "told"."""
 FRONT_DOORS = {"factmem", "factmem.abc", "factmem.memory", "factmem.recall", "factmem.detection", "factmem.testing"}
 
 
@@ -72,6 +77,17 @@ def test_everything_public_has_a_docstring(modules: Mapping[str, ast.Module]) ->
     assert wrong == []
 
 
+def test_docstrings_open_with_a_phrase_or_an_imperative(modules: Mapping[str, ast.Module]) -> None:
+    """A summary names the thing or the action; it is no relative clause."""
+    assert [where for where, text in _docstrings(modules) if RIDDLE.match(text)] == []
+
+
+def test_docstrings_use_plain_words(modules: Mapping[str, ast.Module]) -> None:
+    """The field's word for each thing; data is shown, passed or returned."""
+    wrong = [f"{where}: {found[0]}" for where, text in _docstrings(modules) if (found := AVOIDED.search(text))]
+    assert wrong == []
+
+
 def test_no_module_is_a_dumping_ground(module_paths: Mapping[str, Path]) -> None:
     """A module's name says what it holds."""
     assert [module for module in module_paths if module.rpartition(".")[2].strip("_") in DUMPING_GROUNDS] == []
@@ -119,6 +135,18 @@ def _public_definitions(
         yield prefix + child.name, child
         if isinstance(child, ast.ClassDef):
             yield from _public_definitions(child, f"{prefix}{child.name}.")
+
+
+def _docstrings(modules: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of every docstring, those below attributes and constants included."""
+    for module, tree in modules.items():
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                yield f"{module}:{node.lineno}", inspect.cleandoc(node.value.value)
 
 
 def _is_override(node: ast.AST) -> bool:
