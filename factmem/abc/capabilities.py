@@ -1,7 +1,7 @@
 """Capabilities of providers beyond the four verbs, each a small protocol.
 
-The engine checks ``isinstance(provider, KeepsHistory)`` and so on, uses what is there, and raises `CapabilityError`
-for a request that the provider cannot represent.
+The engine checks ``isinstance(provider, KeepsHistory)`` and so on, uses the capabilities found, and raises
+`CapabilityError` for a request that the provider cannot represent.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Operation(enum.StrEnum):
     Attributes:
         READ: Submitted words are read, in the background or at once.
         DETECT: A detector looks for facts in words.
-        ANALYSE: An analyst says what a text is about.
+        ANALYSE: An analyst analyses a text.
         CONSOLIDATE: Candidates are compared with known records.
         EMBED: Texts become vectors.
         ASK: A language model is asked one question.

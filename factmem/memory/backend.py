@@ -30,7 +30,7 @@ class Backend:
         detector: Finds facts in conversations.
         analyst: Finds out scope, categories and importance of texts; None without a model.
         consolidator: Decides about similar statements; None without a model.
-        question_analyst: Takes questions apart for deep recall; None without a model.
+        question_analyst: Splits questions for deep recall; None without a model.
         worker: Reads submissions in the background.
         accesses: Counts recalled records; None if recalls are not counted.
         concurrency: Maximum number of questions to models at a time.

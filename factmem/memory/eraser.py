@@ -43,8 +43,8 @@ class Erasure:
     Attributes:
         records: The records in their present or last state, oldest first.
         erased: Number of assertions erased from every file of the store; 0 in a dry run.
-        pending: Whether another process still holds old bytes (an open WAL), or the disk had no room to write them
-            anew. Any later erasure finishes it, and so does `Memory.expire`.
+        pending: Whether another process still holds old bytes (an open WAL), or the disk had no room to rewrite
+            them. Any later erasure finishes it, and so does `Memory.expire`.
         dry_run: Whether nothing was erased.
     """
 

@@ -126,13 +126,13 @@ class Memory:
         embedder: Makes the vectors: an embedder, or the name of one, such as ``"minilm"``; the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
-        model: Language model that reads what is remembered, or its address for `factmem.language_model`. A detector, an
+        model: Language model that reads remembered words, or its address for `factmem.language_model`. A detector, an
             analyst, a consolidator and a question analyst are made of it unless they are given. None works offline,
             without any model.
         detector: Finds facts in conversations; without it and a model, they are kept word for word.
         analyst: Infers scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
-        question_analyst: Takes questions apart for deep recall.
+        question_analyst: Splits questions for deep recall.
         consolidation: Comparison of statements.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
             are retracted once they were read, and only facts and statements about the topics asked for are recalled.
@@ -142,7 +142,7 @@ class Memory:
         background: Settings of background reading.
         on_event: Called with every `MemoryEvent` about words that are public or this viewer's own.
         observers: Called with every operation of this memory and of its views; see `MemoryObserver`. They see the
-            amount of work for every viewer, and never what was said.
+            amount of work for every viewer, and never the content.
         observed_content: Pass arguments and results of the program's calls to observers.
         access_statistics: Count how often records are recalled, and when last; see `accesses`. Counts are written in
             the background, some hundreds at a time or after half a minute, and at the end; a killed process loses
@@ -345,7 +345,7 @@ class Memory:
                 await self._backend.provider.aclose()
 
     async def reembed(self) -> int:
-        """Bind the store to this memory's embedder and embed everything anew; return the number of visible records.
+        """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
 
         Raises:
             EmbedderError: The embedder failed; if it failed at the first call, the store is unchanged.
@@ -377,7 +377,7 @@ class Memory:
         """Return this memory with another treatment of flagged text.
 
         Args:
-            policy: The treatment of what is saved through the returned memory.
+            policy: The treatment of text that is saved through the returned memory.
         """
         if not isinstance(policy, FlaggedPolicy):
             raise InvalidDataError(f"the policy is a FlaggedPolicy, not a {type(policy).__name__}", path="$.policy")
@@ -517,8 +517,8 @@ class Memory:
 
         If the embedder fails, results are ranked by words alone, and `RecallMatches.failure` gives the reason.
 
-        With ``depth="deep"``, a language model helps if the first results are not good enough: it takes the question
-        apart into simpler ones, which are searched for as well, and then names what is missing. `RecallMatches.deep`
+        With ``depth="deep"``, a language model helps if the first results are not good enough: it splits the question
+        into simpler ones, which are searched for as well, and then names what is missing. `RecallMatches.deep`
         reports it. The model neither sees nor finds records that the filters leave out, and its hints choose at most
         the last places. Without a model, or if it fails, the results are those of a shallow recall.
 
@@ -882,7 +882,7 @@ class Memory:
             labels: Labels of the new revision; those of the present one are not copied.
             expires_at: The time of expiry; None for never.
             ttl: The same, counted from now.
-            origin: The origin of the words. Those of one that is not trusted are quarantined: until they are let in,
+            origin: The origin of the words. Those of one that is not trusted are quarantined: until they are accepted,
                 the record stays as it is.
 
         Raises:
@@ -978,7 +978,7 @@ class Memory:
     # -- Words ----------------------------------------------------------------------------------------------------
 
     async def remember(self, what: Words, **about: Unpack[About]) -> Remembered:
-        """Keep what was said, secrets redacted, and read it with the model if there is one.
+        """Keep words as they were said, secrets redacted, and read it with the model if there is one.
 
         A text is a memory itself. Without a model it is kept word for word. With one, scope, categories and importance
         are inferred where they are not given, and similar memories are updated or retracted. A message or a

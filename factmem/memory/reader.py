@@ -44,7 +44,7 @@ _FEW: Final = 100
 
 
 class Reader:
-    """Reads what is current, and the log behind it.
+    """Reads current records, and the log behind them.
 
     Args:
         context: Context of the view and its moment.

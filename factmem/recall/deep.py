@@ -20,7 +20,7 @@ A match of a search by a hint counts half as much again. So a part that has noth
 nothing, and no model can displace more than that share. The last of these places goes to the best match of a question
 about what is missing, if that question has found it with confidence: such a match need not fit, as a missing link often
 shares no word with the question. Three other questions of the same conversation, in place of parts, cost .007 of turn
-R@10 on LoCoMo if every question is taken apart; the parts of questions made of two raise it from .58 to .63.
+R@10 on LoCoMo if every question is split; the parts of questions made of two raise it from .58 to .63.
 ``benchmarks/deep.py`` measures both.
 
 **Confidence.** The lead of a question's best match: the highest similarity among its first ten matches, less the mean

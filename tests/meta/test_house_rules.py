@@ -141,12 +141,9 @@ def _docstrings(modules: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:
     """Yield the place and the text of every docstring, those below attributes and constants included."""
     for module, tree in modules.items():
         for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Expr)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-            ):
-                yield f"{module}:{node.lineno}", inspect.cleandoc(node.value.value)
+            match node:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield f"{module}:{node.lineno}", inspect.cleandoc(text)
 
 
 def _is_override(node: ast.AST) -> bool:

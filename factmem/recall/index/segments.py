@@ -186,7 +186,7 @@ class Segment:
 
     @functools.cached_property
     def grouped(self) -> NDArray[np.bool_]:
-        """Whether each row stands in a conversation."""
+        """Whether each row is in a conversation."""
         return np.arange(len(self)) >= self.alone
 
     @functools.cached_property

@@ -41,7 +41,7 @@ class LogSource(Protocol):
     """A source of a tenant's log."""
 
     async def pull(self) -> Pulled | None:
-        """Return what is new since the last acknowledged pull, or None."""
+        """Return the new entries since the last acknowledged pull, or None."""
         ...
 
     def taken_in(self, pulled: Pulled) -> None:
