@@ -80,8 +80,7 @@ class Message:
 
     Raises:
         InvalidDataError: A text is no string, the time has no zone, the treatment is of another type, or ``not_text``
-            is
-            negative or no integer.
+            is negative or no integer.
     """
 
     content: str = attrs.field(repr=False, converter=_storable)
@@ -316,10 +315,8 @@ class Detector(Protocol):
         """Return the facts found, each with evidence that quotes a message; the result may be empty.
 
         Quotes and their offsets refer to the message's text after redaction. Messages that are not `Message.detectable`
-        yield
-        nothing. Messages without any time take the caller's clock. The timestamp of a fact is when its words were said;
-        a
-        value that was said several times is returned several times.
+        yield nothing. Messages without any time take the caller's clock. The timestamp of a fact is when its words were
+        said; a value that was said several times is returned several times.
 
         Raises:
             ModelError: A model was asked and failed; facts found otherwise are not returned.

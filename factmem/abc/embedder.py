@@ -19,8 +19,7 @@ class Embedder(Protocol):
     """Embeds texts as vectors.
 
     The engine normalises vectors to length 1, checks that they are finite, and calls with batches of any size but never
-    an
-    empty one. Texts without a letter or digit are not embedded.
+    an empty one. Texts without a letter or digit are not embedded.
     """
 
     async def identity(self) -> EmbedderIdentity:

@@ -28,10 +28,8 @@ class Argon2id:
     """Stretching of a passphrase by argon2id (RFC 9106), so that each guess costs time and memory.
 
     The defaults are RFC 9106's second recommendation: about half a second and 64 MiB. Less than 19 MiB and two passes
-    (the
-    minimum that OWASP recommends) is refused, and so is more than 1 GiB, 64 passes or 16 lanes: an attacker who can
-    write a
-    store's header must not be able to make guessing cheap, or to exhaust the reader.
+    (the minimum that OWASP recommends) is refused, and so is more than 1 GiB, 64 passes or 16 lanes: an attacker who
+    can write a store's header must not be able to make guessing cheap, or to exhaust the reader.
 
     Attributes:
         memory_kib: Memory, in KiB.

@@ -20,11 +20,9 @@ class RotatesKeys(Protocol):
         """Change the key of the store, and seal everything again with fresh keys.
 
         From the first moment on, the new key opens the whole store and the old one nothing. A rotation may be
-        interrupted at any
-        point, even by a kill: the store then works as before, and calling this without a key, with the store opened by
-        the new
-        one, continues it. Other processes need the new key at once; if their keyring has it already, they are not
-        affected.
+        interrupted at any point, even by a kill: the store then works as before, and calling this without a key, with
+        the store opened by the new one, continues it. Other processes need the new key at once; if their keyring has it
+        already, they are not affected.
 
         Args:
             key: New key; None continues an interrupted rotation, if there is one.

@@ -34,8 +34,7 @@ class ErrandKind(enum.Enum):
     """Kind of job.
 
     DETECT: find facts in what was said. KEEP: the words are memories themselves; analyse them, and compare them with
-    known
-    records. CONSOLIDATE: facts that are ready; compare them with known records.
+    known records. CONSOLIDATE: facts that are ready; compare them with known records.
     """
 
     DETECT = "detect"

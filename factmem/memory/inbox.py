@@ -392,8 +392,7 @@ class Inbox:
         """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
 
         Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept. A
-        text is a
-        memory itself, whatever the policy.
+        text is a memory itself, whatever the policy.
         """
         if isinstance(what, str):
             return conversation, []

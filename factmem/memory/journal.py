@@ -2,9 +2,8 @@
 
 It needs no store of its own. Words are appended as statements in the state PENDING, with their `Errand` beside them; so
 they are durable, can be listed, recalled and forgotten, and stay within their partition. Reading them is one
-transaction
-that appends the findings and retracts the words, or makes them current. Words that are submitted twice are kept once,
-and words that were read are not read again.
+transaction that appends the findings and retracts the words, or makes them current. Words that are submitted twice are
+kept once, and words that were read are not read again.
 """
 
 from __future__ import annotations

@@ -130,8 +130,7 @@ class Pipeline:
         """Read waiting words, all of one owner; return the outcome or the error of each unit.
 
         They are read with their owner's view: neither a question nor an answer about public words involves private
-        facts.
-        Nothing is written for a unit that could not be read: it keeps waiting.
+        facts. Nothing is written for a unit that could not be read: it keeps waiting.
         """
         owner = units[0].given.owner
         if owner != self._context.viewer:
@@ -666,8 +665,7 @@ def _words_taken_back(
     """Return the requests that retract words with the facts found in them, so that no later reading restores them.
 
     Words that the user asks to forget are retracted entirely. If a fact was replaced or merged, its words are retracted
-    only
-    if its quotes cover them: the rest of the words is stored nowhere else.
+    only if its quotes cover them: the rest of the words is stored nowhere else.
 
     Args:
         statements: Statements of a plan.

@@ -28,8 +28,7 @@ class Quarantine:
     """Quarantined assertions: neither loaded nor recalled nor counted until they are accepted. See `Memory.quarantine`.
 
     A planted assertion may claim to revise a record of the user. An entry therefore has an id of its own, which is
-    valid
-    only inside the quarantine.
+    valid only inside the quarantine.
     """
 
     def __init__(self, context: Context, backend: Backend) -> None:

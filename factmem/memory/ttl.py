@@ -37,12 +37,10 @@ class TtlPolicy:
     """Times to live, by the operation that creates a revision; without any, memories never expire.
 
     Each creation or update sets the expiry anew: the present plus the time to live. An operation with a time of its own
-    uses
-    it, any other one ``default``; without a default the others leave the expiry as it is. (Memory Bank takes either a
-    default
-    or times for single operations, which its pages call ``granular_ttl`` and its SDK ``granular_ttl_config``; here they
-    are
-    fields of one policy and can be combined.) An expiry that the caller gives takes precedence.
+    uses it, any other one ``default``; without a default the others leave the expiry as it is. (Memory Bank takes
+    either a default or times for single operations, which its pages call ``granular_ttl`` and its SDK
+    ``granular_ttl_config``; here they are fields of one policy and can be combined.) An expiry that the caller gives
+    takes precedence.
 
     Attributes:
         default: Time of every operation without one of its own.

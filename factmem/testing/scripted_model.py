@@ -27,8 +27,7 @@ class ScriptedModel:
     """Answers in process, without a network. See `LanguageModel`.
 
     An answer is validated by the requested pydantic model, as a real one would be; an invalid one raises
-    `ModelAnswerError`.
-    There is one attempt per question: faults of a server are simulated by `LoopbackOpenAIServer`.
+    `ModelAnswerError`. There is one attempt per question: faults of a server are simulated by `LoopbackOpenAIServer`.
 
     Attributes:
         script: Returns the answer to a prompt.

@@ -102,8 +102,7 @@ def scrub(connection: apsw.Connection) -> bool:
     """Finish erasures and migrations; return whether they are finished.
 
     An older transaction of another process keeps the WAL, and with it the bytes; so does a full disk. Nothing is lost
-    then,
-    and the next call continues.
+    then, and the next call continues.
     """
     try:
         for _ in range(_TRIES):

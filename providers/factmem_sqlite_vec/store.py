@@ -154,8 +154,7 @@ class Store:
         """Reopen the file if its first page does not open any more: another process changed its key.
 
         Every transaction begins with that page, so nothing was done. The key may have changed again before the
-        transaction
-        began; a key that never fitted is detected by opening the file.
+        transaction began; a key that never fitted is detected by opening the file.
         """
         for _ in range(_MOST_CHANGES_OF_KEY):
             try:

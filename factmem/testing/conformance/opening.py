@@ -38,8 +38,7 @@ class ProviderCase:
 
         Args:
             directory: Empty directory for this store alone; opening the same directory again must open the same store,
-                if
-                it is `durable`.
+                if it is `durable`.
         """
         raise NotImplementedError(f"{type(self).__name__} must write `async def open_provider(self, directory)`")
 
