@@ -50,10 +50,10 @@ class FactRetrievalCompression:
     Nothing is stored, and nothing that tools or documents said becomes a fact.
 
     Attributes:
-        detector: finds the facts.
-        concepts: what to look for.
-        subjects: whom the facts may be about.
-        fallback: compresses a history in which nothing was found, or which could not be read; by default
+        detector: Finds the facts.
+        concepts: What to look for.
+        subjects: Whom the facts may be about.
+        fallback: Compresses a history in which nothing was found, or which could not be read; by default
             it stays as it is.
     """
 
@@ -68,7 +68,7 @@ class FactRetrievalCompression:
         """Return the compressed history, of messages of the same kind; the one that was given is left as it is.
 
         Raises:
-            InvalidDataError: the history is of no kind that is known.
+            InvalidDataError: The history is of no kind that is known.
         """
         form = format_of(history)
         messages = spoken(form, history)

@@ -69,14 +69,14 @@ class RunIdentity:
     another one said.
 
     Attributes:
-        user_id: the user; None where there is only one.
-        session_id: the conversation. The same id is the same conversation, however often its history is
+        user_id: The user; None where there is only one.
+        session_id: The conversation. The same id is the same conversation, however often its history is
             handed in; without one, a conversation is known by how it began.
-        load: whether the agent is told what is known.
-        save: whether facts are learnt from the run.
+        load: Whether the agent is told what is known.
+        save: Whether facts are learnt from the run.
 
     Raises:
-        InvalidNameError: an id is blank, too long or holds control characters.
+        InvalidNameError: An id is blank, too long or holds control characters.
     """
 
     user_id: str | None = attrs.field(default=None, validator=_optional_name)
@@ -89,7 +89,7 @@ class RunIdentity:
         """Return whom a host's own run context names: its ``user_id`` and ``session_id``, as attributes or keys.
 
         Args:
-            context: whatever the program hands to the run; None names nobody. Ids that are no text become text.
+            context: Whatever the program hands to the run; None names nobody. Ids that are no text become text.
         """
         return cls(user_id=_named(context, "user_id"), session_id=_named(context, "session_id"))
 
@@ -170,23 +170,23 @@ class Loading:
     budget, from 0 to 1. What one kind does not need is left to the others, but for the assistant's share.
 
     Attributes:
-        concepts: only facts of these concepts (`factmem.STATEMENT` for free statements); of all if None.
-        budget: number of tokens that the whole block may take.
-        limit: maximum number of facts.
-        min_score: leave out what scores less for the conversation at hand, from 0 to 1; see `RecallMatch.score`.
+        concepts: Only facts of these concepts (`factmem.STATEMENT` for free statements); of all if None.
+        budget: Number of tokens that the whole block may take.
+        limit: Maximum number of facts.
+        min_score: Leave out what scores less for the conversation at hand, from 0 to 1; see `RecallMatch.score`.
             Standing instructions are always told. The tool `recall_memory` leaves out the same.
-        instruction_share: share of the budget for standing instructions, newest first.
-        fact_share: share of the budget for typed facts while there are statements as well.
-        assistant_share: share of the budget for statements of the assistant; 0 leaves them out.
-        statement_share: share of the budget for a single statement; a longer one is cut at a word.
-        messages: so many of the user's latest messages say what the conversation is about.
-        count_tokens: counts the tokens of a text.
-        overtaken: whether statements are told that a newer record overtakes, or whose fact was retracted (see
+        instruction_share: Share of the budget for standing instructions, newest first.
+        fact_share: Share of the budget for typed facts while there are statements as well.
+        assistant_share: Share of the budget for statements of the assistant; 0 leaves them out.
+        statement_share: Share of the budget for a single statement; a longer one is cut at a word.
+        messages: So many of the user's latest messages say what the conversation is about.
+        count_tokens: Counts the tokens of a text.
+        overtaken: Whether statements are told that a newer record overtakes, or whose fact was retracted (see
             `RecallMatch.newer` and `RecallMatch.retracted`); else the newer record is told in their place.
-        on_failure: what happens when nothing can be loaded.
+        on_failure: What happens when nothing can be loaded.
 
     Raises:
-        InvalidDataError: a number is out of range.
+        InvalidDataError: A number is out of range.
     """
 
     concepts: tuple[Concept[Any, Any], ...] | None = attrs.field(
@@ -213,22 +213,22 @@ class Saving:
     """Settings of saving: what is detected in a run, and where it is kept.
 
     Attributes:
-        when: when the history is handed over. It is on disk at once, and read in the background.
-        looking_for: what to look for: concepts, topics, or anything (``open``). By default all facts about
+        when: When the history is handed over. It is on disk at once, and read in the background.
+        looking_for: What to look for: concepts, topics, or anything (``open``). By default all facts about
             the user, those of the agent's concepts first.
-        scope: where what is found holds, as a scope, a kind or a path; the narrowest scope of the agent that has a
+        scope: Where what is found holds, as a scope, a kind or a path; the narrowest scope of the agent that has a
             name if None.
-        private: whether it is kept for the user alone. Needs a `RunIdentity.user_id`.
-        tool_results: whether what tools answered is handed over as well, into quarantine; else it is left out.
-        trigger: when what was handed over is read: at once, with six earlier messages for context, or by
+        private: Whether it is kept for the user alone. Needs a `RunIdentity.user_id`.
+        tool_results: Whether what tools answered is handed over as well, into quarantine; else it is left out.
+        trigger: When what was handed over is read: at once, with six earlier messages for context, or by
             count, idle time or interval.
-        origins: treatment of the messages by their origin; that of the memory if None. By default a model reads the
+        origins: Treatment of the messages by their origin; that of the memory if None. By default a model reads the
             user's words for facts and is shown the assistant's as context; without a model both are kept. For example
             ``OriginPolicy(assistant=Treatment.STATEMENTS)`` keeps what the assistant said with a model as well.
-        tool_origin: whose words `save_memory` keeps. Origin.ASSISTANT keeps what the model wrote as its own
+        tool_origin: Whose words `save_memory` keeps. Origin.ASSISTANT keeps what the model wrote as its own
             statement, Origin.UNKNOWN quarantines it until somebody lets it in, and Origin.USER believes it
             like the user's own words: only for models that no tool or page can talk into it.
-        on_failure: what happens when the history cannot be handed over. What a model could not read later
+        on_failure: What happens when the history cannot be handed over. What a model could not read later
             is in the store's dead letters.
     """
 
@@ -257,11 +257,11 @@ class Hooks:
     """Functions that are called before and after loading and saving. An error in a hook fails the run.
 
     Attributes:
-        before_load: is shown the conversation; nothing is loaded if it returns False.
-        after_load: is shown the facts, best first, and returns those that the agent is told.
-        before_save: is shown the messages that are about to be handed over, and returns those that are; it
+        before_load: Is shown the conversation; nothing is loaded if it returns False.
+        after_load: Is shown the facts, best first, and returns those that the agent is told.
+        before_save: Is shown the messages that are about to be handed over, and returns those that are; it
             may leave out some, or change them.
-        after_save: is shown what was handed over, once it is on disk.
+        after_save: Is shown what was handed over, once it is on disk.
     """
 
     before_load: BeforeLoad | None = None
@@ -311,43 +311,43 @@ class AgentMemoryConfig:
     The names say in which scopes the agent takes part: a kind without a name is neither read nor written.
 
     Attributes:
-        store: where facts are kept: an address (``"sqlite-vec:facts.db"``), a provider, or a function that
+        store: Where facts are kept: an address (``"sqlite-vec:facts.db"``), a provider, or a function that
             makes a `Memory`, each of which gets an event loop and a thread of its own; or an open `Memory`,
             which is used in the loop that it was opened in and closed by whoever opened it. Without one nothing
             is kept, and `AgentMemory` warns of it; ``"none:"`` says so on purpose.
-        agent_name: opens ``/agent/<name>``.
-        feature_name: opens ``/feature/<name>``.
-        product_name: opens ``/product/<name>``.
-        organization_name: the tenant, which no other organisation ever sees into. Of an open `Memory` it
+        agent_name: Opens ``/agent/<name>``.
+        feature_name: Opens ``/feature/<name>``.
+        product_name: Opens ``/product/<name>``.
+        organization_name: The tenant, which no other organisation ever sees into. Of an open `Memory` it
             is the memory's own.
-        cross_product: whether what holds for every product of the organisation takes part; not what lies
+        cross_product: Whether what holds for every product of the organisation takes part; not what lies
             below that, such as ``/customer/acme``.
-        user: the subject that the user of a run is an individual of; what is learnt is about them. One that is an
+        user: The subject that the user of a run is an individual of; what is learnt is about them. One that is an
             individual already (``USER.individual("ada")``) is the user of every run that names none.
-        users: whether each run must name its user (``"required"``), or those that name none share one memory
+        users: Whether each run must name its user (``"required"``), or those that name none share one memory
             (``"shared"``).
-        subjects: whom else the agent is told facts about.
-        concepts: the typed facts that matter to the agent: they are looked for first, and read with their types.
-        model: reads what is said: an address for `factmem.language_model`, or a model; without one the
+        subjects: Whom else the agent is told facts about.
+        concepts: The typed facts that matter to the agent: they are looked for first, and read with their types.
+        model: Reads what is said: an address for `factmem.language_model`, or a model; without one the
             words are kept as they were said.
-        keep_words: keep the user's words recallable beside the facts that a model finds in them; see `Memory`. Without
+        keep_words: Keep the user's words recallable beside the facts that a model finds in them; see `Memory`. Without
             it, only facts and statements about the topics asked for are recalled. Of an open `Memory` it is the
             memory's own.
-        embedder: makes the vectors; the offline default if None.
-        embedder_timeout: see `Memory`.
-        recall: the weights of recall, for all that the agent, its tools and its host look up; those of the store
+        embedder: Makes the vectors; the offline default if None.
+        embedder_timeout: See `Memory`.
+        recall: The weights of recall, for all that the agent, its tools and its host look up; those of the store
             if None, which are the defaults unless it is a `Memory` that has others.
-        loading: what the agent is told.
-        saving: what is learnt from it.
-        hooks: what the program is asked and told meanwhile.
-        observers: are told of every operation of the memory that is made for this; see `Memory`.
+        loading: What the agent is told.
+        saving: What is learnt from it.
+        hooks: What the program is asked and told meanwhile.
+        observers: Are told of every operation of the memory that is made for this; see `Memory`.
 
     Raises:
-        InvalidDataError: a setting is of another type than it says here, or saving goes to a scope that the agent
+        InvalidDataError: A setting is of another type than it says here, or saving goes to a scope that the agent
             takes no part in.
-        InvalidNameError: a name is not legal.
-        UnknownProviderError: the store's address names no installed provider, or options that it does not have.
-        CapabilityError: the store is a provider with the four verbs only, and is to keep private facts or words
+        InvalidNameError: A name is not legal.
+        UnknownProviderError: The store's address names no installed provider, or options that it does not have.
+        CapabilityError: The store is a provider with the four verbs only, and is to keep private facts or words
             that wait.
     """
 
@@ -414,12 +414,12 @@ class AgentMemoryConfig:
         """Return a scope of the agent by its path, or by its kind.
 
         Args:
-            wanted: a scope that the agent takes part in or one below it, or a kind that it has a name for.
-            path: the setting that it comes from, for the error.
+            wanted: A scope that the agent takes part in or one below it, or a kind that it has a name for.
+            path: The setting that it comes from, for the error.
 
         Raises:
-            InvalidNameError: the path is not legal.
-            InvalidDataError: the agent takes no part in it.
+            InvalidNameError: The path is not legal.
+            InvalidDataError: The agent takes no part in it.
         """
         if isinstance(wanted, ScopeKind):
             found = self.profile.scope_of(wanted)
@@ -448,7 +448,7 @@ class AgentMemoryConfig:
         """Make the memory that is kept in a thread of its own.
 
         Raises:
-            InvalidDataError: the store is an open memory, or a function that makes something else.
+            InvalidDataError: The store is an open memory, or a function that makes something else.
         """
         if isinstance(self.store, Memory):
             raise InvalidDataError("the store is a memory already")

@@ -24,7 +24,7 @@ __all__ = [
     "conversation_id",
     "identified",
     "spoken",
-    "told",
+    "with_block",
 ]
 
 NativeT = TypeVar("NativeT")
@@ -148,7 +148,7 @@ def spoken(format: HistoryFormat[NativeT], history: Sequence[NativeT]) -> list[M
     return identified([message for native in history for message in format.messages(native)])
 
 
-def told(format: HistoryFormat[NativeT], history: Sequence[NativeT], block: MemoryBlock) -> list[NativeT]:
+def with_block(format: HistoryFormat[NativeT], history: Sequence[NativeT], block: MemoryBlock) -> list[NativeT]:
     """Return a history that tells what is known, once, before the user's last message.
 
     What was told before is taken out; everything else is as it was, the same objects in the same order.

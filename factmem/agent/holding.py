@@ -216,8 +216,8 @@ class SavedHistory:
     """A submitted history. It is on disk, and read in the background.
 
     Args:
-        handover: the memory's own handle.
-        held: the memory.
+        handover: The memory's own handle.
+        held: The memory.
     """
 
     def __init__(self, handover: Handover, held: Held) -> None:

@@ -75,12 +75,12 @@ class StateAccess(Generic[StateT]):
     """Access of nodes to the state of a graph, as functions that a type checker can check.
 
     Attributes:
-        messages: returns the history in a state; by default its ``messages``.
-        update: returns the update that a LangGraph node makes of a history; by default
+        messages: Returns the history in a state; by default its ``messages``.
+        update: Returns the update that a LangGraph node makes of a history; by default
             ``{"messages": history}``, for a plain field. LangGraph's ``add_messages`` takes it too, but puts what
             is new at the end and leaves in what is not known any more: where messages are reduced so, use
             `factmem.integrations.langgraph.ADDED_MESSAGES`.
-        identity: says by its state whom a run works for; goes before what the graph's config or deps say.
+        identity: Says by its state whom a run works for; goes before what the graph's config or deps say.
     """
 
     messages: Callable[[StateT], Sequence[Any]] = _messages_in
@@ -102,14 +102,14 @@ def load_from_memory(
     """Make a node that tells the agent what is known of some concepts; see `AgentMemory.load_facts_to_agent`.
 
     Args:
-        memory: the memory.
-        concepts: which concepts, or keywords.
-        subjects: about whom; the user and the agent's subjects if None.
-        scopes: where, as scopes, kinds or paths; in all scopes that the agent takes part in if None.
-        state: where the state has its messages.
+        memory: The memory.
+        concepts: Which concepts, or keywords.
+        subjects: About whom; the user and the agent's subjects if None.
+        scopes: Where, as scopes, kinds or paths; in all scopes that the agent takes part in if None.
+        state: Where the state has its messages.
 
     Raises:
-        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
+        InvalidDataError: One of these is of another type, or the agent takes no part in a scope.
     """
     wanted = listed("concepts", concepts, Concept, str)
     about, places = _subjects(subjects), _scopes(memory, scopes)
@@ -130,13 +130,13 @@ def load_all_facts_from_memory(
     """Make a node that tells the agent what is known; see `AgentMemory.load_all_facts_to_agent`.
 
     Args:
-        memory: the memory.
-        subjects: about whom.
-        scopes: where; see `load_from_memory`.
-        state: where the state has its messages.
+        memory: The memory.
+        subjects: About whom.
+        scopes: Where; see `load_from_memory`.
+        state: Where the state has its messages.
 
     Raises:
-        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
+        InvalidDataError: One of these is of another type, or the agent takes no part in a scope.
     """
     about, places = _subjects(subjects), _scopes(memory, scopes)
 
@@ -158,16 +158,16 @@ def save_to_memory(
     """Make a node that hands the history over to be searched for facts of some concepts, and no others.
 
     Args:
-        memory: the memory.
-        concepts: which concepts.
-        subjects: whom the facts may be about; the user if nobody is named.
-        scope: where to keep them, as a scope, a kind or a path, or several of these; where `Saving.scope` says if
+        memory: The memory.
+        concepts: Which concepts.
+        subjects: Whom the facts may be about; the user if nobody is named.
+        scope: Where to keep them, as a scope, a kind or a path, or several of these; where `Saving.scope` says if
             None. In several the history is read once for each.
-        wait: pass on only when the history is read, so that the next node finds what was learnt.
-        state: where the state has its messages.
+        wait: Pass on only when the history is read, so that the next node finds what was learnt.
+        state: Where the state has its messages.
 
     Raises:
-        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
+        InvalidDataError: One of these is of another type, or the agent takes no part in a scope.
     """
     request = DetectionRequest(subjects=subjects, concepts=concepts)
     return _saving("save_to_memory", memory, request, scope, state, wait=wait)
@@ -186,15 +186,15 @@ def save_to_memory_auto_detect_facts(
     Those of the agent's own concepts are looked for first, with their types.
 
     Args:
-        memory: the memory.
-        subjects: whom the facts may be about; the user if nobody is named.
-        scope: where to keep them, as a scope, a kind or a path, or several of these; where `Saving.scope` says if
+        memory: The memory.
+        subjects: Whom the facts may be about; the user if nobody is named.
+        scope: Where to keep them, as a scope, a kind or a path, or several of these; where `Saving.scope` says if
             None. In several the history is read once for each.
-        wait: pass on only when the history is read, so that the next node finds what was learnt.
-        state: where the state has its messages.
+        wait: Pass on only when the history is read, so that the next node finds what was learnt.
+        state: Where the state has its messages.
 
     Raises:
-        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
+        InvalidDataError: One of these is of another type, or the agent takes no part in a scope.
     """
     request = DetectionRequest(subjects=subjects, concepts=memory.config.concepts, open=True)
     return _saving("save_to_memory_auto_detect_facts", memory, request, scope, state, wait=wait)

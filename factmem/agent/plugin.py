@@ -15,7 +15,7 @@ import attrs
 
 from factmem.abc import DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
-from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, told
+from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holding import Held, HeldInThread, HeldOpen, SavedHistory
 from factmem.agent.run import MemoryRun
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
@@ -246,7 +246,7 @@ class AgentMemory:
         block = await self.for_run(identity).load(
             spoken(form, history), concepts=concepts, subjects=subjects, scopes=scopes
         )
-        return told(form, history, block)
+        return with_block(form, history, block)
 
     async def load_all_facts_to_agent(
         self,
@@ -266,7 +266,7 @@ class AgentMemory:
         """
         form = format_of(history)
         block = await self.for_run(identity).load(spoken(form, history), subjects=subjects, scopes=scopes)
-        return told(form, history, block)
+        return with_block(form, history, block)
 
     async def save_facts_from_history(
         self,

@@ -40,9 +40,9 @@ class MemoryBlock:
     """The facts that an agent is shown, as a block of its prompt.
 
     Attributes:
-        text: the block as a prompt shows it; empty if nothing is known.
-        records: the facts in it, in the order of their kinds, best first; see `Loading`.
-        left_out: how many more there would have been that did not fit into the budget.
+        text: The block as a prompt shows it; empty if nothing is known.
+        records: The facts in it, in the order of their kinds, best first; see `Loading`.
+        left_out: How many more there would have been that did not fit into the budget.
     """
 
     text: str = attrs.field(default="", repr=False)
@@ -62,10 +62,10 @@ def rendered(
     stand by subject, strongest first, typed facts before statements, and statements in the order said.
 
     Args:
-        records: the facts, best first.
-        budget: how many tokens the whole block may take.
-        count_tokens: counts the tokens of a text.
-        ids: whether to show the records' ids, for a model that may forget them.
+        records: The facts, best first.
+        budget: How many tokens the whole block may take.
+        count_tokens: Counts the tokens of a text.
+        ids: Whether to show the records' ids, for a model that may forget them.
     """
     left = budget - count_tokens(_block(()))
     fitting: list[FactRecord[Any]] = []
@@ -87,9 +87,9 @@ def rendered_block(
     Words in which a fact of the block was found are left out where its quotes cover them.
 
     Args:
-        records: the facts, each kind best first.
-        loading: the budget and its shares.
-        earlier: evidence of what records said before, by their ids: words of a value that was replaced are not
+        records: The facts, each kind best first.
+        loading: The budget and its shares.
+        earlier: Evidence of what records said before, by their ids: words of a value that was replaced are not
             shown beside the new one.
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
@@ -163,9 +163,9 @@ class _Filling:
         """Take a record in, if there is room for it; return whether it was taken in.
 
         Args:
-            record: the record.
-            part: its kind.
-            shared: whether it has to fit into what is left of the share of its kind.
+            record: The record.
+            part: Its kind.
+            shared: Whether it has to fit into what is left of the share of its kind.
         """
         share = self._shares.get(part, self._left) if shared else self._left
         line = self._fitted(record, part)

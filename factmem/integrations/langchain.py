@@ -42,7 +42,7 @@ from factmem.agent import (
     MemoryTools,
     SavingTime,
     spoken,
-    told,
+    with_block,
 )
 from factmem.agent.holding import HeldOpen
 from factmem.detection import count_not_text
@@ -167,8 +167,8 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     See `factmem.integrations.langchain`.
 
     Args:
-        memory: the memory.
-        tools: whether the model gets the tools ``recall_memory``, ``save_memory`` and ``forget_memory``.
+        memory: The memory.
+        tools: Whether the model gets the tools ``recall_memory``, ``save_memory`` and ``forget_memory``.
     """
 
     state_schema = MemoryState
@@ -227,7 +227,7 @@ def _spoken(state: MemoryState) -> list[Message]:
 
 
 def _telling(request: ModelRequest[Any], block: MemoryBlock) -> ModelRequest[Any]:
-    messages: list[Any] = told(_FORMAT, request.messages, block)
+    messages: list[Any] = with_block(_FORMAT, request.messages, block)
     return request.override(messages=messages)
 
 
@@ -237,7 +237,7 @@ def memory_tools(memory: AgentMemory) -> list[BaseTool]:
     Any agent of LangChain or LangGraph takes them. Each call works for whom the run at hand works for.
 
     Args:
-        memory: the memory.
+        memory: The memory.
     """
     return [_tool(memory, name) for name in TOOL_NAMES]
 
@@ -268,12 +268,12 @@ def install_into_factory(
     """Return a function that makes agents as another one does, each with a memory.
 
     Args:
-        memory: the memory.
+        memory: The memory.
         factory: ``create_agent``, or anything that takes ``middleware`` by name as it does.
-        make: makes the middleware that is added.
+        make: Makes the middleware that is added.
 
     Raises:
-        CapabilityError: it takes no middleware.
+        CapabilityError: It takes no middleware.
     """
     if not callable(factory) or "middleware" not in inspect.signature(factory).parameters:
         raise CapabilityError(

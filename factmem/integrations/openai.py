@@ -43,7 +43,7 @@ from factmem.agent import (
     RunIdentity,
     SavingTime,
     spoken,
-    told,
+    with_block,
 )
 from factmem.errors import CapabilityError, FactMemError, MissingPackageError
 from factmem.memory import Memory
@@ -86,11 +86,11 @@ class RequestFormat(DictFormat):
         It tells nothing where the user says nothing: then the server keeps the conversation, and was told.
 
         Args:
-            items: what the request says.
-            block: what is known.
+            items: What the request says.
+            block: What is known.
         """
         of_user = any(message.role == "user" for item in items for message in self.messages(item))
-        return told(self, items, block if of_user else MemoryBlock())
+        return with_block(self, items, block if of_user else MemoryBlock())
 
 
 _FORMAT: Final = RequestFormat()
@@ -110,8 +110,8 @@ class _Turn:
     def history(self) -> list[Message]:
         return spoken(_FORMAT, self.items)
 
-    def told(self, options: Any, block: MemoryBlock) -> Any:
-        """Return the options of a request that tells what is known."""
+    def with_block(self, options: Any, block: MemoryBlock) -> Any:
+        """Return the options of the request with the memory block in it."""
         options = options.model_copy()
         options.json_data = {**options.json_data, self.place: _FORMAT.telling(self.items, block)}
         return options
@@ -277,7 +277,7 @@ class _AsyncClient(AsyncOpenAI):
         if turn is None:
             return await super().request(cast_to, options, *args, **kwargs)
         if block := await turn.run.load(turn.history):
-            options = turn.told(options, block)
+            options = turn.with_block(options, block)
         result: Any = await super().request(cast_to, options, *args, **kwargs)
         if isinstance(result, AsyncStream):
             return _HeardAsyncStream(result, turn)
@@ -296,7 +296,7 @@ class _Client(OpenAI):
         if turn is None:
             return super().request(cast_to, options, *args, **kwargs)
         if block := turn.run.load_blocking(turn.history):
-            options = turn.told(options, block)
+            options = turn.with_block(options, block)
         result: Any = super().request(cast_to, options, *args, **kwargs)
         if isinstance(result, Stream):
             return _HeardStream(result, turn)

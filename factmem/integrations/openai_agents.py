@@ -112,7 +112,7 @@ class MemoryHooks(RunHooks[Any]):
     """Hooks of one run, or of many, that give memory to every agent in it.
 
     Args:
-        memory: the memory.
+        memory: The memory.
     """
 
     def __init__(self, memory: AgentMemory) -> None:
@@ -179,7 +179,7 @@ def memory_filter(memory: AgentMemory) -> Callable[[CallModelData[Any]], Awaitab
     """Make a filter for ``RunConfig.call_model_input_filter`` that puts what is known into each request.
 
     Args:
-        memory: the memory.
+        memory: The memory.
     """
 
     async def tell(data: CallModelData[Any]) -> ModelInputData:
@@ -194,7 +194,7 @@ def memory_tools(memory: AgentMemory) -> list[Tool]:
     """Make the tools recall_memory, save_memory and forget_memory, each of which works for the user of its run.
 
     Args:
-        memory: the memory.
+        memory: The memory.
     """
 
     def of(context: RunContextWrapper[Any]) -> MemoryTools:
@@ -225,13 +225,13 @@ class MemorySession:
     Agents that memory was installed into, and whose context names the same user and session, learn nothing twice.
 
     Args:
-        session: keeps the items; its id is the conversation's.
-        memory: learns from them.
-        user_id: whose session it is.
+        session: Keeps the items; its id is the conversation's.
+        memory: Learns from them.
+        user_id: Whose session it is.
 
     Attributes:
-        session_id: the id of the conversation.
-        session_settings: the settings of the session that keeps the items.
+        session_id: The id of the conversation.
+        session_settings: The settings of the session that keeps the items.
     """
 
     session_id: str
@@ -252,7 +252,7 @@ class MemorySession:
         """Return the latest items, oldest first.
 
         Args:
-            limit: how many; what the session's settings say if None.
+            limit: How many; what the session's settings say if None.
         """
         return await self.session.get_items(limit)
 
@@ -260,7 +260,7 @@ class MemorySession:
         """Keep items, and hand over what they say.
 
         Raises:
-            FactMemError: they are kept, but could not be handed over, and the policy is `FailurePolicy.RAISE`.
+            FactMemError: They are kept, but could not be handed over, and the policy is `FailurePolicy.RAISE`.
         """
         await self.session.add_items(items)
         if self.memory.config.saving.when is SavingTime.AFTER_RUN:

@@ -83,9 +83,9 @@ class OpenTelemetryObserver:
     client or a database finds its place below. What is read in the background belongs to what handed it over.
 
     Args:
-        tracer_provider: where spans go; the program's own if None.
-        meter_provider: where metrics go; the program's own if None.
-        models: tell of embeddings and of what language models are asked. Leave it out where the models' clients
+        tracer_provider: Where spans go; the program's own if None.
+        meter_provider: Where metrics go; the program's own if None.
+        models: Tell of embeddings and of what language models are asked. Leave it out where the models' clients
             are instrumented themselves, or tokens are counted twice.
     """
 

@@ -37,7 +37,7 @@ from factmem.agent import (
     RunIdentity,
     SavingTime,
     spoken,
-    told,
+    with_block,
 )
 from factmem.errors import CapabilityError, MissingPackageError
 
@@ -115,9 +115,9 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     What is known is loaded at the first request of a run, and each request of that run is told the same.
 
     Args:
-        memory: the memory.
-        tools: whether the model is given recall_memory, save_memory and forget_memory.
-        identity: says by a run's context whom it works for; by default its deps do.
+        memory: The memory.
+        tools: Whether the model is given recall_memory, save_memory and forget_memory.
+        identity: Says by a run's context whom it works for; by default its deps do.
     """
 
     id: str | None = "factmem"
@@ -163,7 +163,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
             self._block = await self._run.load(spoken(_FORMAT, request_context.messages))
         block = self._block or MemoryBlock()
         history = _with_prompt_apart(request_context.messages) if block else request_context.messages
-        request_context.messages = told(_FORMAT, history, block)
+        request_context.messages = with_block(_FORMAT, history, block)
         return request_context
 
     async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
@@ -179,8 +179,8 @@ class AgentWithMemory(WrapperAgent[AgentDepsT, OutputT]):
     It runs like the other one; what it does not have itself, such as ``agent.tool``, is the other one's.
 
     Args:
-        wrapped: the agent.
-        capability: the memory.
+        wrapped: The agent.
+        capability: The memory.
     """
 
     def __init__(self, wrapped: AbstractAgent[AgentDepsT, OutputT], capability: MemoryCapability[AgentDepsT]) -> None:

@@ -39,7 +39,7 @@ def subject_named(text: str) -> MemorySubject:
     """Read ``name`` or ``name:individual``.
 
     Raises:
-        InvalidNameError: one of them is not legal.
+        InvalidNameError: One of them is not legal.
     """
     name, colon, individual = text.partition(":")
     subject = MemorySubject(name)
@@ -50,17 +50,17 @@ class Access:
     """A memory as the clients of a server see it: confined to scopes, subjects and a viewer.
 
     Args:
-        memory: the memory; what it is confined to already, the clients are as well.
-        scopes: confines them to these scopes and what lies below.
-        subjects: confines them to facts about these; what they write is about the first one.
-        user_id: whom an agent's memory works for.
-        read_only: whether nothing may be written.
+        memory: The memory; what it is confined to already, the clients are as well.
+        scopes: Confines them to these scopes and what lies below.
+        subjects: Confines them to facts about these; what they write is about the first one.
+        user_id: Whom an agent's memory works for.
+        read_only: Whether nothing may be written.
 
     Attributes:
-        scopes: the scopes that clients are confined to; none means all of the memory.
-        subjects: the subjects that they are confined to; none means all.
-        private: whether what they write is private, also if they do not say so.
-        read_only: whether nothing may be written.
+        scopes: The scopes that clients are confined to; none means all of the memory.
+        subjects: The subjects that they are confined to; none means all.
+        private: Whether what they write is private, also if they do not say so.
+        read_only: Whether nothing may be written.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class Access:
         """Do something with what the clients may see of the memory.
 
         Args:
-            work: what.
-            actor: the client that wants it, for the audit trail.
+            work: What.
+            actor: The client that wants it, for the audit trail.
 
         Raises:
-            ProviderClosedError: no client is connected.
+            ProviderClosedError: No client is connected.
         """
         if self._held is None:
             raise ProviderClosedError("the server's memory is open only while a client is connected")
@@ -122,10 +122,10 @@ class Access:
         """Return the subjects that a client reads about; None means all.
 
         Args:
-            name: the one that it asks for, as ``name`` or ``name:individual``.
+            name: The one that it asks for, as ``name`` or ``name:individual``.
 
         Raises:
-            InvalidDataError: that is none of those that the server serves.
+            InvalidDataError: That is none of those that the server serves.
         """
         if name is None:
             return self.subjects or None
@@ -154,7 +154,7 @@ class Access:
         """Return current records by their ids.
 
         Raises:
-            RecordNotFoundError: one of them is not there, or not for these clients; the two are not told apart.
+            RecordNotFoundError: One of them is not there, or not for these clients; the two are not told apart.
         """
         records = [await view.get(id) for id in ids]
         if len(self.served(records)) < len(records):

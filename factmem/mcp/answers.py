@@ -158,7 +158,7 @@ def value_of(text: str, value_type: Any) -> Any:
     """Read a value of a type from JSON text.
 
     Raises:
-        InvalidDataError: it is none.
+        InvalidDataError: It is none.
     """
     data: Json = json.loads(text)
     if value_type is float and isinstance(data, int) and not isinstance(data, bool):
@@ -178,15 +178,15 @@ def concept_and_value(
     """Return the concept that a client's value is to be kept under, and the value as that concept's type.
 
     Args:
-        keyword: the concept's key.
-        text: the value as JSON text.
-        known: a record of that concept, if there is one.
-        type_name: the type that the client names, if it does.
-        multiple: whether the client says that it has several values.
-        description: what the client says it means.
+        keyword: The concept's key.
+        text: The value as JSON text.
+        known: A record of that concept, if there is one.
+        type_name: The type that the client names, if it does.
+        multiple: Whether the client says that it has several values.
+        description: What the client says it means.
 
     Raises:
-        InvalidDataError: the value is not of the type, or the keyword is not legal.
+        InvalidDataError: The value is not of the type, or the keyword is not legal.
     """
     if type_name is not None:
         value_type = scalar_named(type_name).type

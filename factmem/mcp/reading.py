@@ -251,9 +251,9 @@ def add_resources(server: MCPServer[Any], access: Access, reading: ReadingTools)
     """Add the resources to a server.
 
     Args:
-        server: the server.
-        access: what they show.
-        reading: the tools that read, whose answers some of them are.
+        server: The server.
+        access: What they show.
+        reading: The tools that read, whose answers some of them are.
     """
 
     @server.resource(FACTS, name="facts", mime_type=_MARKDOWN)
@@ -309,9 +309,9 @@ def add_prompts(server: MCPServer[Any], access: Access, *, writable: bool) -> No
     """Add the prompts to a server.
 
     Args:
-        server: the server.
-        access: what they recall.
-        writable: whether clients may write.
+        server: The server.
+        access: What they recall.
+        writable: Whether clients may write.
     """
 
     @server.prompt(title="Ask with what is known")

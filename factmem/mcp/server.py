@@ -61,24 +61,24 @@ def make_server(
     """Return a server that lets MCP clients use a memory.
 
     Args:
-        memory: an open memory, which stays open; an agent's memory; or a function that makes a memory, which
+        memory: An open memory, which stays open; an agent's memory; or a function that makes a memory, which
             is open, in a thread of its own, while there are clients. A view confines clients as it does
             anybody, and so does a memory's viewer.
-        scopes: confine clients to these scopes and what lies below them.
-        subjects: confine clients to facts about these subjects; what they write is about the first one.
-        user_id: whom an agent's memory works for.
-        read_only: offer nothing that writes.
-        trust: believe what clients write like the user's own words, and let them take facts back; else what they
+        scopes: Confine clients to these scopes and what lies below them.
+        subjects: Confine clients to facts about these subjects; what they write is about the first one.
+        user_id: Whom an agent's memory works for.
+        read_only: Offer nothing that writes.
+        trust: Believe what clients write like the user's own words, and let them take facts back; else what they
             write is quarantined, and they can take back only what clients wrote.
-        allow_erase: offer `forget`, which erases for good.
-        tools: offer only these tools.
-        settings: the weights of recall; those of the memory if None.
-        min_score: the least score of what `recall` returns, from 0 to 1, where a client gives none; that of an
+        allow_erase: Offer `forget`, which erases for good.
+        tools: Offer only these tools.
+        settings: The weights of recall; those of the memory if None.
+        min_score: The least score of what `recall` returns, from 0 to 1, where a client gives none; that of an
             agent's `Loading`, or 0, if None.
-        name: the server's name.
+        name: The server's name.
 
     Raises:
-        InvalidDataError: there is no such tool, or it is not allowed here; or the least score is out of range.
+        InvalidDataError: There is no such tool, or it is not allowed here; or the least score is out of range.
     """
     if isinstance(memory, AgentMemory):
         settings = settings or memory.config.recall
@@ -280,15 +280,15 @@ async def serve_http(
     other address needs a token.
 
     Args:
-        server: the server.
-        host: the address to listen at.
-        port: the port; 0 for any that is free.
-        token: every request must carry it, as ``Authorization: Bearer <token>``.
-        on_ready: is called with the URL once clients can connect.
+        server: The server.
+        host: The address to listen at.
+        port: The port; 0 for any that is free.
+        token: Every request must carry it, as ``Authorization: Bearer <token>``.
+        on_ready: Is called with the URL once clients can connect.
 
     Raises:
-        InvalidDataError: the address can be reached by others, and there is no token.
-        StoreUnavailableError: the port is taken, or the address is not this machine's.
+        InvalidDataError: The address can be reached by others, and there is no token.
+        StoreUnavailableError: The port is taken, or the address is not this machine's.
     """
     import uvicorn
 

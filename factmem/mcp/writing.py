@@ -53,8 +53,8 @@ class WritingTools:
     """The tools that write. Their docstrings are what a model reads.
 
     Args:
-        access: what they write.
-        trusted: whether what clients write counts as the user's own words; else it is quarantined, and they take
+        access: What they write.
+        trusted: Whether what clients write counts as the user's own words; else it is quarantined, and they take
             back nothing but what clients wrote.
     """
 

@@ -30,10 +30,10 @@ class Scan:
     """The comments and anomalies of a text.
 
     Attributes:
-        comments: the comments that are closed, in order.
-        unclosed: where a comment begins that hides all that follows; None if there is none.
-        open_fence: where a code fence begins that is open at the end of the text; None if there is none.
-        dangling: where something begins that would be a comment if anything closed it; None if there is none.
+        comments: The comments that are closed, in order.
+        unclosed: Where a comment begins that hides all that follows; None if there is none.
+        open_fence: Where a code fence begins that is open at the end of the text; None if there is none.
+        dangling: Where something begins that would be a comment if anything closed it; None if there is none.
     """
 
     comments: tuple[Comment, ...] = ()
@@ -47,8 +47,8 @@ class Visible:
     """A text without its comments.
 
     Attributes:
-        text: what is left.
-        unclosed_line: the line, from 1, of a comment that is never closed and so hides the rest.
+        text: What is left.
+        unclosed_line: The line, from 1, of a comment that is never closed and so hides the rest.
     """
 
     text: str

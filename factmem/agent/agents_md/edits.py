@@ -48,9 +48,9 @@ class Edits:
     """The requested changes.
 
     Attributes:
-        revised: records that get another value.
-        retracted: records that are taken back.
-        added: what is new.
+        revised: Records that get another value.
+        retracted: Records that are taken back.
+        added: What is new.
     """
 
     revised: tuple[Revision, ...] = ()
@@ -77,15 +77,15 @@ def reconciled(
     come about by itself in the meantime is passed over, so that edits may be read twice.
 
     Args:
-        shown: what was shown when the page was handed out: the ids of records, each with the digest of its bullet.
-        bullets: what stands there now.
-        page: the page as it would be handed out now.
-        records: what is known now, by id.
-        concepts: those that a new bullet may name, beside those in use.
+        shown: What was shown when the page was handed out: the ids of records, each with the digest of its bullet.
+        bullets: What stands there now.
+        page: The page as it would be handed out now.
+        records: What is known now, by id.
+        concepts: Those that a new bullet may name, beside those in use.
 
     Raises:
-        InvalidDataError: a bullet says nothing legal, or a second value of a concept that has one.
-        StateConflictError: what was edited has changed in the meantime.
+        InvalidDataError: A bullet says nothing legal, or a second value of a concept that has one.
+        StateConflictError: What was edited has changed in the meantime.
     """
     return _Reconciliation(page, records, concepts).of(shown, bullets)
 
@@ -213,10 +213,10 @@ class Hand:
     """The editor of a page.
 
     Attributes:
-        origin: whose words the edits are. What one that is not trusted writes goes into quarantine.
-        source: where the edits come from.
-        private: whether what is added is for the memory's viewer alone.
-        clock: when.
+        origin: Whose words the edits are. What one that is not trusted writes goes into quarantine.
+        source: Where the edits come from.
+        private: Whether what is added is for the memory's viewer alone.
+        clock: When.
     """
 
     origin: Origin = Origin.USER
@@ -229,16 +229,16 @@ async def applied(memory: Memory, edits: Edits, hand: Hand) -> tuple[Change, ...
     """Change what is known, said now.
 
     Args:
-        memory: the memory, or the view of it that was shown.
-        edits: what is to change.
-        hand: who wants it.
+        memory: The memory, or the view of it that was shown.
+        edits: What is to change.
+        hand: Who wants it.
 
     Returns:
         What was changed. A record whose state is QUARANTINED is kept apart and changes nothing yet.
 
     Raises:
-        InvalidDataError: somebody who is not trusted wants facts to be taken back.
-        FactMemError: as `Memory.update`, `Memory.retract` and `Memory.save` say; what came before it is done.
+        InvalidDataError: Somebody who is not trusted wants facts to be taken back.
+        FactMemError: As `Memory.update`, `Memory.retract` and `Memory.save` say; what came before it is done.
     """
     if edits.retracted and not hand.origin.trusted:
         raise InvalidDataError("what is known cannot be taken out here: leave the bullet, and add what is right")

@@ -42,10 +42,10 @@ class Block:
     """A managed block in a text.
 
     Attributes:
-        start: where it begins, in characters.
-        end: where it ends.
-        text: what stands between its markers.
-        shown: the ids of the records that were written into it, each with the digest of its bullet.
+        start: Where it begins, in characters.
+        end: Where it ends.
+        text: What stands between its markers.
+        shown: The ids of the records that were written into it, each with the digest of its bullet.
     """
 
     start: int
@@ -58,11 +58,11 @@ def block_in(text: str, name: str) -> Block | None:
     """Find the managed block of a text; None if it has none. Markers in code are no markers.
 
     Args:
-        text: the text.
-        name: the file's name, for the error.
+        text: The text.
+        name: The file's name, for the error.
 
     Raises:
-        CodecError: a marker is missing, doubled or damaged, or an open fence or comment hides them.
+        CodecError: A marker is missing, doubled or damaged, or an open fence or comment hides them.
     """
     scan = scanned(text)
     begins = [comment for comment in scan.comments if _BEGIN.fullmatch(text, comment.start, comment.end)]
@@ -139,18 +139,18 @@ class AgentsMdFacts:
     (``- **city**: Rome``), or else a statement. The dates in bullets are told, not read.
 
     Attributes:
-        memory: the memory, or a view of it: nothing else is shown or changed.
-        path: the file; ``~`` is expanded. It is made if it is not there.
-        subjects: whom the facts are about; what stands before any heading is about the first of them.
-        scope: where they hold, the subtree included; also where something may be added. All of the
+        memory: The memory, or a view of it: nothing else is shown or changed.
+        path: The file; ``~`` is expanded. It is made if it is not there.
+        subjects: Whom the facts are about; what stands before any heading is about the first of them.
+        scope: Where they hold, the subtree included; also where something may be added. All of the
             memory if None.
-        concepts: those that a new bullet may name, beside those in use.
-        origin: whose words the file's are. What one that is not trusted adds or edits goes into
+        concepts: Those that a new bullet may name, beside those in use.
+        origin: Whose words the file's are. What one that is not trusted adds or edits goes into
             quarantine, and nothing can be taken out.
-        private: whether what is added is for the memory's viewer alone.
-        limit: how many facts are shown, the newest first.
-        follow_links: whether the file may be a symbolic link.
-        clock: the present.
+        private: Whether what is added is for the memory's viewer alone.
+        limit: How many facts are shown, the newest first.
+        follow_links: Whether the file may be a symbolic link.
+        clock: The present.
     """
 
     memory: Memory
@@ -176,11 +176,11 @@ class AgentsMdFacts:
         """Read back what was edited, then write the block as it is then; return what was changed in memory.
 
         Raises:
-            StateConflictError: what was edited has changed in memory as well, and nothing was done; or the
+            StateConflictError: What was edited has changed in memory as well, and nothing was done; or the
                 file was written meanwhile, and is as it was left; what was read back is in memory.
-            InvalidDataError: the block holds something that cannot be read back; the text names the line.
-            CodecError: the file is not UTF-8, or the markers of the block are damaged.
-            MemoryFileError: the file cannot be read or written.
+            InvalidDataError: The block holds something that cannot be read back; the text names the line.
+            CodecError: The file is not UTF-8, or the markers of the block are damaged.
+            MemoryFileError: The file cannot be read or written.
         """
         standing = await self._standing()
         changes = await self._applied(standing)
@@ -200,7 +200,7 @@ class AgentsMdFacts:
         """Write the block as memory has it; see `sync`.
 
         Raises:
-            StateConflictError: the block has edits that were not read back, which would be lost.
+            StateConflictError: The block has edits that were not read back, which would be lost.
         """
         standing = await self._standing()
         if await to_thread.run_sync(self._edits, standing):

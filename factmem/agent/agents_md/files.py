@@ -29,9 +29,9 @@ class Content:
     """The content of a file, or its beginning.
 
     Attributes:
-        data: its bytes, from the beginning.
-        size: how many bytes the whole file has.
-        mode: its permissions.
+        data: Its bytes, from the beginning.
+        size: How many bytes the whole file has.
+        mode: Its permissions.
     """
 
     data: bytes = attrs.field(repr=False)
@@ -48,7 +48,7 @@ def expanded(path: str | os.PathLike[str], folder: Path | None = None) -> Path:
     """Return a path with ``~`` expanded; a relative one is below a folder, or else the working directory.
 
     Raises:
-        InvalidDataError: it is no legal path; see `factmem.names.checked_path`.
+        InvalidDataError: It is no legal path; see `factmem.names.checked_path`.
     """
     found = checked_path(path, what="sources")
     return found if folder is None else folder / found
@@ -58,12 +58,12 @@ def read_file(path: Path, *, most: int | None = None, follow_links: bool = False
     """Read a file, or its first bytes; None if there is none.
 
     Args:
-        path: which.
-        most: so many bytes at the most.
-        follow_links: read what a symbolic link leads to.
+        path: Which.
+        most: So many bytes at the most.
+        follow_links: Read what a symbolic link leads to.
 
     Raises:
-        MemoryFileError: it is a symbolic link, a directory or no regular file, or may not be read.
+        MemoryFileError: It is a symbolic link, a directory or no regular file, or may not be read.
     """
     with _told_of(path):
         if path.is_symlink() and not follow_links:
@@ -85,14 +85,14 @@ def replace_file(path: Path, data: bytes, before: Content | None, *, follow_link
     """Put other bytes in the place of a file, all at once, with the permissions it had.
 
     Args:
-        path: which.
-        data: the new bytes.
-        before: the file as it was read, whole; None if there was none.
-        follow_links: replace what a symbolic link leads to.
+        path: Which.
+        data: The new bytes.
+        before: The file as it was read, whole; None if there was none.
+        follow_links: Replace what a symbolic link leads to.
 
     Raises:
-        StateConflictError: somebody else wrote the file meanwhile. It is as they left it.
-        MemoryFileError: it may not be written. It is as it was.
+        StateConflictError: Somebody else wrote the file meanwhile. It is as they left it.
+        MemoryFileError: It may not be written. It is as it was.
     """
     with _told_of(path):
         target = Path(os.path.realpath(path)) if follow_links else path
@@ -116,12 +116,12 @@ def decoded(data: bytes, name: str, *, cut: bool = False) -> str:
     """Return the text of a file, without a byte order mark.
 
     Args:
-        data: its bytes.
-        name: its name, for the error.
-        cut: whether there would be more, so that the last character may be incomplete.
+        data: Its bytes.
+        name: Its name, for the error.
+        cut: Whether there would be more, so that the last character may be incomplete.
 
     Raises:
-        CodecError: it is not UTF-8. The text names the file and the place, and holds nothing of it.
+        CodecError: It is not UTF-8. The text names the file and the place, and holds nothing of it.
     """
     try:
         return data.removeprefix(_BOM).decode()

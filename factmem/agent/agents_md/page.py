@@ -103,9 +103,9 @@ class Bullet:
     """A bullet as it stands in a page.
 
     Attributes:
-        heading: what it stands under.
-        text: what it says, without the mark of the list.
-        line: the number of its line, from 1.
+        heading: What it stands under.
+        text: What it says, without the mark of the list.
+        line: The number of its line, from 1.
     """
 
     heading: str
@@ -123,8 +123,8 @@ class Said:
     """The statement of a bullet.
 
     Attributes:
-        concept: of what; the built-in `STATEMENT` if it names no concept that is known.
-        value: the value.
+        concept: Of what; the built-in `STATEMENT` if it names no concept that is known.
+        value: The value.
     """
 
     concept: Concept[Any, Any]
@@ -158,11 +158,11 @@ def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> Said:
     """Return what a bullet says, secrets redacted.
 
     Args:
-        bullet: the bullet. The dates in it are for people, and are passed over.
-        concepts: those that a bullet may name, by keyword; what names no other is a statement.
+        bullet: The bullet. The dates in it are for people, and are passed over.
+        concepts: Those that a bullet may name, by keyword; what names no other is a statement.
 
     Raises:
-        InvalidDataError: it says nothing, or not a value of the concept's type. The text names the line.
+        InvalidDataError: It says nothing, or not a value of the concept's type. The text names the line.
     """
     text = _SUFFIX.sub("", bullet.text).strip()
     named = _NAMED.match(text)
@@ -248,11 +248,11 @@ class Page:
     """A page, and what its bullets stand for.
 
     Attributes:
-        text: the page, as Markdown.
-        shown: the records' ids in the order of the bullets, each with its bullet.
-        places: where what is added under a heading goes, by heading; the first one is for what stands
+        text: The page, as Markdown.
+        shown: The records' ids in the order of the bullets, each with its bullet.
+        places: Where what is added under a heading goes, by heading; the first one is for what stands
             before any heading.
-        left_out: how many facts are not shown.
+        left_out: How many facts are not shown.
     """
 
     text: str = attrs.field(repr=False)
@@ -272,12 +272,12 @@ def page_of(
     """Render facts as a page.
 
     Args:
-        records: the facts, best first.
-        homes: where something may be added although nothing is known there yet; the first one always has
+        records: The facts, best first.
+        homes: Where something may be added although nothing is known there yet; the first one always has
             a heading.
-        limit: how many facts to show at the most.
-        longest: how many characters of Markdown a fact may take; longer ones are left out.
-        more: how many facts there are beside these.
+        limit: How many facts to show at the most.
+        longest: How many characters of Markdown a fact may take; longer ones are left out.
+        more: How many facts there are beside these.
     """
     records = list(records)
     places = _headings([*homes, *sorted({_place(record) for record in records}, key=_order)])
@@ -298,12 +298,12 @@ def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -
     A line that is indented goes on with the bullet above it.
 
     Args:
-        text: the page.
-        places: the headings that it may have; see `Page.places`.
-        first_line: the number of its first line, for errors.
+        text: The page.
+        places: The headings that it may have; see `Page.places`.
+        first_line: The number of its first line, for errors.
 
     Raises:
-        InvalidDataError: a line is neither a bullet nor one of these headings. The text names the line.
+        InvalidDataError: A line is neither a bullet nor one of these headings. The text names the line.
     """
     heading, found = next(iter(places)), list[Bullet]()
     skipped = 0

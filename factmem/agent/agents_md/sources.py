@@ -51,9 +51,9 @@ class Source:
     """The text of one file.
 
     Attributes:
-        path: which file.
-        text: what it says, without comments, within its limit.
-        notices: what is not as whoever wrote it meant it.
+        path: Which file.
+        text: What it says, without comments, within its limit.
+        notices: What is not as whoever wrote it meant it.
     """
 
     path: str
@@ -65,11 +65,11 @@ def prompt_of(sources: Sequence[Source], template: str = DEFAULT_TEMPLATE) -> st
     """Return files as a prompt shows them: each below its path, in order; empty if none of them says anything.
 
     Args:
-        sources: the files.
-        template: what stands around them; holds `SLOT` once or more often. Other braces in it are just that.
+        sources: The files.
+        template: What stands around them; holds `SLOT` once or more often. Other braces in it are just that.
 
     Raises:
-        InvalidDataError: the template is no text, or has no slot.
+        InvalidDataError: The template is no text, or has no slot.
     """
     if not isinstance(template, str):
         raise InvalidDataError(f"a template is a str, not {type(template).__name__}", path="$.template")
@@ -106,8 +106,8 @@ class Limits:
     """Limits on the files that an agent reads.
 
     Attributes:
-        source: bytes of a file at the most, comments not counted.
-        total: bytes of all files together. The last ones, which are the most specific, go first.
+        source: Bytes of a file at the most, comments not counted.
+        total: Bytes of all files together. The last ones, which are the most specific, go first.
     """
 
     source: int = attrs.field(default=32_768, validator=positive)
@@ -119,7 +119,7 @@ class AgentsMdText:
     """The text of AGENTS.md files.
 
     Attributes:
-        sources: the files that there are, in the order asked for, without their comments.
+        sources: The files that there are, in the order asked for, without their comments.
     """
 
     sources: tuple[Source, ...] = ()
@@ -150,10 +150,10 @@ class AgentsMd:
     for people and are left out, but for those in code. A file that is not there is passed over.
 
     Attributes:
-        sources: the paths, general ones first; ``~`` is expanded.
-        folder: what relative paths are relative to; the working directory if None.
-        limits: how much is read.
-        follow_links: whether symbolic links are followed. They are not, unless said so: a file from
+        sources: The paths, general ones first; ``~`` is expanded.
+        folder: What relative paths are relative to; the working directory if None.
+        limits: How much is read.
+        follow_links: Whether symbolic links are followed. They are not, unless said so: a file from
             somewhere else must not lead to where it likes.
     """
 
@@ -166,9 +166,9 @@ class AgentsMd:
         """Read the files.
 
         Raises:
-            MemoryFileError: one is a symbolic link, a directory or no regular file, or may not be read.
-            CodecError: one is not UTF-8.
-            InvalidDataError: a path is not legal.
+            MemoryFileError: One is a symbolic link, a directory or no regular file, or may not be read.
+            CodecError: One is not UTF-8.
+            InvalidDataError: A path is not legal.
         """
         return await to_thread.run_sync(self.read_blocking)
 
@@ -187,10 +187,10 @@ class AgentsMd:
         """Yield what the files say: at once, and again whenever that has changed. It has no end: see ``aclosing``.
 
         Args:
-            interval: seconds between two looks at the files.
+            interval: Seconds between two looks at the files.
 
         Raises:
-            FactMemError: as `read` does.
+            FactMemError: As `read` does.
         """
         last: AgentsMdText | None = None
         while True:
@@ -204,11 +204,11 @@ def read_as(files: Mapping[str, Content], limits: Limits) -> AgentsMdText:
     """Return what files say that were read already.
 
     Args:
-        files: what was read, by path, in order.
-        limits: how much of it to show.
+        files: What was read, by path, in order.
+        limits: How much of it to show.
 
     Raises:
-        CodecError: one is not UTF-8.
+        CodecError: One is not UTF-8.
     """
     left, sources = limits.total, list[Source]()
     for path, content in reversed(list(files.items())):

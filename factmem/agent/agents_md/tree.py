@@ -35,9 +35,9 @@ class MemoryTree:
     """The known facts, as files.
 
     Attributes:
-        files: the files that there are, by path.
-        empty: files that something may be written into, and that there is nothing in yet.
-        records: what is known, by id.
+        files: The files that there are, by path.
+        empty: Files that something may be written into, and that there is nothing in yet.
+        records: What is known, by id.
     """
 
     files: Mapping[str, Page]
@@ -61,9 +61,9 @@ class MemoryFiles:
     the user of the run, so one and the same path serves all users.
 
     Attributes:
-        run: the run.
-        read_only: refuse every edit.
-        source: what edits are said to come from.
+        run: The run.
+        read_only: Refuse every edit.
+        source: What edits are said to come from.
     """
 
     run: MemoryRun
@@ -74,7 +74,7 @@ class MemoryFiles:
         """Return the files as they are now.
 
         Args:
-            memory: the run's memory, where it may be used.
+            memory: The run's memory, where it may be used.
         """
         run, loading = self.run, self.run.config.loading
         view, subjects = run.view(memory), self._subjects
@@ -105,8 +105,8 @@ class MemoryFiles:
         """Take back what somebody wrote as a whole file: it may add facts, but neither change nor drop any.
 
         Raises:
-            InvalidDataError: it would, or says nothing that can be kept; the text says what to do.
-            ReadOnlyError: nothing may be written.
+            InvalidDataError: It would, or says nothing that can be kept; the text says what to do.
+            ReadOnlyError: Nothing may be written.
         """
         tree = await self._writable(memory)
         edits = await to_thread.run_sync(self._edits, tree, self._page(tree, path), text)
@@ -121,13 +121,13 @@ class MemoryFiles:
         """Take back what somebody makes of a file.
 
         Args:
-            memory: the run's memory, where it may be used.
-            path: which file.
-            change: makes of the file as it is now what it is to be.
+            memory: The run's memory, where it may be used.
+            path: Which file.
+            change: Makes of the file as it is now what it is to be.
 
         Raises:
-            InvalidDataError: it says nothing that can be kept, or changes nothing; the text says what to do.
-            ReadOnlyError: nothing may be written.
+            InvalidDataError: It says nothing that can be kept, or changes nothing; the text says what to do.
+            ReadOnlyError: Nothing may be written.
         """
         tree = await self._writable(memory)
         page = self._page(tree, path)

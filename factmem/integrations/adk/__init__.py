@@ -24,7 +24,7 @@ from typing import Any, Final
 import anyio
 import attrs
 
-from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, MemoryRun, SavingTime, spoken, told
+from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, MemoryRun, SavingTime, spoken, with_block
 from factmem.agent.run import MemoryTools
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.adk.events import ContentFormat, EventFormat, MemoryContent, run_of
@@ -84,8 +84,8 @@ class FactMemPlugin(BasePlugin):
     wraps it in a RuntimeError.
 
     Args:
-        memory: the memory.
-        name: the plugin's name in the app.
+        memory: The memory.
+        name: The plugin's name in the app.
     """
 
     def __init__(self, memory: AgentMemory, *, name: str = "factmem") -> None:
@@ -99,7 +99,7 @@ class FactMemPlugin(BasePlugin):
         known: _Told = callback_context.custom_metadata.setdefault(_KEY, _Told())
         session = callback_context.session
         block = await known.load(run_of(self.memory, session), session)
-        llm_request.contents = told(ContentFormat(), llm_request.contents, block)
+        llm_request.contents = with_block(ContentFormat(), llm_request.contents, block)
         return None
 
     async def before_tool_callback(
@@ -120,7 +120,7 @@ def memory_tools(memory: AgentMemory) -> list[BaseTool]:
     """Return `recall_memory`, `save_memory` and `forget_memory` for ``LlmAgent(tools=…)``.
 
     Args:
-        memory: the memory; what it holds for the run's user is what the tools see.
+        memory: The memory; what it holds for the run's user is what the tools see.
     """
 
     def tools(context: ToolContext) -> MemoryTools:

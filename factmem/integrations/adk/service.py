@@ -50,14 +50,14 @@ class FactMemMemoryService(BaseMemoryService):
     ADK's own tools put entries into prompts as they are: angle brackets in an entry's text are escaped.
 
     Args:
-        memory: the memory.
-        top_k: how many entries a search returns at the most.
-        min_score: leave out of a search what scores less, from 0 to 1; see `RecallMatch.score`. At the default an
+        memory: The memory.
+        top_k: How many entries a search returns at the most.
+        min_score: Leave out of a search what scores less, from 0 to 1; see `RecallMatch.score`. At the default an
             entry has a word in common with the query, or much the same meaning. 0 always returns ``top_k`` entries, if
             there are as many.
 
     Raises:
-        InvalidDataError: the least score is out of range.
+        InvalidDataError: The least score is out of range.
     """
 
     def __init__(self, memory: AgentMemory, *, top_k: int = 10, min_score: float = MIN_SCORE) -> None:
@@ -82,14 +82,14 @@ class FactMemMemoryService(BaseMemoryService):
         """Hand over events; those that were handed over before are passed over.
 
         Args:
-            app_name: the app.
-            user_id: whose events they are.
-            events: the events.
-            session_id: the session that they belong to.
+            app_name: The app.
+            user_id: Whose events they are.
+            events: The events.
+            session_id: The session that they belong to.
             custom_metadata: ``wait_for_completion``: whether to wait until they are read.
 
         Raises:
-            InvalidDataError: the metadata asks for something else.
+            InvalidDataError: The metadata asks for something else.
         """
         asked = _asked(custom_metadata, _EVENTS_KEYS)
         run = run_for(self.memory, app_name, user_id, session_id or _NO_SESSION)
@@ -108,14 +108,14 @@ class FactMemMemoryService(BaseMemoryService):
         """Keep memories as they are worded, secrets redacted. The same memory twice is there once.
 
         Args:
-            app_name: the app.
-            user_id: whom they are about.
-            memories: the memories. An `id` names the entry in `delete_memory`, beside the one that factmem gives.
+            app_name: The app.
+            user_id: Whom they are about.
+            memories: The memories. An `id` names the entry in `delete_memory`, beside the one that factmem gives.
             custom_metadata: ``enable_consolidation``: compare them with what is known, and wait for that;
                 ``metadata``, ``categories`` and ``expires_at`` (a datetime) of every memory.
 
         Raises:
-            InvalidDataError: a memory has no text or no ISO time, or the metadata asks for something else; or some
+            InvalidDataError: A memory has no text or no ISO time, or the metadata asks for something else; or some
                 were quarantined, because they are not the user's and read like an instruction or hide something.
         """
         asked = _asked(custom_metadata, _ENTRIES_KEYS)
@@ -128,10 +128,10 @@ class FactMemMemoryService(BaseMemoryService):
         """Return what a user's agent may see and what scores enough, best first; the newest if the query is blank.
 
         Args:
-            app_name: the app.
-            user_id: the user.
-            query: what to look for.
-            top_k: how many entries at the most, other than the service's.
+            app_name: The app.
+            user_id: The user.
+            query: What to look for.
+            top_k: How many entries at the most, other than the service's.
         """
         run = run_for(self.memory, app_name, user_id)
         limit = top_k or self.top_k
@@ -145,12 +145,12 @@ class FactMemMemoryService(BaseMemoryService):
         added again after that are new.
 
         Args:
-            app_name: the app.
-            user_id: the user.
-            memory_id: the id of an entry.
+            app_name: The app.
+            user_id: The user.
+            memory_id: The id of an entry.
 
         Raises:
-            RecordNotFoundError: no memory that this user's agent may see has this id.
+            RecordNotFoundError: No memory that this user's agent may see has this id.
         """
         run = run_for(self.memory, app_name, user_id)
         await run.held.use(partial(_taken_back, run=run, id=memory_id))
@@ -257,11 +257,11 @@ def memory_service(uri: str, **_: Any) -> FactMemMemoryService:
     """Make a memory service from an address: ``factmem://sqlite-vec:facts.db?product_name=fair&top_k=20&min_score=0.3``.
 
     Args:
-        uri: the scheme, the store's address and, as a query, names of `AgentMemoryConfig`, ``model``, ``top_k`` and
+        uri: The scheme, the store's address and, as a query, names of `AgentMemoryConfig`, ``model``, ``top_k`` and
             ``min_score``.
 
     Raises:
-        InvalidDataError: the query says something else, or a number is out of range.
+        InvalidDataError: The query says something else, or a number is out of range.
     """
     parsed = urlsplit(uri)
     settings: dict[str, Any] = dict(parse_qsl(parsed.query))
@@ -283,6 +283,6 @@ def register_memory_service(scheme: str = "factmem") -> None:
     """Let ``adk web --memory_service_uri factmem://…`` find it: call this in the ``services.py`` beside the agents.
 
     Args:
-        scheme: what the address begins with.
+        scheme: What the address begins with.
     """
     get_service_registry().register_memory_service(scheme, memory_service)

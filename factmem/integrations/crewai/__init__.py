@@ -103,7 +103,7 @@ class CrewMemory(Memory):
         """Return what the agent is told, as one match; with a scope, categories or a source, CrewAI's records.
 
         Raises:
-            LoadingAbortedError: nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
+            LoadingAbortedError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         if scope is not None or categories or source is not None:
             return super().recall(query, scope, categories, limit, "shallow", source, include_private)
@@ -127,7 +127,7 @@ def set_default_storage(memory: AgentMemory | None) -> None:
     """Let every CrewAI ``Memory()`` that is made from now on, and names no other storage, keep its records in factmem.
 
     Args:
-        memory: where; None to bring CrewAI's own choice back.
+        memory: Where; None to bring CrewAI's own choice back.
     """
     if memory is None:
         set_memory_storage_factory(None)

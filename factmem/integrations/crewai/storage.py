@@ -74,8 +74,8 @@ class FactMemStorage:
     back, and `Memory.restore` brings back; `reset` erases.
 
     Args:
-        memory: the memory, or where one is to be kept.
-        embedder: what CrewAI's ``Memory(embedder=…)`` has, so that facts of other hosts are found as well;
+        memory: The memory, or where one is to be kept.
+        embedder: What CrewAI's ``Memory(embedder=…)`` has, so that facts of other hosts are found as well;
             `embed` if None.
     """
 
@@ -101,8 +101,8 @@ class FactMemStorage:
         """Save records, or none of them if one is not legal.
 
         Raises:
-            VectorSizeError: a vector is of another size than the stored ones.
-            InvalidDataError: a record has no content, or a value that cannot be stored.
+            VectorSizeError: A vector is of another size than the stored ones.
+            InvalidDataError: A record has no content, or a value that cannot be stored.
         """
         self._blocking(partial(saved, records=records))
 
@@ -151,7 +151,7 @@ class FactMemStorage:
         """Take back the records that all of it holds for, and return how many that were.
 
         Raises:
-            InvalidDataError: nothing is given; ``scope_prefix="/"`` deletes everything.
+            InvalidDataError: Nothing is given; ``scope_prefix="/"`` deletes everything.
         """
         given = partial(deleted, path=scope_prefix, categories=categories, ids=record_ids)
         return self._blocking(partial(given, older_than=older_than, metadata=metadata_filter))

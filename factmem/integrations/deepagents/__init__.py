@@ -107,15 +107,15 @@ class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     around it.
 
     Args:
-        sources: the paths, general ones first. On disk, ``~`` is expanded; those of a backend begin with ``/``.
-        backend: where the files are; on disk if None.
-        limits: how much is read.
-        template: what stands around the files; None to tell nothing. By default guidelines for editing are
+        sources: The paths, general ones first. On disk, ``~`` is expanded; those of a backend begin with ``/``.
+        backend: Where the files are; on disk if None.
+        limits: How much is read.
+        template: What stands around the files; None to tell nothing. By default guidelines for editing are
             added if there is a backend.
-        follow_links: whether symbolic links on disk are followed.
+        follow_links: Whether symbolic links on disk are followed.
 
     Raises:
-        InvalidDataError: a path or the template is not legal.
+        InvalidDataError: A path or the template is not legal.
     """
 
     def __init__(
@@ -186,11 +186,11 @@ def install_into_deep_agent(memory: AgentMemory, factory: FactoryT) -> FactoryT:
     """Return a function that makes deep agents as ``create_deep_agent`` does, each with a memory.
 
     Args:
-        memory: the memory.
+        memory: The memory.
         factory: ``create_deep_agent``, or what stands for it.
 
     Raises:
-        CapabilityError: it takes no middleware.
+        CapabilityError: It takes no middleware.
     """
     return install_into_factory(memory, factory, DeepAgentMemoryMiddleware)
 
