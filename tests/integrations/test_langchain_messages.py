@@ -21,7 +21,15 @@ from langchain_core.messages import (
 
 from factmem import InMemoryProvider, Memory, SingleFact
 from factmem.abc import MEMORY_ROLE, Message
-from factmem.agent import MEMORY_NAME, AgentMemory, AgentMemoryConfig, FactRetrievalCompression, format_of, spoken, with_block
+from factmem.agent import (
+    MEMORY_NAME,
+    AgentMemory,
+    AgentMemoryConfig,
+    FactRetrievalCompression,
+    format_of,
+    spoken,
+    with_block,
+)
 from factmem.agent.rendering import MemoryBlock
 from factmem.detection import InstructorDetector
 from factmem.integrations.langchain import LangChainFormat
