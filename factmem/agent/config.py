@@ -134,7 +134,7 @@ class UserPolicy(enum.Enum):
     """Raise `MissingUserError`, so that the facts of users never mix."""
 
     SHARED = "shared"
-    """Share one memory among all runs without a user: for a single user, or for users who may see each other's facts."""
+    """Share one memory among runs without a user: for a single user, or users who may see each other's facts."""
 
 
 def estimated_tokens(text: str) -> int:
