@@ -190,8 +190,8 @@ async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry
             quarantined += any(record.state is AssertionState.QUARANTINED for record in kept)
     if quarantined:
         raise InvalidDataError(
-            f"{quarantined} of {len(entries)} memories wait in quarantine, because they read like an instruction or hide "
-            "something: let them in with memory.quarantine.accept(), and do not add them again"
+            f"{quarantined} of {len(entries)} memories wait in quarantine, because they read like an instruction or "
+            "hide something: let them in with memory.quarantine.accept(), and do not add them again"
         )
 
 
