@@ -192,7 +192,7 @@ class MemoryRun:
         except CapabilityError:  # permanent: nothing would ever be saved
             raise
         except FactMemError as error:
-            self._failed("the history could not be handed over", error, saving.on_failure)
+            self._failed("the history could not be submitted", error, saving.on_failure)
             return None
         saved = SavedHistory(handover, self.held)
         if hooks.after_save:
@@ -399,8 +399,8 @@ class MemoryTools:
         """Look up what is known from earlier conversations.
 
         Args:
-            query: What to look for, in words.
-            limit: How many memories to return at the most, from 1 to 50.
+            query: The query, in words.
+            limit: Maximum number of memories, from 1 to 50.
         """
         self.run.check_user()
         try:
@@ -417,7 +417,7 @@ class MemoryTools:
         """Remember something for later conversations.
 
         Args:
-            text: What to remember, as one statement that can be understood by itself.
+            text: One statement that can be understood by itself.
         """
         if self.run.config.keeps_nothing:
             return "Nothing was saved: this agent has no memory."
@@ -433,20 +433,20 @@ class MemoryTools:
         return "Saved."
 
     async def forget_memory(self, memory_ids: list[str], reason: str = "") -> str:
-        """Take memories back that are wrong, or that the user wants to be forgotten.
+        """Retract memories that are wrong, or that the user wants to be forgotten.
 
         Args:
-            memory_ids: The ids of the memories, as recall_memory shows them.
-            reason: Why they are taken back.
+            memory_ids: The ids of the memories, from recall_memory.
+            reason: The reason for the retraction.
         """
         self.run.check_user()
         try:
-            taken_back = await self.run.held.use(partial(self._taken_back, ids=memory_ids, reason=reason))
+            retracted = await self.run.held.use(partial(self._retracted, ids=memory_ids, reason=reason))
         except RecordNotFoundError:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
         except (CapabilityError, ReadOnlyError) as error:
             return f"Nothing was taken back: {error}"
-        return f"Taken back: {taken_back}."
+        return f"Taken back: {retracted}."
 
     async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:
         run = self.run
@@ -483,7 +483,7 @@ class MemoryTools:
             source="save_memory",
         )
 
-    async def _taken_back(self, memory: Memory, *, ids: list[str], reason: str) -> int:
+    async def _retracted(self, memory: Memory, *, ids: list[str], reason: str) -> int:
         run = self.run
         view = run.view(memory)
         keys = {subject.key for subject in (run.user, *run.config.subjects)}

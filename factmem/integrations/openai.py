@@ -80,7 +80,7 @@ class RequestFormat(DictFormat):
         """See `HistoryFormat.memory`. The APIs reject unknown keys, so the class marks the message."""
         return _BlockMessage(role="user", content=block.text)
 
-    def telling(self, items: Sequence[Any], block: MemoryBlock) -> list[Any]:
+    def with_block(self, items: Sequence[Any], block: MemoryBlock) -> list[Any]:
         """Return the items of a request with a memory block before the user's last message.
 
         Without a message of the user, no block is added: the server then keeps the conversation, with a block in it.
@@ -113,7 +113,7 @@ class _Turn:
     def with_block(self, options: Any, block: MemoryBlock) -> Any:
         """Return the options of the request with the memory block in it."""
         options = options.model_copy()
-        options.json_data = {**options.json_data, self.place: _FORMAT.telling(self.items, block)}
+        options.json_data = {**options.json_data, self.place: _FORMAT.with_block(self.items, block)}
         return options
 
     def to_save(self, answer: _Items | None) -> list[Message] | None:

@@ -82,7 +82,7 @@ class _Listener:
         if under_way.block is None:
             under_way.block = await under_way.run.load(spoken(_FORMAT, history))
         under_way.asked, under_way.answered = history, []
-        items[:] = _FORMAT.telling(history, under_way.block)
+        items[:] = _FORMAT.with_block(history, under_way.block)
 
     def hears(self, context: RunContextWrapper[Any], response: ModelResponse) -> None:
         """Handle an answer of a model."""
@@ -182,12 +182,12 @@ def memory_filter(memory: AgentMemory) -> Callable[[CallModelData[Any]], Awaitab
         memory: The memory.
     """
 
-    async def tell(data: CallModelData[Any]) -> ModelInputData:
+    async def add_block(data: CallModelData[Any]) -> ModelInputData:
         items: list[Any] = [*data.model_data.input]
         block = await memory.for_run(RunIdentity.named_by(data.context)).load(spoken(_FORMAT, items))
-        return ModelInputData(input=_FORMAT.telling(items, block), instructions=data.model_data.instructions)
+        return ModelInputData(input=_FORMAT.with_block(items, block), instructions=data.model_data.instructions)
 
-    return tell
+    return add_block
 
 
 def memory_tools(memory: AgentMemory) -> list[Tool]:

@@ -138,7 +138,7 @@ MultipleArgument: TypeAlias = Annotated[
     bool, Field(description="Whether the concept has several values at once, such as pets; else a new one supersedes.")
 ]
 
-DescriptionArgument: TypeAlias = Annotated[str, Field(max_length=2_000, description="What the concept means.")]
+DescriptionArgument: TypeAlias = Annotated[str, Field(max_length=2_000, description="The meaning of the concept.")]
 
 ImportanceArgument: TypeAlias = Annotated[float | None, Field(ge=0, le=1, description="From 0 to 1.")]
 
@@ -286,7 +286,7 @@ class FactAnswer(_Answer):
 
 
 class FactsAnswer(_Answer):
-    """Some facts."""
+    """A list of facts."""
 
     facts: list[FactAnswer]
 

@@ -43,7 +43,7 @@ SOURCE: Final = "mcp"
 """Source of the facts that clients write."""
 _LONGEST_NAME: Final = 100
 
-_APART: Final = (
+_QUARANTINED: Final = (
     "Kept apart: clients of this server are not trusted, so nothing recalls it until a person lets it in with "
     "`factmem quarantine accept`. Do not save it again."
 )
@@ -190,10 +190,12 @@ class WritingTools:
             )
 
     async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> WrittenAnswer:
-        apart = any(record.state is AssertionState.QUARANTINED for record in records)
+        quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
         return WrittenAnswer(
-            facts=[FactAnswer.of(record) for record in records], kept_apart=apart, note=_APART if apart else note
+            facts=[FactAnswer.of(record) for record in records],
+            kept_apart=quarantined,
+            note=_QUARANTINED if quarantined else note,
         )
 
     async def _announce(self, ctx: Context, records: Sequence[FactRecord[Any]]) -> None:

@@ -154,7 +154,7 @@ class FactMemMemoryService(BaseMemoryService):
             RecordNotFoundError: No memory visible to this user's agent has this id.
         """
         run = run_for(self.memory, app_name, user_id)
-        await run.held.use(partial(_taken_back, run=run, id=memory_id))
+        await run.held.use(partial(_retracted, run=run, id=memory_id))
 
 
 def _asked(given: Mapping[str, object] | None, known: frozenset[str]) -> Mapping[str, Any]:
@@ -203,10 +203,10 @@ def _entry_text(entry: MemoryEntry) -> str:
 
 def _entry_time(entry: MemoryEntry) -> dt.datetime:
     try:
-        said = dt.datetime.fromisoformat(entry.timestamp) if entry.timestamp else dt.datetime.now(dt.UTC)
+        moment = dt.datetime.fromisoformat(entry.timestamp) if entry.timestamp else dt.datetime.now(dt.UTC)
     except ValueError:
         raise InvalidDataError("a memory's timestamp is no ISO 8601 time", path="$.memories") from None
-    return said if said.tzinfo else said.replace(tzinfo=dt.UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
 async def _found(memory: Memory, *, run: MemoryRun, query: str, limit: int, min_score: float) -> list[_Found]:
@@ -242,7 +242,7 @@ def _entry(found: _Found) -> MemoryEntry:
     )
 
 
-async def _taken_back(memory: Memory, *, run: MemoryRun, id: str | None) -> None:
+async def _retracted(memory: Memory, *, run: MemoryRun, id: str | None) -> None:
     view, subjects = run.view(memory), (run.user, *run.config.subjects)
     found = await view.list_records(record_ids=[id or ""], subjects=subjects)
     found = found or await view.list_records(metadata={"memory_id": id}, subjects=subjects)

@@ -155,7 +155,7 @@ def _installed(memory: AgentMemory, host: Any) -> Crew:
         update={
             "memory": (crew_memory := CrewMemory.over(memory)),
             "before_kickoff_callbacks": [*host.before_kickoff_callbacks, _identified],
-            "after_kickoff_callbacks": [*host.after_kickoff_callbacks, _learner(memory)],
+            "after_kickoff_callbacks": [*host.after_kickoff_callbacks, _saver(memory)],
         }
     )
     crew._memory = crew_memory
@@ -168,8 +168,8 @@ def _identified(inputs: dict[str, Any] | None) -> dict[str, Any] | None:
     return inputs or None
 
 
-def _learner(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
-    def learn(output: CrewOutput) -> CrewOutput:
+def _saver(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
+    def save(output: CrewOutput) -> CrewOutput:
         """Submit the conversation after a successful kickoff."""
         kickoff = uuid.uuid4().hex
         messages = [it for number, task in enumerate(output.tasks_output) for it in _said(task, f"{kickoff}-{number}")]
@@ -180,7 +180,7 @@ def _learner(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
             working_for.set(RunIdentity())  # later runs in this context have no identity until they set one
         return output
 
-    return learn
+    return save
 
 
 def _said(task: TaskOutput, id: str) -> Iterator[Message]:
