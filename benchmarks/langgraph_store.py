@@ -29,7 +29,7 @@ from factmem.integrations.langgraph import FactMemStore
 from factmem.testing import HashEmbedder
 
 try:
-    from langgraph.store.sqlite.aio import AsyncSqliteStore
+    from langgraph.store.sqlite.aio import AsyncSqliteStore  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError:
     AsyncSqliteStore = None
 

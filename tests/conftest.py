@@ -48,8 +48,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what asks a real model, unless it is asked for: its packages are big, its answers no gate."""
     if config.getoption("--quick"):
-        left_out = [item for item in items if not _is_quick(item)]
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
         items[:] = [item for item in items if _is_quick(item)]
     if not config.getoption("--local-model"):
         left_out = pytest.mark.skip(reason="run with --local-model")

@@ -118,7 +118,8 @@ class _LazyGroup(TyperGroup):
 def _built(name: str, target: str | Mapping[str, str]) -> Any:
     """Return the command or the group of commands of an entry of `_COMMANDS`."""
     if isinstance(target, str):
-        alone = typer.Typer(**_SETTINGS | {"no_args_is_help": False})
+        settings: dict[str, Any] = {**_SETTINGS, "no_args_is_help": False}
+        alone = typer.Typer(**settings)
         _add(alone, name, target)
         return typer.main.get_command(alone)
     group = typer.Typer(name=name, help=_GROUPS[name], **_SETTINGS)

@@ -293,6 +293,10 @@ def checksum(seq: int, id: str, record_id: str, recorded_at: str, partial: int) 
     return zlib.crc32(f"{seq} {id} {record_id} {recorded_at}".encode(), partial)
 
 
+def _damaged(seq: int) -> CorruptStoreError:
+    return CorruptStoreError(f"the assertion number {seq} is damaged: restore the store from a backup")
+
+
 def read_assertion(row: Row) -> Recorded:
     """Read the columns `ASSERTION_COLUMNS`.
 
@@ -306,9 +310,9 @@ def read_assertion(row: Row) -> Recorded:
         record_id = unpack_record_id(packed_record_id, id)
         found = checksum(seq, id, record_id, recorded_at, partial_checksum(doc, said_at, head))
     except (ValueError, TypeError, AttributeError, OverflowError):
-        found = None
+        raise _damaged(seq) from None
     if found != expected:
-        raise CorruptStoreError(f"the assertion number {seq} is damaged: restore the store from a backup")
+        raise _damaged(seq)
     try:
         if head is None:
             given = {"id": id, "record_id": record_id, "seq": seq, "recorded_at": recorded_at}
