@@ -329,7 +329,7 @@ def test_tools_work_without_an_event_loop(memory: AgentMemory) -> None:
     assert save.invoke({"text": "The hall is booked."}, alice) == "Saved."
     assert "The hall is booked." in recall.invoke({"query": "hall"}, alice)
     assert recall.invoke({"query": "hall"}, {"configurable": {"user_id": "bob"}}) == "Nothing is known about that."
-    assert recall.args["limit"]["description"].startswith("How many")
+    assert recall.args["limit"]["description"].startswith("Maximum")
     memory.close()
 
 
