@@ -21,6 +21,8 @@ from factmem.errors import CapabilityError, ProviderClosedError, UnknownProvider
 from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, texts, user
 
+pytestmark = pytest.mark.processes
+
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
 
 

@@ -30,6 +30,8 @@ from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
 from tests.memory.telling import BEGAN, CITY, PETS, well, words
 
+pytestmark = pytest.mark.slow
+
 FACTS: Final = {
     "sister": ("My sister is called Ada.", "Ada", "What is the name of my sister?"),
     "home_city": ("I live in Oslo.", "Oslo", "In which city do I live?"),

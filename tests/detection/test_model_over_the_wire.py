@@ -33,6 +33,8 @@ from factmem.testing.chat_answers import answering, chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer, Responder
 from factmem.testing.strategies import Mood, Pet
 
+pytestmark = pytest.mark.slow
+
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SEATS = Concept.single("seats", "How many seats are booked", int)
 PETS = Concept.multiple("pets", "Animals that they keep", Pet)

@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 from factmem.abc import Conversation, Message
 from factmem.detection import Finding, Redacted, redact, redact_conversation
 
+pytestmark = pytest.mark.slow
+
 CORPUS: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("secrets.json").read_text("utf-8"))
 ALPHABETS: Final = {
     "an": string.ascii_letters + string.digits,

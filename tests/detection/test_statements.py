@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from factmem.detection.statements import says_something, statement_spans
 
+pytestmark = pytest.mark.slow
+
 
 def cut(text: str, max_chars: int) -> list[str]:
     return [text[start:end] for start, end in statement_spans(text, max_chars)]

@@ -20,6 +20,8 @@ from factmem.testing.chat_answers import (
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.llm.asking import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 
+pytestmark = pytest.mark.slow
+
 _TEXT = f'{{"city": "{CANARY}", "seats": 4}}'
 _CUT_OFF = f'{{"city": "{CANARY}", "notes": [{{"city": "{CANARY}", "seats": 4}}, {{"ci'
 

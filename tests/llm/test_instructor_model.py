@@ -18,6 +18,8 @@ from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.llm.asking import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 
+pytestmark = pytest.mark.processes
+
 ItemT = TypeVar("ItemT")
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from factmem.llm.messages import NoJSONError, json_in
 
+pytestmark = pytest.mark.slow
+
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 _VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
 _OBJECTS = st.dictionaries(st.text(), _VALUES, max_size=4)

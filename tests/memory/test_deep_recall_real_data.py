@@ -20,6 +20,8 @@ from factmem.recall import default_embedder
 from factmem.testing import FakeClock
 from tests.memory.asking import ALWAYS, Asked, deeply, parts, remembering
 
+pytestmark = pytest.mark.slow
+
 
 def stores(name: str, count: int) -> Iterator[dict[str, Any]]:
     folder = Path(os.environ.get("FACTMEM_DATA", Path(__file__).parents[3] / "shared" / "data"))

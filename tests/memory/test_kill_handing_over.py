@@ -26,6 +26,8 @@ from factmem.providers import open_provider
 from factmem.records import AssertionState, Recorded
 from tests.memory.handing_processes import NUMBERS, memory_at, text_of
 
+pytestmark = pytest.mark.processes
+
 SCRIPT = Path(__file__).with_name("handing_processes.py")
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 KILLS_PER_STORE = 5

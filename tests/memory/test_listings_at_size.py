@@ -21,6 +21,8 @@ from factmem.records import FactDetails, Place, Recorded, assertions_of
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 
+pytestmark = pytest.mark.slow
+
 BEGAN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 PATHS = [f"/product/p{number % 40}/part {number}" for number in range(600)] + ["/product/p1", "/agent/a", "/customer/ü"]
 

@@ -29,6 +29,8 @@ from factmem.memory import ProfileSchema, concepts_of
 from factmem.providers import NoMemory
 from factmem.testing import FakeClock, HashEmbedder
 
+pytestmark = pytest.mark.processes
+
 USER = MemorySubject("user", priority_level=1)
 ALPHA = MemoryScope.product("alpha")
 

@@ -21,6 +21,8 @@ from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.memory.telling import USER, log_of, opened, over_the_wire, said, talk
 
+pytestmark = pytest.mark.processes
+
 WHOLE = talk(*(f"I have a cat{number}." for number in range(12)))
 HALVES = {"earlier": (0, 8), "later": (4, 12)}
 ALL = sorted(f"cat{number}" for number in range(12))

@@ -12,6 +12,8 @@ import pytest
 from factmem.abc import Consolidator, Novelty, Verdicts
 from factmem.testing import HashEmbedder
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 

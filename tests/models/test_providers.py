@@ -9,6 +9,8 @@ from tests.models.provider_machine import ProviderMachine
 from tests.models.stores import STORES, Store
 from tests.models.walking import walked
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("store", STORES, ids=lambda store: store.name)

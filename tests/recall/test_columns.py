@@ -20,6 +20,8 @@ from factmem.recall.index.tenant_log import TenantLog
 from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 
+pytestmark = pytest.mark.slow
+
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 PRODUCT = MemoryScope.product("p")
 OLD, NEW = 150, 1500

@@ -14,6 +14,8 @@ from factmem.recall import RecallMatch
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
 
+pytestmark = pytest.mark.slow
+
 
 def overlap(one: RecallMatch, other: RecallMatch, vectors: dict[str, np.ndarray]) -> float:
     """Half how much two records are alike, and half whether they stand in one conversation."""

@@ -20,6 +20,8 @@ from factmem.recall import RecallMatch, analyse
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
 
+pytestmark = pytest.mark.slow
+
 ASKING = {"mani"}
 """The stems of words in the generated queries that belong to the asking."""
 

@@ -12,6 +12,8 @@ from factmem.recall import RecallMatch
 from factmem.testing import FakeClock, HashEmbedder
 from tests.recall.generated import NOW
 
+pytestmark = pytest.mark.slow
+
 SAID = [f"{who} {what} the {thing}" for who in ("Ann", "Ben") for what in ("saw", "sold") for thing in "abcdefghij"]
 """Forty statements, of vectors of a kilobyte each."""
 

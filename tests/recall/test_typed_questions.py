@@ -14,6 +14,8 @@ import pytest
 
 from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
 
+pytestmark = pytest.mark.slow
+
 FACTS: Final = Path(__file__).with_name("typed_facts.txt")
 
 OPENINGS: Final = (

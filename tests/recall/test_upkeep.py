@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import anyio
 import attrs
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from factmem.fold import Current, Moment, fold
 from factmem.recall import RecallFilter, RecallMatch, chosen, selected
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
+
+pytestmark = pytest.mark.slow
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SEAT = SingleConcept("seat", "Where they like to sit", value_type=str)

@@ -34,6 +34,8 @@ from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 from factmem.testing.strategies import Mood, Pet
 
+pytestmark = pytest.mark.slow
+
 NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
 
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 HIDE = "import sys; sys.modules['pytest'] = sys.modules['hypothesis'] = None\n"
 
 
