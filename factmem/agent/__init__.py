@@ -17,7 +17,7 @@ from factmem.agent.config import (
     UserPolicy,
     estimated_tokens,
 )
-from factmem.agent.history import MEMORY_NAME, DictFormat, HistoryFormat, MessageFormat, spoken, told
+from factmem.agent.history import MEMORY_NAME, DictFormat, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holding import SavedHistory
 from factmem.agent.nodes import (
     Node,
@@ -78,5 +78,5 @@ __all__ = [
     "save_to_memory",
     "save_to_memory_auto_detect_facts",
     "spoken",
-    "told",
+    "with_block",
 ]

@@ -1,4 +1,4 @@
-"""Compressing a long history into the facts that it holds."""
+"""Compression of a long history into the facts in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INSTRUCTIONS: Final = frozenset({"system", "developer"})
 
 
 async def keep_history(history: Sequence[Any]) -> Sequence[Any]:
-    """The fallback that compresses nothing."""
+    """Return the history unchanged: the fallback that does not compress."""
     return history
 
 
@@ -41,20 +41,19 @@ def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any],
 
 @attrs.frozen
 class FactRetrievalCompression:
-    """Replaces a long history by the facts that it holds about some concepts.
+    """Compression of a long history into the facts of given concepts.
 
-    What stays as it is: instructions, what memory put in, the user's first message (the task) and last
-    one (the question), and calls of functions that have not been answered. All else becomes one
-    message of the assistant, with the facts as escaped data and how many results of tools there were.
+    These messages are kept: instructions, memory blocks, the user's first message (the task) and last message (the
+    question), and function calls without a result. All others are replaced by one message of the assistant, with the
+    facts as escaped data and the number of tool results.
 
-    Nothing is stored, and nothing that tools or documents said becomes a fact.
+    Nothing is stored. Tool results and documents never become facts.
 
     Attributes:
-        detector: finds the facts.
-        concepts: what to look for.
-        subjects: whom the facts may be about.
-        fallback: compresses a history in which nothing was found, or which could not be read; by default
-            it stays as it is.
+        detector: Detector of the facts.
+        concepts: Concepts to look for.
+        subjects: Possible subjects of the facts.
+        fallback: Compression of a history without facts, or whose detection failed (default: keep the history).
     """
 
     detector: Detector
@@ -65,10 +64,10 @@ class FactRetrievalCompression:
     fallback: Fallback = attrs.field(default=keep_history, kw_only=True)
 
     async def compress(self, history: Sequence[NativeT]) -> list[NativeT]:
-        """Return the compressed history, of messages of the same kind; the one that was given is left as it is.
+        """Return the compressed history, in messages of the same type; the argument stays unchanged.
 
         Raises:
-            InvalidDataError: the history is of no kind that is known.
+            InvalidDataError: The type of the messages is unknown.
         """
         form = format_of(history)
         messages = spoken(form, history)
@@ -91,8 +90,8 @@ class FactRetrievalCompression:
     def _summary(self, found: Sequence[Candidate], tool_results: int) -> str:
         parts = []
         for concept in self.concepts:
-            told = [candidate for candidate in found if candidate.fact.concept.keyword == concept.keyword]
-            lines = [line for candidate in told for line in _lines(candidate)]
+            matching = [candidate for candidate in found if candidate.fact.concept.keyword == concept.keyword]
+            lines = [line for candidate in matching for line in _lines(candidate)]
             if lines:
                 name, description = escaped(concept.keyword), escaped(concept.description)
                 facts = "\n".join(dict.fromkeys(lines))
@@ -128,7 +127,7 @@ def _compressed(form: HistoryFormat[NativeT], history: Sequence[NativeT], summar
 
 
 def _unanswered(form: HistoryFormat[NativeT], history: Sequence[NativeT]) -> int:
-    """The place from which on a history holds nothing but calls that wait for an answer."""
+    """Return the start index of the unanswered function calls at the end of a history."""
     place = len(history)
     while place and form.calls(history[place - 1]):
         place -= 1

@@ -62,21 +62,20 @@ def _optional_name(instance: object, attribute: attrs.Attribute[str | None], val
 
 @attrs.frozen(kw_only=True)
 class RunIdentity:
-    """The user and the session of one run, and what the memory may do in it.
+    """The user and the session of one run, and whether the run loads and saves.
 
-    The user is who facts are about (`AgentMemoryConfig.user`, narrowed to this one), and who owns what
-    is kept privately. One installed agent serves any number of users, none of whom ever sees what
-    another one said.
+    The user is the subject of facts (`AgentMemoryConfig.user`, narrowed to this individual) and the owner of private
+    facts. One installed agent serves any number of users, none of whom ever sees the facts of another.
 
     Attributes:
-        user_id: the user; None where there is only one.
-        session_id: the conversation. The same id is the same conversation, however often its history is
-            handed in; without one, a conversation is known by how it began.
-        load: whether the agent is told what is known.
-        save: whether facts are learnt from the run.
+        user_id: Id of the user; None if there is only one.
+        session_id: Id of the conversation. Histories with the same id are one conversation; without an id, a
+            conversation is identified by its first message.
+        load: Whether known facts are added to requests.
+        save: Whether the conversation is saved.
 
     Raises:
-        InvalidNameError: an id is blank, too long or holds control characters.
+        InvalidNameError: An id is blank, too long or holds control characters.
     """
 
     user_id: str | None = attrs.field(default=None, validator=_optional_name)
@@ -86,15 +85,15 @@ class RunIdentity:
 
     @classmethod
     def named_by(cls, context: Any) -> RunIdentity:
-        """Return whom a host's own run context names: its ``user_id`` and ``session_id``, as attributes or keys.
+        """Return the identity in a host's run context: its ``user_id`` and ``session_id``, as attributes or keys.
 
         Args:
-            context: whatever the program hands to the run; None names nobody. Ids that are no text become text.
+            context: The program's context of the run; None if it has none. Ids are converted to strings.
         """
         return cls(user_id=_named(context, "user_id"), session_id=_named(context, "session_id"))
 
     def or_else(self, other: RunIdentity) -> RunIdentity:
-        """Return this identity, with what it leaves open taken from another one; either may forbid."""
+        """Return this identity, with missing ids from another one; either may disable loading and saving."""
         return RunIdentity(
             user_id=self.user_id if self.user_id is not None else other.user_id,
             session_id=self.session_id if self.session_id is not None else other.session_id,
@@ -112,37 +111,37 @@ class FailurePolicy(enum.Enum):
     """Treatment of errors of the memory during a run."""
 
     RAISE = "raise"
-    """The error reaches the agent."""
+    """Raise the error in the agent's run."""
 
     LOG = "log"
-    """It is logged, without any word of what was said, and the run goes on without memory."""
+    """Log the error, without any content of the conversation, and continue without memory."""
 
 
 class SavingTime(enum.Enum):
-    """When facts are learnt from a conversation."""
+    """Time at which a conversation is submitted."""
 
     AFTER_RUN = "after_run"
-    """After each run that ended well."""
+    """After each successful run."""
 
     MANUALLY = "manually"
-    """When the program says so."""
+    """Only when the program submits it."""
 
 
 class UserPolicy(enum.Enum):
     """Policy for a run without a user."""
 
     REQUIRED = "required"
-    """It raises `MissingUserError`: one user's facts never mix with another's."""
+    """Raise `MissingUserError`, so that the facts of users never mix."""
 
     SHARED = "shared"
-    """It joins all other runs without a user in one memory. For a single user, or where everybody may know all."""
+    """Share one memory among runs without a user: for a single user, or users who may see each other's facts."""
 
 
 def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a text is: a quarter of its UTF-8 bytes, rounded up.
+    """Return an estimate of a text's number of tokens: a quarter of its UTF-8 bytes, rounded up.
 
-    That is the rule of thumb of most vendors for English, and errs on the safe side for other scripts.
-    Give `Loading.count_tokens` a tokenizer's own count where the budget is tight.
+    This is the rule of thumb of most vendors for English, and errs on the safe side for other scripts. Set
+    `Loading.count_tokens` to a tokenizer's count if the budget is tight.
     """
     return -(-len(text.encode()) // 4)
 
@@ -162,31 +161,33 @@ def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKi
 
 @attrs.frozen(kw_only=True)
 class Loading:
-    """Selection of the facts that a prompt shows.
+    """Selection of the facts in a memory block.
 
-    The block shows, in this order: standing instructions of the user, whatever the conversation is about; typed facts;
-    the user's statements, but for those whose fact it shows; statements of the assistant. Of each kind, those that are
-    best for the conversation at hand are chosen first; what does not fit is left out. The shares are parts of the
-    budget, from 0 to 1. What one kind does not need is left to the others, but for the assistant's share.
+    The block holds, in this order: standing instructions of the user, regardless of the conversation; typed facts;
+    the user's statements, except those whose fact is in the block; statements of the assistant. Within each kind, the
+    best facts for the current conversation are chosen first. Facts that do not fit are left out.
+
+    The shares are parts of the budget, from 0 to 1. The unused part of a share goes to the other kinds, except that
+    the assistant's share is never exceeded.
 
     Attributes:
-        concepts: only facts of these concepts (`factmem.STATEMENT` for free statements); of all if None.
-        budget: number of tokens that the whole block may take.
-        limit: maximum number of facts.
-        min_score: leave out what scores less for the conversation at hand, from 0 to 1; see `RecallMatch.score`.
-            Standing instructions are always told. The tool `recall_memory` leaves out the same.
-        instruction_share: share of the budget for standing instructions, newest first.
-        fact_share: share of the budget for typed facts while there are statements as well.
-        assistant_share: share of the budget for statements of the assistant; 0 leaves them out.
-        statement_share: share of the budget for a single statement; a longer one is cut at a word.
-        messages: so many of the user's latest messages say what the conversation is about.
-        count_tokens: counts the tokens of a text.
-        overtaken: whether statements are told that a newer record overtakes, or whose fact was retracted (see
-            `RecallMatch.newer` and `RecallMatch.retracted`); else the newer record is told in their place.
-        on_failure: what happens when nothing can be loaded.
+        concepts: Concepts of the facts, with `factmem.STATEMENT` for free statements (default: all).
+        budget: Maximum number of tokens of the whole block.
+        limit: Maximum number of facts.
+        min_score: Minimum score for the current conversation, from 0 to 1; see `RecallMatch.score`. Standing
+            instructions are exempt. The tool `recall_memory` applies the same minimum.
+        instruction_share: Share of the budget for standing instructions, newest first.
+        fact_share: Share of the budget for typed facts if there are also statements.
+        assistant_share: Share of the budget for statements of the assistant; 0 leaves them out.
+        statement_share: Share of the budget for a single statement; a longer one is shortened at a word boundary.
+        messages: Number of the user's latest messages that form the query.
+        count_tokens: Function that counts the tokens of a text.
+        overtaken: Whether to render statements that a newer record overtakes, or whose fact was retracted (see
+            `RecallMatch.newer` and `RecallMatch.retracted`), rather than the newer record in their place.
+        on_failure: Treatment of errors while loading.
 
     Raises:
-        InvalidDataError: a number is out of range.
+        InvalidDataError: A number is out of range.
     """
 
     concepts: tuple[Concept[Any, Any], ...] | None = attrs.field(
@@ -210,26 +211,24 @@ _TRIGGER = Trigger(overlap=6)
 
 @attrs.frozen(kw_only=True)
 class Saving:
-    """Settings of saving: what is detected in a run, and where it is kept.
+    """Settings of saving: what is detected in a run, and where the facts are kept.
 
     Attributes:
-        when: when the history is handed over. It is on disk at once, and read in the background.
-        looking_for: what to look for: concepts, topics, or anything (``open``). By default all facts about
-            the user, those of the agent's concepts first.
-        scope: where what is found holds, as a scope, a kind or a path; the narrowest scope of the agent that has a
-            name if None.
-        private: whether it is kept for the user alone. Needs a `RunIdentity.user_id`.
-        tool_results: whether what tools answered is handed over as well, into quarantine; else it is left out.
-        trigger: when what was handed over is read: at once, with six earlier messages for context, or by
-            count, idle time or interval.
-        origins: treatment of the messages by their origin; that of the memory if None. By default a model reads the
-            user's words for facts and is shown the assistant's as context; without a model both are kept. For example
-            ``OriginPolicy(assistant=Treatment.STATEMENTS)`` keeps what the assistant said with a model as well.
-        tool_origin: whose words `save_memory` keeps. Origin.ASSISTANT keeps what the model wrote as its own
-            statement, Origin.UNKNOWN quarantines it until somebody lets it in, and Origin.USER believes it
-            like the user's own words: only for models that no tool or page can talk into it.
-        on_failure: what happens when the history cannot be handed over. What a model could not read later
-            is in the store's dead letters.
+        when: Time of the submission. A submission is on disk at once, and processed in the background.
+        looking_for: Concepts or topics to look for, or anything (``open``). By default all facts about the user,
+            those of the agent's concepts first.
+        scope: Scope of the facts, as a scope, a kind or a path (default: the narrowest named scope of the agent).
+        private: Whether facts are private to the user; requires a `RunIdentity.user_id`.
+        tool_results: Whether tool results are submitted too; their facts are quarantined.
+        trigger: Time at which a submission is processed: at once, with six earlier messages for context (the
+            default), or by count, idle time or interval.
+        origins: Treatment of messages by origin (default: that of the memory). By default a model detects facts in
+            the user's messages, with the assistant's as context; without a model the messages of both are kept. For
+            example, ``OriginPolicy(assistant=Treatment.STATEMENTS)`` keeps the assistant's messages with a model too.
+        tool_origin: Origin of the statements saved by `save_memory`. ``Origin.ASSISTANT`` keeps them as the model's
+            own statements. ``Origin.UNKNOWN`` quarantines them until a reviewer releases them. ``Origin.USER`` trusts
+            them like the user's own words; use it only for models that no tool result or page can manipulate.
+        on_failure: Treatment of failed submissions. Units that fail later are in the store's dead letters.
     """
 
     when: SavingTime = attrs.field(default=SavingTime.AFTER_RUN, validator=instance_of(SavingTime))
@@ -254,14 +253,14 @@ AfterSave: TypeAlias = "Callable[[RunIdentity, SavedHistory], Awaitable[None]]"
 
 @attrs.frozen(kw_only=True)
 class Hooks:
-    """Functions that are called before and after loading and saving. An error in a hook fails the run.
+    """Functions called before and after loading and saving. An error in a hook fails the run.
 
     Attributes:
-        before_load: is shown the conversation; nothing is loaded if it returns False.
-        after_load: is shown the facts, best first, and returns those that the agent is told.
-        before_save: is shown the messages that are about to be handed over, and returns those that are; it
-            may leave out some, or change them.
-        after_save: is shown what was handed over, once it is on disk.
+        before_load: Function of the conversation; nothing is loaded if it returns False.
+        after_load: Function of the facts, best first; returns the facts to render.
+        before_save: Function of the messages to submit; returns the messages that are submitted. It may drop or
+            change messages.
+        after_save: Function of the submission, called once it is on disk.
     """
 
     before_load: BeforeLoad | None = None
@@ -277,7 +276,7 @@ USER: Final = MemorySubject("user", "the person whom the agent talks with", prio
 
 
 class NoStoreWarning(UserWarning):
-    """An agent's memory was given no store, so that it keeps nothing."""
+    """An agent's memory has no store, so nothing is saved."""
 
 
 def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
@@ -308,47 +307,45 @@ def _check_store(instance: object, attribute: attrs.Attribute[Any], store: objec
 class AgentMemoryConfig:
     """The settings of an agent's memory.
 
-    The names say in which scopes the agent takes part: a kind without a name is neither read nor written.
+    The names determine the agent's scopes: a kind without a name is neither read nor written.
 
     Attributes:
-        store: where facts are kept: an address (``"sqlite-vec:facts.db"``), a provider, or a function that
-            makes a `Memory`, each of which gets an event loop and a thread of its own; or an open `Memory`,
-            which is used in the loop that it was opened in and closed by whoever opened it. Without one nothing
-            is kept, and `AgentMemory` warns of it; ``"none:"`` says so on purpose.
-        agent_name: opens ``/agent/<name>``.
-        feature_name: opens ``/feature/<name>``.
-        product_name: opens ``/product/<name>``.
-        organization_name: the tenant, which no other organisation ever sees into. Of an open `Memory` it
-            is the memory's own.
-        cross_product: whether what holds for every product of the organisation takes part; not what lies
-            below that, such as ``/customer/acme``.
-        user: the subject that the user of a run is an individual of; what is learnt is about them. One that is an
-            individual already (``USER.individual("ada")``) is the user of every run that names none.
-        users: whether each run must name its user (``"required"``), or those that name none share one memory
-            (``"shared"``).
-        subjects: whom else the agent is told facts about.
-        concepts: the typed facts that matter to the agent: they are looked for first, and read with their types.
-        model: reads what is said: an address for `factmem.language_model`, or a model; without one the
-            words are kept as they were said.
-        keep_words: keep the user's words recallable beside the facts that a model finds in them; see `Memory`. Without
-            it, only facts and statements about the topics asked for are recalled. Of an open `Memory` it is the
-            memory's own.
-        embedder: makes the vectors; the offline default if None.
-        embedder_timeout: see `Memory`.
-        recall: the weights of recall, for all that the agent, its tools and its host look up; those of the store
-            if None, which are the defaults unless it is a `Memory` that has others.
-        loading: what the agent is told.
-        saving: what is learnt from it.
-        hooks: what the program is asked and told meanwhile.
-        observers: are told of every operation of the memory that is made for this; see `Memory`.
+        store: An address (``"sqlite-vec:facts.db"``), a provider, or a function that returns a `Memory`, for a memory
+            with its own event loop and thread; or an open `Memory`, which is used in its own event loop and which
+            the program closes. Without a store nothing is saved, and `AgentMemory` issues a warning; ``"none:"``
+            suppresses the warning.
+        agent_name: Name of the scope ``/agent/<name>``.
+        feature_name: Name of the scope ``/feature/<name>``.
+        product_name: Name of the scope ``/product/<name>``.
+        organization_name: Name of the tenant, which is isolated from all other organizations. An open `Memory` keeps
+            its own.
+        cross_product: Whether the agent uses facts that hold for every product of the organization; narrower scopes
+            such as ``/customer/acme`` are not included.
+        user: Subject of the saved facts; the user of a run is an individual of it. A subject that is an individual
+            already (``USER.individual("ada")``) is the user of every run that names none.
+        users: Policy for runs without a user: each run must name its user (``"required"``), or runs without one
+            share one memory (``"shared"``).
+        subjects: Further subjects whose facts are loaded.
+        concepts: Typed facts of interest, which are looked for first and read with their types.
+        model: Language model that detects facts, or its address for `factmem.language_model`. Without one, messages
+            are kept verbatim.
+        keep_words: Whether the user's words stay recallable beside the facts detected in them; see `Memory`. If
+            False, only facts and statements about the requested topics are recalled. An open `Memory` keeps its own
+            setting.
+        embedder: Embedder of the facts (default: the offline embedder).
+        embedder_timeout: Timeout of the embedder in seconds; see `Memory`.
+        recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
+        loading: Settings of loading.
+        saving: Settings of saving.
+        hooks: Functions called before and after loading and saving.
+        observers: Observers of every operation of the memory that is made from these settings; see `Memory`.
 
     Raises:
-        InvalidDataError: a setting is of another type than it says here, or saving goes to a scope that the agent
-            takes no part in.
-        InvalidNameError: a name is not legal.
-        UnknownProviderError: the store's address names no installed provider, or options that it does not have.
-        CapabilityError: the store is a provider with the four verbs only, and is to keep private facts or words
-            that wait.
+        InvalidDataError: A setting has the wrong type, or `Saving.scope` is not one of the agent's scopes.
+        InvalidNameError: A name is not legal.
+        UnknownProviderError: The store's address names no installed provider, or unknown options.
+        CapabilityError: The store is a provider with the four verbs only, and the settings need private facts or
+            delayed processing.
     """
 
     store: Store | None = attrs.field(default=None, validator=_check_store)
@@ -379,7 +376,7 @@ class AgentMemoryConfig:
         _ = self.home
 
     def _check_waist(self) -> None:
-        """Refuse what a provider with the four verbs only cannot keep."""
+        """Check that a provider with the four verbs only can keep what the settings require."""
         store = self.store
         if self.keeps_nothing or not isinstance(store, AgentMemoryProvider) or isinstance(store, KeepsHistory):
             return
@@ -391,7 +388,7 @@ class AgentMemoryConfig:
 
     @property
     def profile(self) -> MemoryScopesProfile:
-        """The names under which the agent takes part in memory."""
+        """Names of the agent's scopes."""
         return MemoryScopesProfile(
             agent_name=self.agent_name,
             feature_name=self.feature_name,
@@ -402,24 +399,24 @@ class AgentMemoryConfig:
 
     @property
     def scopes(self) -> tuple[MemoryScope, ...]:
-        """The scopes that the agent takes part in, narrowest first."""
+        """The agent's scopes, narrowest first."""
         return tuple(scope.within(None) for scope in self.profile.scopes())
 
     @property
     def home(self) -> MemoryScope:
-        """The scope that what is learnt is kept in."""
+        """Scope of the saved facts."""
         return self.scopes[0] if self.saving.scope is None else self.scope_of(self.saving.scope, path="$.saving.scope")
 
     def scope_of(self, wanted: MemoryScope | ScopeKind | str, *, path: str = "$.scope") -> MemoryScope:
-        """Return a scope of the agent by its path, or by its kind.
+        """Return a scope of the agent by its path or its kind.
 
         Args:
-            wanted: a scope that the agent takes part in or one below it, or a kind that it has a name for.
-            path: the setting that it comes from, for the error.
+            wanted: One of the agent's scopes or a scope below it, or a kind that the agent has a name for.
+            path: Path of the setting, for the error.
 
         Raises:
-            InvalidNameError: the path is not legal.
-            InvalidDataError: the agent takes no part in it.
+            InvalidNameError: The path is not legal.
+            InvalidDataError: The scope is not one of the agent's.
         """
         if isinstance(wanted, ScopeKind):
             found = self.profile.scope_of(wanted)
@@ -441,14 +438,14 @@ class AgentMemoryConfig:
 
     @property
     def keeps_nothing(self) -> bool:
-        """Whether there is no store, so that there is nothing to load and nothing is saved."""
+        """Whether there is no store, so that nothing is loaded or saved."""
         return self.store in (None, "none:") or isinstance(self.store, NoMemory)
 
     def make_memory(self) -> Memory:
-        """Make the memory that is kept in a thread of its own.
+        """Return a new memory for use in its own thread.
 
         Raises:
-            InvalidDataError: the store is an open memory, or a function that makes something else.
+            InvalidDataError: The store is an open memory, or a function that returns something else.
         """
         if isinstance(self.store, Memory):
             raise InvalidDataError("the store is a memory already")

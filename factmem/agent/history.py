@@ -1,4 +1,4 @@
-"""The histories of agents, in whatever form they have: read as messages, and told what is known."""
+"""Histories of agents: conversion of each framework's messages, and insertion of the memory block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "conversation_id",
     "identified",
     "spoken",
-    "told",
+    "with_block",
 ]
 
 NativeT = TypeVar("NativeT")
@@ -34,22 +34,22 @@ class HistoryFormat(Protocol, Generic[NativeT]):
     """Conversion between the messages of one framework and those of factmem."""
 
     def messages(self, native: NativeT) -> Sequence[Message]:
-        """Return what a message says, in factmem's words; nothing for calls of functions.
+        """Convert a message to factmem's messages; function calls convert to none.
 
-        What memory put in has the role `factmem.abc.MEMORY_ROLE`, results of tools have the role ``tool``.
+        Memory blocks get the role `factmem.abc.MEMORY_ROLE`, tool results the role ``tool``.
         """
         ...
 
     def calls(self, native: NativeT) -> bool:
-        """Whether a message calls functions, and so waits for what they answer."""
+        """Return whether a message contains function calls, which await results."""
         ...
 
     def memory(self, block: MemoryBlock) -> NativeT:
-        """Return a message of the user's role that tells what is known and is marked as factmem's own."""
+        """Return a message with the user's role that holds a memory block and is marked as factmem's."""
         ...
 
     def summary(self, text: str) -> NativeT:
-        """Return a message of the assistant's role that stands for messages that were compressed away."""
+        """Return a message with the assistant's role that replaces compressed messages."""
         ...
 
 
@@ -74,13 +74,13 @@ class MessageFormat:
 
 
 MEMORY_NAME: Final = "factmem_memory"
-"""The name under which factmem speaks in histories of dicts, so that it is known again in one that was stored."""
+"""Name of factmem's messages in histories of dicts; it identifies them in stored histories."""
 
 
 class DictFormat:
-    """Histories as the APIs of OpenAI write them: messages of chat completions, or items of responses.
+    """Histories of OpenAI's APIs: messages of chat completions, or items of responses.
 
-    They are dicts, or the objects that OpenAI's client returns, which programs often put beside them.
+    Messages are dicts or objects of OpenAI's client; a history may mix both.
     """
 
     def messages(self, native: Any) -> Sequence[Message]:
@@ -131,7 +131,7 @@ def _as_mapping(native: Any) -> Mapping[str, Any]:
 
 
 def _text(content: object) -> str:
-    """The text of a message: its content, or the text parts of it."""
+    """Return the text of a message's content, or of its text parts."""
     match content:
         case str():
             return content
@@ -144,16 +144,16 @@ def _text(content: object) -> str:
 
 
 def spoken(format: HistoryFormat[NativeT], history: Sequence[NativeT]) -> list[Message]:
-    """Return what a whole history says, each message with an id that it keeps as the history grows."""
+    """Convert a history to messages, each with an id that stays the same as the history grows."""
     return identified([message for native in history for message in format.messages(native)])
 
 
-def told(format: HistoryFormat[NativeT], history: Sequence[NativeT], block: MemoryBlock) -> list[NativeT]:
-    """Return a history that tells what is known, once, before the user's last message.
+def with_block(format: HistoryFormat[NativeT], history: Sequence[NativeT], block: MemoryBlock) -> list[NativeT]:
+    """Return a history with a memory block before the user's last message.
 
-    What was told before is taken out; everything else is as it was, the same objects in the same order.
+    Earlier blocks are removed. All other messages stay: the same objects in the same order.
     """
-    kept = [native for native in history if not _tells(format, native)]
+    kept = [native for native in history if not _is_memory(format, native)]
     if not block:
         return kept
     place = next(
@@ -163,37 +163,37 @@ def told(format: HistoryFormat[NativeT], history: Sequence[NativeT], block: Memo
     return [*kept[:place], format.memory(block), *kept[place:]]
 
 
-def _tells(format: HistoryFormat[NativeT], native: NativeT) -> bool:
+def _is_memory(format: HistoryFormat[NativeT], native: NativeT) -> bool:
     return any(message.role == MEMORY_ROLE for message in format.messages(native))
 
 
 def _is_of_user(format: HistoryFormat[NativeT], native: NativeT) -> bool:
-    """Whether a message is the user's, and not one that answers tools as well: that one must follow their calls."""
+    """Return whether a message is the user's and holds no tool results, which must directly follow their calls."""
     roles = {message.role for message in format.messages(native)}
     return "user" in roles and "tool" not in roles
 
 
 def identified(messages: Sequence[Message]) -> list[Message]:
-    """Give each message that has no id one that it keeps: by what it says, and how often that was said before."""
+    """Return messages with ids; a missing one is made from the role, the content and its number of repetitions."""
     seen: Counter[str] = Counter()
     found = []
     for message in messages:
         if message.id is None:
-            said = _digest(message.role, message.content)
-            seen[said] += 1
-            message = attrs.evolve(message, id=f"{said}-{seen[said]}")
+            digest = _digest(message.role, message.content)
+            seen[digest] += 1
+            message = attrs.evolve(message, id=f"{digest}-{seen[digest]}")
         found.append(message)
     return found
 
 
 def conversation_id(identity: RunIdentity, messages: Sequence[Message]) -> str:
-    """Return the id of a run's conversation: its session, or else how it began, and with whom."""
+    """Return the id of a run's conversation: its session, or a digest of the user and the first message."""
     if identity.session_id is not None:
         return identity.session_id
-    said = (message.content for message in messages if message.role == "user")
-    began = next((content for content in said if content.strip()), "")
-    return f"conversation-{_digest(identity.user_id, began)}"
+    contents = (message.content for message in messages if message.role == "user")
+    first = next((content for content in contents if content.strip()), "")
+    return f"conversation-{_digest(identity.user_id, first)}"
 
 
-def _digest(*said: str | None) -> str:
-    return hashlib.blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
+def _digest(*parts: str | None) -> str:
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()

@@ -1,4 +1,4 @@
-"""The memory of an agent: in a thread of its own, or where the program opened it."""
+"""The memory of an agent: in its own thread, or in the event loop of the program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Held", "HeldInThread", "HeldOpen", "SavedHistory"]
 T = TypeVar("T")
 
 _PATIENCE: Final = 5.0
-"""Maximum time that the exit of a process waits for its memories, in seconds."""
+"""Maximum time that the exit of a process waits for each of its memories, in seconds."""
 
 
 class Held(abc.ABC):
@@ -46,7 +46,7 @@ class Held(abc.ABC):
 
     @abc.abstractmethod
     async def aclose(self) -> None:
-        """Finish reading in the background, and close."""
+        """Process pending submissions, and close."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -55,7 +55,7 @@ class Held(abc.ABC):
 
 @attrs.frozen
 class HeldOpen(Held):
-    """A memory that the program opens and closes; it is used in its own event loop."""
+    """A memory that the program opens and closes, used in the program's event loop."""
 
     memory: Memory
 
@@ -78,10 +78,10 @@ class HeldOpen(Held):
 
 
 class HeldInThread(Held):
-    """A memory with an event loop and a thread of its own, opened by the first call.
+    """A memory with its own event loop and thread, opened by the first call.
 
-    It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. At the exit of the
-    process it ends; submissions are on disk, and the next process reads those that are unread.
+    It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. It ends with the
+    process. Submissions are on disk, and the next process handles the pending ones.
 
     Args:
         make: Function that makes the memory.
@@ -95,7 +95,7 @@ class HeldInThread(Held):
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `Held.use`."""
-        # Starting may block as well: the other loop may be busy, or not open yet.
+        # Starting may block too: the other loop may be busy, or not open yet.
         future = await to_thread.run_sync(self._started, work, limiter=anyio.CapacityLimiter(1))
         return await _finished(future)
 
@@ -130,7 +130,7 @@ class HeldInThread(Held):
 
 @attrs.frozen
 class _Open:
-    """A memory that is open in a thread."""
+    """An open memory and the controls of its event loop."""
 
     portal: BlockingPortal
     memory: Memory
@@ -149,7 +149,7 @@ class _MemoryThread:
 
     @property
     def usable(self) -> bool:
-        """Whether it runs, and in this process: a fork has none of its parent's threads."""
+        """Whether the thread runs in this process; a forked process has none of its parent's threads."""
         return self._process == os.getpid() and self._thread.is_alive()
 
     def open(self) -> None:
@@ -167,14 +167,14 @@ class _MemoryThread:
         return opened.portal.start_task_soon(partial(_worked, work, opened.memory))
 
     def close(self) -> None:
-        """Let the memory finish reading, and wait for the end of the thread."""
+        """Process pending submissions, and join the thread."""
         opened = self._opened.result()
         with contextlib.suppress(RuntimeError):  # it has ended already
             opened.portal.call(opened.closing.set)
         self._thread.join()
 
     def drop(self) -> None:
-        """End the thread at once; unread submissions stay in the store for the next process."""
+        """Stop the thread at once; pending submissions stay in the store for the next process."""
         if not self.usable:
             return
         opened = self._opened.result()
@@ -185,7 +185,7 @@ class _MemoryThread:
     def _run(self) -> None:
         try:
             anyio.run(self._serve, self._make())
-        except BaseException as error:  # raised where the opening is awaited
+        except BaseException as error:  # reraised in `open`
             if not self._opened.done():
                 self._opened.set_exception(error)
 
@@ -213,11 +213,11 @@ async def _finished(future: Future[T]) -> T:
 
 
 class SavedHistory:
-    """A submitted history. It is on disk, and read in the background.
+    """A submitted history. It is on disk, and processed in the background.
 
     Args:
-        handover: the memory's own handle.
-        held: the memory.
+        handover: The memory's handle of the submission.
+        held: The memory.
     """
 
     def __init__(self, handover: Handover, held: Held) -> None:
@@ -226,7 +226,7 @@ class SavedHistory:
 
     @property
     def pending(self) -> int:
-        """Number of units that are not read yet."""
+        """Number of units that are not processed yet."""
         return self._handover.pending
 
     @property
@@ -236,24 +236,24 @@ class SavedHistory:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The names of the errors that kept some of it from being read; it is in the store's dead letters."""
+        """Names of the errors of failed units, which are in the store's dead letters."""
         return self._handover.failures
 
     @property
     def dropped(self) -> Mapping[DropReason, int]:
-        """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
+        """Number of candidates and message parts dropped so far, by reason; see `Remembered.dropped`."""
         return self._handover.dropped
 
     def held_by(self, held: Held) -> SavedHistory:
-        """Return it as somebody else holds the memory: from another event loop, or from none."""
+        """Return this submission for use through another `Held`: from another event loop, or without one."""
         return SavedHistory(self._handover, held)
 
     async def wait(self) -> tuple[Remembered, ...]:
-        """Wait until all of it is read or has failed, and return what became of it."""
+        """Wait until every unit is processed or has failed, and return the outcomes."""
         return await self._held.use(partial(_waited, self._handover))
 
     def wait_blocking(self) -> tuple[Remembered, ...]:
-        """The same, where there is no event loop; see `factmem.agent.AgentMemory`."""
+        """Wait like `wait`, without an event loop; see `factmem.agent.AgentMemory`."""
         return self._held.use_blocking(partial(_waited, self._handover))
 
 

@@ -1,15 +1,15 @@
-"""Nodes for strategy graphs: they load and save, and pass on what they were given.
+"""Nodes of strategy graphs that load and save.
 
-They are plain async functions, and there is no graph engine behind them: add them to a LangGraph
-``StateGraph`` or to a pydantic-graph ``GraphBuilder`` as they are, or await them yourself.
+Nodes are plain async functions, independent of any graph engine. Add them to a LangGraph ``StateGraph`` or to a
+pydantic-graph ``GraphBuilder``, or await them directly.
 
-- In LangGraph a node is called with the state and returns an update of it: ``{"messages": [...]}`` with
-  what is known, or ``{}``. Whom it works for is read from the run's config: ``user_id`` and ``thread_id``
-  (or ``session_id``) among ``configurable``.
-- In pydantic-graph a node is called with a ``StepContext``, changes its state in place and returns its
-  inputs. Whom it works for is read from the attributes ``user_id`` and ``session_id`` of its deps.
+- In LangGraph, a node takes the state and returns an update of it: ``{"messages": [...]}`` with the memory block, or
+  ``{}``. The identity comes from the run's config: ``user_id`` and ``thread_id`` (or ``session_id``) in
+  ``configurable``.
+- In pydantic-graph, a node takes a ``StepContext``, changes its state in place and returns its inputs. The identity
+  comes from the attributes ``user_id`` and ``session_id`` of its deps.
 
-Where the messages of a state are, and who the user is, may be said otherwise: see `StateAccess`.
+`StateAccess` sets other places for the messages and the identity.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ __all__ = [
 StateT = TypeVar("StateT")
 
 SaveScope: TypeAlias = "MemoryScope | ScopeKind | str"
-"""A scope that a node saves in: itself, the agent's own of a kind, or by its path."""
+"""A scope to save in: a scope, the kind of one of the agent's scopes, or a path."""
 
 
 class Node(Protocol):
-    """A node: it is called with a state, by LangGraph also with its config, and returns what the graph goes on with.
+    """A node of a graph: a function of the state, in LangGraph also of the config, that returns the graph's next input.
 
-    Each library has its own name for the state, so that this has none: a type checker lets it into all of them.
+    The parameters have no names, since each library names the state differently; so type checkers accept a node in
+    all of them.
     """
 
     __name__: str
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Load or save, and pass on."""
+        """Load or save, and return the graph's next input."""
         ...
 
 
@@ -75,12 +76,11 @@ class StateAccess(Generic[StateT]):
     """Access of nodes to the state of a graph, as functions that a type checker can check.
 
     Attributes:
-        messages: returns the history in a state; by default its ``messages``.
-        update: returns the update that a LangGraph node makes of a history; by default
-            ``{"messages": history}``, for a plain field. LangGraph's ``add_messages`` takes it too, but puts what
-            is new at the end and leaves in what is not known any more: where messages are reduced so, use
-            `factmem.integrations.langgraph.ADDED_MESSAGES`.
-        identity: says by its state whom a run works for; goes before what the graph's config or deps say.
+        messages: Function that returns the history in a state (default: its ``messages``).
+        update: Function that returns the state update for a history (default: ``{"messages": history}``, for a plain
+            field). LangGraph's ``add_messages`` accepts this too, but appends the new block and keeps outdated ones;
+            for that reducer, use `factmem.integrations.langgraph.ADDED_MESSAGES`.
+        identity: Function that returns the identity in a state; it takes precedence over the graph's config or deps.
     """
 
     messages: Callable[[StateT], Sequence[Any]] = _messages_in
@@ -99,17 +99,17 @@ def load_from_memory(
     scopes: Iterable[MemoryScope | ScopeKind | str] | None = None,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
-    """Make a node that tells the agent what is known of some concepts; see `AgentMemory.load_facts_to_agent`.
+    """Return a node that loads the known facts of some concepts; see `AgentMemory.load_facts_to_agent`.
 
     Args:
-        memory: the memory.
-        concepts: which concepts, or keywords.
-        subjects: about whom; the user and the agent's subjects if None.
-        scopes: where, as scopes, kinds or paths; in all scopes that the agent takes part in if None.
-        state: where the state has its messages.
+        memory: The memory.
+        concepts: The concepts, or their keywords.
+        subjects: Subjects of the facts (default: the user and the agent's subjects).
+        scopes: Scopes of the facts, as scopes, kinds or paths (default: all scopes of the agent).
+        state: Access to the state.
 
     Raises:
-        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
+        InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
     wanted = listed("concepts", concepts, Concept, str)
     about, places = _subjects(subjects), _scopes(memory, scopes)
@@ -127,16 +127,16 @@ def load_all_facts_from_memory(
     scopes: Iterable[MemoryScope | ScopeKind | str] | None = None,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
-    """Make a node that tells the agent what is known; see `AgentMemory.load_all_facts_to_agent`.
+    """Return a node that loads the known facts of all concepts; see `AgentMemory.load_all_facts_to_agent`.
 
     Args:
-        memory: the memory.
-        subjects: about whom.
-        scopes: where; see `load_from_memory`.
-        state: where the state has its messages.
+        memory: The memory.
+        subjects: Subjects of the facts; see `load_from_memory`.
+        scopes: Scopes of the facts; see `load_from_memory`.
+        state: Access to the state.
 
     Raises:
-        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
+        InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
     about, places = _subjects(subjects), _scopes(memory, scopes)
 
@@ -155,19 +155,19 @@ def save_to_memory(
     wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
-    """Make a node that hands the history over to be searched for facts of some concepts, and no others.
+    """Return a node that submits the history for the detection of facts of some concepts, and no others.
 
     Args:
-        memory: the memory.
-        concepts: which concepts.
-        subjects: whom the facts may be about; the user if nobody is named.
-        scope: where to keep them, as a scope, a kind or a path, or several of these; where `Saving.scope` says if
-            None. In several the history is read once for each.
-        wait: pass on only when the history is read, so that the next node finds what was learnt.
-        state: where the state has its messages.
+        memory: The memory.
+        concepts: The concepts.
+        subjects: Possible subjects of the facts (default: the user).
+        scope: Scope of the facts, as a scope, a kind or a path, or several of these (default: `Saving.scope`). The
+            history is processed once per scope.
+        wait: Whether to wait until the history is processed, so that the next node finds its facts.
+        state: Access to the state.
 
     Raises:
-        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
+        InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
     request = DetectionRequest(subjects=subjects, concepts=concepts)
     return _saving("save_to_memory", memory, request, scope, state, wait=wait)
@@ -181,20 +181,19 @@ def save_to_memory_auto_detect_facts(
     wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
-    """Make a node that hands the history over to be searched for facts of any concept.
+    """Return a node that submits the history for the detection of facts of any concept.
 
-    Those of the agent's own concepts are looked for first, with their types.
+    The agent's own concepts are looked for first, with their types.
 
     Args:
-        memory: the memory.
-        subjects: whom the facts may be about; the user if nobody is named.
-        scope: where to keep them, as a scope, a kind or a path, or several of these; where `Saving.scope` says if
-            None. In several the history is read once for each.
-        wait: pass on only when the history is read, so that the next node finds what was learnt.
-        state: where the state has its messages.
+        memory: The memory.
+        subjects: Possible subjects of the facts (default: the user).
+        scope: Scope of the facts; see `save_to_memory`.
+        wait: Whether to wait until the history is processed; see `save_to_memory`.
+        state: Access to the state.
 
     Raises:
-        InvalidDataError: one of these is of another type, or the agent takes no part in a scope.
+        InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
     request = DetectionRequest(subjects=subjects, concepts=memory.config.concepts, open=True)
     return _saving("save_to_memory_auto_detect_facts", memory, request, scope, state, wait=wait)
@@ -218,13 +217,13 @@ def _saving(
         raise InvalidDataError("there is no scope to save in: name one, or leave scope out", path="$.scope")
 
     async def saved(history: Sequence[Any], identity: RunIdentity) -> None:
-        handed_over = [
+        submissions = [
             await memory.save_facts_from_history(history, looking_for=request, scope=place, identity=identity)
             for place in places
         ]
-        for handle in handed_over if wait else ():
-            if handle is not None:
-                await handle.wait()
+        for submission in submissions if wait else ():
+            if submission is not None:
+                await submission.wait()
 
     return _node(name, saved, state)
 
@@ -241,13 +240,13 @@ def _node(name: str, work: _Work, access: StateAccess[Any]) -> Node:
         return {} if history is None else access.update(history)
 
     node.__name__ = node.__qualname__ = name
-    # LangGraph hands its config in where the parameter has its own annotation, or none.
+    # LangGraph passes its config only if the parameter has LangGraph's own annotation, or none.
     del node.__annotations__["config"]
     return node
 
 
 def _is_step(state: Any) -> bool:
-    """Whether a graph's library has handed in a step of a run, which has a state, deps and inputs."""
+    """Return whether a state is pydantic-graph's ``StepContext``, which has a state, deps and inputs."""
     return all(hasattr(state, name) for name in ("state", "deps", "inputs"))
 
 
@@ -255,12 +254,12 @@ def _identity(state: Any, config: Any) -> RunIdentity:
     if _is_step(state):
         deps = state.deps
         return _identified(getattr(deps, "user_id", None), getattr(deps, "session_id", None))
-    said = config.get("configurable") or {} if isinstance(config, Mapping) else {}
-    return _identified(said.get("user_id"), said.get("session_id", said.get("thread_id")))
+    configurable = config.get("configurable") or {} if isinstance(config, Mapping) else {}
+    return _identified(configurable.get("user_id"), configurable.get("session_id", configurable.get("thread_id")))
 
 
 def _identified(user_id: object, session_id: object) -> RunIdentity:
-    """Ids are texts, whatever a program counts its users and threads with."""
+    """Return an identity whose ids are converted to strings."""
     return RunIdentity(
         user_id=None if user_id is None else str(user_id), session_id=None if session_id is None else str(session_id)
     )
@@ -279,7 +278,7 @@ def _subjects(subjects: Iterable[MemorySubject] | None) -> tuple[MemorySubject, 
 
 
 def _scopes(memory: AgentMemory, scopes: Any) -> Any:
-    """Return scopes that the agent takes part in."""
+    """Resolve scopes, kinds and paths to scopes of the agent."""
     if scopes is None:
         return None
     given = listed("scopes", scopes, MemoryScope, ScopeKind, str)

@@ -1,4 +1,4 @@
-"""`AgentMemory`, and the frameworks that it is installed into."""
+"""`AgentMemory`, and its installation into agent frameworks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import attrs
 
 from factmem.abc import DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
-from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, told
+from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holding import Held, HeldInThread, HeldOpen, SavedHistory
 from factmem.agent.run import MemoryRun
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
@@ -37,8 +37,8 @@ __all__ = [
 ENTRY_POINT_GROUP: Final = "factmem.hosts"
 """Entry-point group of the integrations, of factmem and of third parties.
 
-An entry point's name is the module that a framework's own classes come from (``pydantic_ai``,
-``google.adk``); it names a `HostIntegration`, and is imported when something from there is handed in.
+An entry point's name is the top module of a framework's classes (``pydantic_ai``, ``google.adk``). Its value is a
+`HostIntegration`, which is imported when an object of that framework is first passed in.
 """
 
 
@@ -57,7 +57,7 @@ class HostIntegration:
 
 
 def host_entry_points() -> dict[str, EntryPoint]:
-    """Return the installed integrations by the module that they are for, without importing any of them."""
+    """Return the entry points of the installed integrations by framework module, without importing them."""
     return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
 
 
@@ -65,7 +65,7 @@ def host_of(thing: object) -> HostIntegration:
     """Return the integration of the framework that an object comes from.
 
     Args:
-        thing: An agent, a message, a function …
+        thing: An agent, a message, a function or another object of a framework.
 
     Raises:
         CapabilityError: No integration knows the object.
@@ -152,11 +152,11 @@ class AgentMemory:
     It takes effect through `factmem.agent.install`, the nodes of a graph, or the three methods below. The prompt, the
     model and the history of the agent stay unchanged: facts go into requests only.
 
-    A memory that it opens itself lives in a thread of its own, from the first use to the exit of the process or
-    `aclose`, which finishes reading first. Submissions survive either.
+    A memory that it opens itself lives in its own thread, from the first use to the exit of the process or `aclose`.
+    `aclose` processes pending submissions first. Submissions survive both.
 
     Args:
-        config: The settings. Without a store nothing is kept, and a `NoStoreWarning` is issued.
+        config: The settings. Without a store nothing is saved, and a `NoStoreWarning` is issued.
     """
 
     def __init__(self, config: AgentMemoryConfig | None = None) -> None:
@@ -181,7 +181,7 @@ class AgentMemory:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Finish reading, and close the store; a `Memory` that the program opened stays open."""
+        """Process pending submissions, and close the store; a `Memory` that the program opened stays open."""
         await self._held.aclose()
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ class AgentMemory:
         block = await self.for_run(identity).load(
             spoken(form, history), concepts=concepts, subjects=subjects, scopes=scopes
         )
-        return told(form, history, block)
+        return with_block(form, history, block)
 
     async def load_all_facts_to_agent(
         self,
@@ -266,7 +266,7 @@ class AgentMemory:
         """
         form = format_of(history)
         block = await self.for_run(identity).load(spoken(form, history), subjects=subjects, scopes=scopes)
-        return told(form, history, block)
+        return with_block(form, history, block)
 
     async def save_facts_from_history(
         self,
@@ -304,18 +304,18 @@ def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings:
         agent = install(AgentMemory, into=agent, store="sqlite-vec:facts.db", agent_name="planner")
 
     Use the result in place of the argument. It has the same type, and the argument itself stays unchanged where the
-    framework allows for that. Each module of `factmem.integrations` documents what it takes, and how a run names its
-    user.
+    framework allows it. Each module of `factmem.integrations` documents the objects that it accepts, and how a run
+    names its user.
 
     Args:
-        memory: The memory, or the class to make it of from the settings.
+        memory: The memory, or the class to instantiate with the settings.
         into: An agent, an app, a client or a factory of a framework with an integration.
         settings: Fields of `AgentMemoryConfig`, with the class only.
 
     Raises:
         CapabilityError: No integration can install memory into the object.
         MissingPackageError: The integration needs a package that is not installed.
-        InvalidDataError: A setting is not legal, or settings were given with a memory.
+        InvalidDataError: A setting is invalid, or settings were given with an instance.
     """
     integration = host_of(into)
     if integration.install is None:

@@ -1,4 +1,4 @@
-"""Facts as a prompt shows them: escaped, dated, delimited data."""
+"""Rendering of facts for a prompt, as escaped, dated, delimited data."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _HEADING_WITH_INSTRUCTIONS: Final = (
 _SHORTEST: Final = 100
 """Minimum length of a shortened statement, in characters."""
 _OF_AN_ORDER: Final = frozenset({"standing order"})
-"""The flags that a standing instruction of the user's may have."""
+"""Flags that a standing instruction of the user may have."""
 
 
 @attrs.frozen(kw_only=True)
 class MemoryBlock:
-    """The facts that an agent is shown, as a block of its prompt.
+    """A rendered block of facts for a prompt.
 
     Attributes:
-        text: the block as a prompt shows it; empty if nothing is known.
-        records: the facts in it, in the order of their kinds, best first; see `Loading`.
-        left_out: how many more there would have been that did not fit into the budget.
+        text: The rendered block; empty if it holds no facts.
+        records: The facts in the block, grouped by kind, best first; see `Loading`.
+        left_out: Number of facts that did not fit into the budget.
     """
 
     text: str = attrs.field(default="", repr=False)
@@ -56,16 +56,16 @@ class MemoryBlock:
 def rendered(
     records: Sequence[FactRecord[Any]], budget: int, count_tokens: Callable[[str], int], *, ids: bool = False
 ) -> MemoryBlock:
-    """Render the best of some facts that fit into a budget.
+    """Render the best facts that fit into a budget.
 
-    A fact that does not fit is left out, and a later, shorter one may still get in. In the block they
-    stand by subject, strongest first, typed facts before statements, and statements in the order said.
+    A fact that does not fit is left out; a later, shorter one may still fit. The block is sorted by subject, strongest
+    first, with typed facts before statements, and statements by their timestamps.
 
     Args:
-        records: the facts, best first.
-        budget: how many tokens the whole block may take.
-        count_tokens: counts the tokens of a text.
-        ids: whether to show the records' ids, for a model that may forget them.
+        records: The facts, best first.
+        budget: Maximum number of tokens of the whole block.
+        count_tokens: Function that counts the tokens of a text.
+        ids: Whether to render the records' ids, for a model that may retract them.
     """
     left = budget - count_tokens(_block(()))
     fitting: list[FactRecord[Any]] = []
@@ -82,15 +82,15 @@ def rendered(
 def rendered_block(
     records: Sequence[FactRecord[Any]], loading: Loading, *, earlier: Mapping[str, Sequence[Evidence]] | None = None
 ) -> MemoryBlock:
-    """Render the facts that fit into a budget in the order in which an agent is told them; see `Loading`.
+    """Render the facts that fit into a budget, in the order documented at `Loading`.
 
-    Words in which a fact of the block was found are left out where its quotes cover them.
+    A verbatim statement is left out if the quotes of the block's facts cover it.
 
     Args:
-        records: the facts, each kind best first.
-        loading: the budget and its shares.
-        earlier: evidence of what records said before, by their ids: words of a value that was replaced are not
-            shown beside the new one.
+        records: The facts, each kind best first.
+        loading: The budget and its shares.
+        earlier: Evidence of the records' earlier revisions, by record id. It keeps the source of a replaced value
+            from being rendered beside the new value.
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
     for record in records:
@@ -116,7 +116,7 @@ class _Part(enum.Enum):
 
 
 def is_instruction(record: FactRecord[Any]) -> bool:
-    """Return whether a record is a standing instruction: the user's own, with no flag but that it reads like one."""
+    """Return whether a record is a standing instruction of the user, with no flag other than ``standing order``."""
     return (
         record.concept.keyword == STATEMENT.keyword
         and record.details.origin is Origin.USER
@@ -134,7 +134,7 @@ def _part_of(record: FactRecord[Any]) -> _Part:
 
 
 def _is_verbatim(record: FactRecord[Any]) -> bool:
-    """Whether a statement is what was said, word for word."""
+    """Return whether a record is a statement that quotes its message word for word."""
     return (
         record.concept.keyword == STATEMENT.keyword
         and bool(record.evidence)
@@ -143,7 +143,7 @@ def _is_verbatim(record: FactRecord[Any]) -> bool:
 
 
 class _Filling:
-    """Fills a block with records while there is room."""
+    """Builder of a block: accepts records while they fit."""
 
     def __init__(self, loading: Loading, earlier: Mapping[str, Sequence[Evidence]], heading: str) -> None:
         self._loading = loading
@@ -160,12 +160,12 @@ class _Filling:
         self._quotes: dict[tuple[str | None, str | None], list[Evidence]] = defaultdict(list)
 
     def takes(self, record: FactRecord[Any], part: _Part, *, shared: bool = True) -> bool:
-        """Take a record in, if there is room for it; return whether it was taken in.
+        """Add a record if it fits, and return whether it was added.
 
         Args:
-            record: the record.
-            part: its kind.
-            shared: whether it has to fit into what is left of the share of its kind.
+            record: The record.
+            part: The kind of the record.
+            shared: Whether the record must fit into the rest of its kind's share.
         """
         share = self._shares.get(part, self._left) if shared else self._left
         line = self._fitted(record, part)
@@ -183,9 +183,9 @@ class _Filling:
         return True
 
     def take_statements(self, statements: Sequence[FactRecord[Any]], part: _Part) -> list[FactRecord[Any]]:
-        """Take in statements, best first, and return those that found no room.
+        """Add statements, best first, and return those that did not fit.
 
-        In place of words stands what was found in them, be it a fact of the block or another of these statements.
+        A verbatim statement is replaced by the records extracted from it: facts of the block, or other statements.
         """
         found: dict[tuple[str | None, str | None], list[FactRecord[Any]]] = defaultdict(list)
         for record in statements:
@@ -206,12 +206,16 @@ class _Filling:
         return rest
 
     def _of_instructions(self, source: tuple[str | None, str | None]) -> list[Evidence]:
-        """Return the quotes of one message in the standing instructions that were taken in."""
+        """Return the quotes of one message in the block's standing instructions."""
         taken = [item for record, _ in self._lines[_Part.INSTRUCTION] for item in record.evidence]
         return [item for item in taken if (item.conversation_id, item.message_id) == source]
 
     def block(self, of: int) -> MemoryBlock:
-        """Return the block, made of so many records."""
+        """Return the finished block.
+
+        Args:
+            of: Number of candidates, from which `MemoryBlock.left_out` is computed.
+        """
         if not self._taken:
             return MemoryBlock(left_out=of)
         newest = self._lines[_Part.INSTRUCTION]
@@ -221,7 +225,7 @@ class _Filling:
         return MemoryBlock(text=_block(lines, self._heading), records=records, left_out=of - len(records))
 
     def _fitted(self, record: FactRecord[Any], part: _Part) -> str:
-        """Return a record's line; what a statement says beyond its share is cut off."""
+        """Return a record's line; a statement longer than its share is shortened."""
         if part is _Part.FACT:
             return _line(record, ids=False)
         count, most = self._loading.count_tokens, self._loading.statement_share * self._loading.budget
@@ -236,20 +240,20 @@ class _Filling:
 
 
 def instruction_in(record: FactRecord[Any]) -> str:
-    """Return the sentences of a statement that are standing instructions; all of it if none is recognised."""
+    """Return the sentences of a statement that are standing instructions; the whole text if none is recognized."""
     text = str(record.value)
     return " ".join(text[start:end] for start, end in instructions_in(text)) or text
 
 
 def _cut(text: str, length: int) -> str:
-    """Cut a text at the end of a word; a word that is longer than that is cut itself."""
+    """Shorten a text at a word boundary, or inside its first word if that is too long."""
     head = text[: length + 1]
     whole = head.rpartition(" ")[0] or head[:length]
     return f"{whole.rstrip()}…"
 
 
 def written(value: object, value_type: Any) -> str:
-    """Return a value as people write it: text as it is, anything else as JSON."""
+    """Return a value as text: a string unchanged, any other value as JSON."""
     data = value if isinstance(value, str) else encode_value(value, value_type)
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 
@@ -261,7 +265,7 @@ def _block(lines: Sequence[str], heading: str = _HEADING) -> str:
 def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, text: str | None = None) -> str:
     tag = tag or ("statement" if record.concept.keyword == STATEMENT.keyword else "fact")
     text = written(record.value, record.concept.value_type) if text is None else text
-    told = {
+    optional = {
         "id": record.id if ids else None,
         "about": str(record.subject),
         "name": record.concept.keyword if tag == "fact" else None,
@@ -271,7 +275,7 @@ def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, text: s
         "from": f"{record.fact.valid_from:%Y-%m-%d}" if record.fact.valid_from else None,
         "until": f"{record.fact.valid_to:%Y-%m-%d}" if record.fact.valid_to else None,
     }
-    attributes = "".join(f' {name}="{escaped(value)}"' for name, value in told.items() if value is not None)
+    attributes = "".join(f' {name}="{escaped(value)}"' for name, value in optional.items() if value is not None)
     return f"<{tag}{attributes}>{escaped(text)}</{tag}>"
 
 

@@ -39,10 +39,10 @@ _LONGEST_QUERY: Final = 4_000
 """Maximum length of a query, in characters; its end is kept."""
 
 _MOST_INSTRUCTIONS: Final = 50
-"""Number of standing instructions that are looked at, the newest ones."""
+"""Maximum number of standing instructions considered, newest first."""
 
 _ROOM_FOR_OTHERS: Final = 4
-"""Factor of the limit of statements, since those of the assistant may rank before those of the user."""
+"""Factor of the limit of statements, since the assistant's may rank before the user's."""
 
 
 @attrs.frozen(kw_only=True)
@@ -89,9 +89,7 @@ class MemoryRun:
 
     @property
     def tools(self) -> MemoryTools:
-        """The tools that a model may be given in this run."""
-        from factmem.agent.run import MemoryTools
-
+        """The tools of this run for a model."""
         return MemoryTools(self)
 
     async def load(
@@ -102,12 +100,12 @@ class MemoryRun:
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
     ) -> MemoryBlock:
-        """Return the facts that are best for the current conversation, rendered for a prompt.
+        """Return the best facts for the current conversation, rendered for a prompt.
 
         Order and shares are those of `Loading`. Standing instructions of the user are always included, unless a newer
-        one overtakes them. If several places have a typed fact of one concept, the one of the stronger subject, then
-        of the narrower scope, then the newer one is included. Statements that the history holds are left out, and
-        quarantined records are never included.
+        one overtakes them. If several places have a typed fact of one concept, the stronger subject wins, then the
+        narrower scope, then the newer fact. Statements of the current conversation and quarantined records are never
+        included.
 
         Args:
             history: The conversation so far.
@@ -150,13 +148,13 @@ class MemoryRun:
         looking_for: DetectionRequest | None = None,
         scope: MemoryScope | ScopeKind | str | None = None,
     ) -> SavedHistory | None:
-        """Submit the history for detection. It is on disk when this returns, and read in the background.
+        """Submit the history for detection. It is on disk when this returns, and processed in the background.
 
         Messages that were submitted before are skipped, so the whole history may be passed after each run.
 
         Args:
             history: The conversation so far, each message with an id.
-            looking_for: What to look for (default: `Saving.looking_for`).
+            looking_for: Concepts or topics to look for (default: `Saving.looking_for`).
             scope: Scope of the facts (default: `Saving.scope`).
 
         Returns:
@@ -165,7 +163,7 @@ class MemoryRun:
         Raises:
             MissingUserError: The user is unknown.
             InvalidDataError: The scope is not one of the agent's.
-            CapabilityError: The provider cannot keep what is asked for.
+            CapabilityError: The provider does not support a setting.
             FactMemError: The submission failed, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, saving = self.config.hooks, self.config.saving
@@ -178,23 +176,23 @@ class MemoryRun:
         place = self.config.home if scope is None else self.config.scope_of(scope)
         if hooks.before_save:
             history = await hooks.before_save(self.identity, history)
-        events = [message for message in history if message.detectable and self._is_learnt_from(message)]
+        events = [message for message in history if message.detectable and self._is_submitted(message)]
         if not events:
             return None
         try:
             handover = await self.held.use(
                 partial(
-                    self._handed_over,
+                    self._submitted,
                     stream=conversation_id(self.identity, history),
                     events=events,
                     looking_for=self._request(looking_for or saving.looking_for),
                     scope=place,
                 )
             )
-        except CapabilityError:  # not a temporary failure: nothing would ever be saved
+        except CapabilityError:  # permanent: nothing would ever be saved
             raise
         except FactMemError as error:
-            self._failed("the history could not be handed over", error, saving.on_failure)
+            self._failed("the history could not be submitted", error, saving.on_failure)
             return None
         saved = SavedHistory(handover, self.held)
         if hooks.after_save:
@@ -202,7 +200,7 @@ class MemoryRun:
         return saved
 
     def load_blocking(self, history: Sequence[Message] = ()) -> MemoryBlock:
-        """Load like `load`, without an event loop; hooks are called in the memory's own loop.
+        """Load like `load`, without an event loop; hooks run in the memory's loop.
 
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
@@ -210,7 +208,7 @@ class MemoryRun:
         return self.held.use_blocking(lambda memory: self._beside(memory).load(history))
 
     def save_blocking(self, history: Sequence[Message]) -> SavedHistory | None:
-        """Save like `save`, without an event loop; hooks are called in the memory's own loop.
+        """Save like `save`, without an event loop; hooks run in the memory's loop.
 
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
@@ -223,7 +221,7 @@ class MemoryRun:
         return attrs.evolve(self, held=HeldOpen(memory))
 
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
-        """Return the view of this run: the user's own and public records, in the agent's scopes."""
+        """Return the view of this run: the user's private records and public ones, in the agent's scopes."""
         seen = memory if self.identity.user_id is None else memory.as_viewer(self.identity.user_id)
         named = [scope for scope in self.config.scopes if scope != MemoryScope.CROSS_PRODUCT]
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
@@ -242,7 +240,7 @@ class MemoryRun:
         if concepts is not None and not concepts:
             return _Found()
         view, loading = self.view(memory, scopes).reviewed(), self.config.loading
-        said = {(conversation_id(self.identity, history), message.id) for message in history}
+        current = {(conversation_id(self.identity, history), message.id) for message in history}
         query = _query(history, loading.messages)
         look_up = partial(
             _looked_up,
@@ -260,17 +258,17 @@ class MemoryRun:
                 found.append(record)
                 earlier[record.id] = tuple(item for revision in before for item in revision.evidence)
         if statements:
-            # A listing by topic is quick in a large store: it reads a column, and scores nothing.
+            # A listing by topic is fast in a large store: it reads one column and computes no scores.
             standing = await view.list_records(
                 limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
             )
-            about = await look_up(_ROOM_FOR_OTHERS * loading.limit + len(said), Filters(concepts=[STATEMENT]))
+            about = await look_up(_ROOM_FOR_OTHERS * loading.limit + len(current), Filters(concepts=[STATEMENT]))
             in_force, overtaken = _in_force(standing)
             found = [*in_force, *found, *(record for record, _ in about if record.id not in overtaken)]
-        unsaid = {record.id: record for record in found if not _stands_in(said, record)}
+        unsaid = {record.id: record for record in found if not _is_stated_in(current, record)}
         return _Found(records=tuple(unsaid.values()), earlier=earlier)
 
-    async def _handed_over(
+    async def _submitted(
         self,
         memory: Memory,
         *,
@@ -291,7 +289,7 @@ class MemoryRun:
             origins=saving.origins,
         )
 
-    def _is_learnt_from(self, message: Message) -> bool:
+    def _is_submitted(self, message: Message) -> bool:
         return self.config.saving.tool_results or message.origin is not Origin.TOOL
 
     def _request(self, request: DetectionRequest | None) -> DetectionRequest:
@@ -316,14 +314,14 @@ class MemoryRun:
 
 @attrs.frozen(kw_only=True)
 class _Found:
-    """Records for an agent, each kind best first, and the evidence of their earlier values, by id."""
+    """Loaded records, each kind best first, and the evidence of their earlier values by record id."""
 
     records: tuple[FactRecord[Any], ...] = ()
     earlier: Mapping[str, Sequence[Evidence]] = attrs.field(factory=dict)
 
 
 def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filters | None, bool]:
-    """Return the filter for the typed facts that are wanted, None if there are none, and whether statements are."""
+    """Return the filter of the wanted typed facts (None if there are none), and whether statements are wanted."""
     if concepts is None:
         return Filters(without_concepts=[STATEMENT]), True
     typed = [it for it in concepts if (it if isinstance(it, str) else it.keyword) != STATEMENT.keyword]
@@ -342,7 +340,7 @@ async def _looked_up(
     settings: RecallSettings | None,
     history: bool = False,
 ) -> list[tuple[FactRecord[Any], Sequence[FactRecord[Any]]]]:
-    """Return the records that are best for a query, the newest without one, each with what was known before of it."""
+    """Return the best records for a query, or the newest if it is empty, each with its earlier revisions."""
     wanted = {**wanted, "subjects": subjects}
     if not query:
         return [(record, ()) for record in await view.list_records(limit=limit, strongest=True, **wanted)]
@@ -355,7 +353,7 @@ async def _looked_up(
 
 
 def _in_force(standing: Iterable[FactRecord[Any]]) -> tuple[list[FactRecord[Any]], set[str]]:
-    """Return the standing instructions among records, newest first as they come, and the ids of those overtaken."""
+    """Return the standing instructions that hold, and the ids of the overtaken ones; records come newest first."""
     kept: list[FactRecord[Any]] = []
     overtaken: set[str] = set()
     for record in filter(is_instruction, standing):
@@ -368,20 +366,20 @@ def _in_force(standing: Iterable[FactRecord[Any]]) -> tuple[list[FactRecord[Any]
 
 
 def _query(history: Sequence[Message], count: int) -> str:
-    """Return the user's latest messages as a query, shortened at its beginning."""
-    said = [message.content for message in history if message.role == "user" and message.content.strip()]
-    return "\n".join(said[-count:])[-_LONGEST_QUERY:].strip()
+    """Return the user's latest messages as a query, truncated at its start."""
+    contents = [message.content for message in history if message.role == "user" and message.content.strip()]
+    return "\n".join(contents[-count:])[-_LONGEST_QUERY:].strip()
 
 
-def _stands_in(said: Collection[tuple[str | None, str | None]], record: FactRecord[Any]) -> bool:
-    """Return whether a record is a statement of the current conversation."""
+def _is_stated_in(current: Collection[tuple[str | None, str | None]], record: FactRecord[Any]) -> bool:
+    """Return whether a record is a statement from the messages of the current conversation."""
     return record.concept.keyword == STATEMENT.keyword and any(
-        (item.conversation_id, item.message_id) in said for item in record.evidence
+        (item.conversation_id, item.message_id) in current for item in record.evidence
     )
 
 
 TOOL_NAMES: Final = ("recall_memory", "save_memory", "forget_memory")
-"""The names of the tools."""
+"""Names of the tools."""
 
 _MOST: Final = 50
 _WORDS_ONLY: Final = "Found by words alone, because meaning could not be compared: other words may find more."
@@ -389,10 +387,10 @@ _WORDS_ONLY: Final = "Found by words alone, because meaning could not be compare
 
 @attrs.frozen
 class MemoryTools:
-    """The tools of one run. Their docstrings are what a model reads; what they return is text for it.
+    """The tools of one run for a model, which reads their docstrings and gets text as a result.
 
-    They see what the run sees: its user's own facts and public ones, in the agent's scopes. Mistakes of the model are
-    answered with a text that says how to correct them.
+    They see the same facts as the run: its user's private facts and public ones, in the agent's scopes. A mistake of
+    the model returns a text that describes how to correct it.
     """
 
     run: MemoryRun
@@ -401,8 +399,8 @@ class MemoryTools:
         """Look up what is known from earlier conversations.
 
         Args:
-            query: What to look for, in words.
-            limit: How many memories to return at the most, from 1 to 50.
+            query: The query, in words.
+            limit: Maximum number of memories, from 1 to 50.
         """
         self.run.check_user()
         try:
@@ -419,7 +417,7 @@ class MemoryTools:
         """Remember something for later conversations.
 
         Args:
-            text: What to remember, as one statement that can be understood by itself.
+            text: One statement that can be understood by itself.
         """
         if self.run.config.keeps_nothing:
             return "Nothing was saved: this agent has no memory."
@@ -435,20 +433,20 @@ class MemoryTools:
         return "Saved."
 
     async def forget_memory(self, memory_ids: list[str], reason: str = "") -> str:
-        """Take memories back that are wrong, or that the user wants to be forgotten.
+        """Retract memories that are wrong, or that the user wants to be forgotten.
 
         Args:
-            memory_ids: The ids of the memories, as recall_memory shows them.
-            reason: Why they are taken back.
+            memory_ids: The ids of the memories, from recall_memory.
+            reason: The reason for the retraction.
         """
         self.run.check_user()
         try:
-            taken_back = await self.run.held.use(partial(self._taken_back, ids=memory_ids, reason=reason))
+            retracted = await self.run.held.use(partial(self._retracted, ids=memory_ids, reason=reason))
         except RecordNotFoundError:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
         except (CapabilityError, ReadOnlyError) as error:
             return f"Nothing was taken back: {error}"
-        return f"Taken back: {taken_back}."
+        return f"Taken back: {retracted}."
 
     async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:
         run = self.run
@@ -485,7 +483,7 @@ class MemoryTools:
             source="save_memory",
         )
 
-    async def _taken_back(self, memory: Memory, *, ids: list[str], reason: str) -> int:
+    async def _retracted(self, memory: Memory, *, ids: list[str], reason: str) -> int:
         run = self.run
         view = run.view(memory)
         keys = {subject.key for subject in (run.user, *run.config.subjects)}

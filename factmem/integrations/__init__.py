@@ -1,5 +1,5 @@
-"""Frameworks that agents are built with, one module each, imported when it is used.
+"""Integrations of agent frameworks, one module each, imported on use.
 
-A module's docstring says what memory can be put into there, and how a run says whom it works for. One module tells
-what memory does, instead: `factmem.integrations.opentelemetry`.
+Each module documents the objects that memory can be installed into, and how a run names its user. The module
+`factmem.integrations.opentelemetry` is different: it observes the operations of a memory.
 """

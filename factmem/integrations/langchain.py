@@ -1,24 +1,22 @@
 """Memory in agents of LangChain: a middleware, and the messages of ``langchain_core``.
 
-Memory can be put into ``create_agent``, and into factories like it that take ``middleware=``::
+Memory can be installed into ``create_agent``, and into similar factories with a ``middleware`` parameter::
 
     make_agent = install(AgentMemory, into=create_agent, store="sqlite-vec:facts.db", agent_name="planner")
     agent = make_agent("openai:gpt-5.5", tools=[...])
     await agent.ainvoke({"messages": "Where do I live?"}, context={"user_id": "alice", "session_id": "monday"})
 
-`FactMemMiddleware` is what that adds, as the last and so the innermost of the agent's middleware; hand it
-in yourself where you want another order, or ``tools=True``, which lets the model recall, save and forget.
+This adds a `FactMemMiddleware` as the last, and so innermost, middleware of the agent. For another order, or for the
+tools of ``tools=True`` that let the model recall, save and forget, pass the middleware yourself.
 
-Whom a run works for is read from ``user_id`` and ``session_id`` (or ``thread_id``) of the run's context, be
-that a mapping or an object, and where it says nothing, of ``configurable`` in the run's config; what
-`AgentMemory.run` says goes before both. A server should put the user that it has authenticated into the
-context, and not leave ``configurable`` to its clients.
+The identity of a run comes from ``user_id`` and ``session_id`` (or ``thread_id``) of the run's context, a mapping or an
+object, or else from ``configurable`` in the run's config. `AgentMemory.run` takes precedence over both. A server should
+put its authenticated user into the context, and not leave ``configurable`` to its clients.
 
-What is known is looked up when a run begins and enters requests only. It never gets into the messages of
-the agent's state, nor into a checkpoint, so a thread that goes on next week is told what is known then.
-After a run that ended well its messages are handed over to be learnt from. ``invoke`` and ``stream`` need a
-memory of its own thread, which every address and provider gets; ``ainvoke`` and ``astream`` take an open
-`Memory` as well.
+Facts are loaded at the start of a run, and go into requests only. They never enter the messages of the agent's state
+or a checkpoint, so a thread that continues later gets the facts known then. After a successful run, its messages are
+submitted. ``invoke`` and ``stream`` require a memory with its own thread, which every address and provider gets;
+``ainvoke`` and ``astream`` also accept an open `Memory`.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from factmem.agent import (
     MemoryTools,
     SavingTime,
     spoken,
-    told,
+    with_block,
 )
 from factmem.agent.holding import HeldOpen
 from factmem.detection import count_not_text
@@ -92,12 +90,12 @@ _MINTED: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f
 
 
 class LangChainFormat:
-    """Histories of ``langchain_core`` messages. What memory put in is marked in ``additional_kwargs``.
+    """Histories of ``langchain_core`` messages. Memory blocks are marked in ``additional_kwargs``.
 
-    Only the user's messages keep their ids, and of these only those that the program gave them: LangGraph
-    mints one for each message that comes without, a new one each time the same history is handed in.
-    Other messages are known by what they say. What a middleware of LangChain wrote in the user's name,
-    such as the summary of what it left out, counts as instructions and is not learnt from.
+    Only ids that the program gave to messages of the user are kept, since LangGraph generates a new id for each
+    message without one, each time a history is passed in. Other messages are identified by their content. Messages
+    that a middleware of LangChain wrote in the user's name, such as summaries, count as instructions and are not
+    processed.
     """
 
     def messages(self, native: BaseMessage) -> Sequence[Message]:
@@ -126,10 +124,10 @@ class LangChainFormat:
 def _role(native: BaseMessage) -> str:
     match native:
         case HumanMessage():
-            said = native.additional_kwargs
-            if said.get(_MARK) == MEMORY_ROLE or native.name == MEMORY_NAME:
+            marks = native.additional_kwargs
+            if marks.get(_MARK) == MEMORY_ROLE or native.name == MEMORY_NAME:
                 return MEMORY_ROLE
-            return "system" if said.get("lc_source") else "user"
+            return "system" if marks.get("lc_source") else "user"
         case AIMessage():
             return "assistant"
         case ToolMessage() | FunctionMessage():
@@ -143,7 +141,7 @@ def _role(native: BaseMessage) -> str:
 _FORMAT: Final = LangChainFormat()
 
 
-class _Told:
+class _Loaded:
     """The memory block of one run, hidden from streamed, logged and traced states."""
 
     __slots__ = ("block",)
@@ -158,17 +156,17 @@ class _Told:
 class MemoryState(AgentState[Any]):
     """The private state of `FactMemMiddleware`; it is neither input nor output nor checkpointed."""
 
-    factmem_told: NotRequired[Annotated[_Told, UntrackedValue, PrivateStateAttr]]
+    factmem_loaded: NotRequired[Annotated[_Loaded, UntrackedValue, PrivateStateAttr]]
 
 
 class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
-    """Tells an agent what is known, in requests only, and hands over what was said.
+    """Middleware that loads known facts into an agent's requests, and submits its conversations.
 
     See `factmem.integrations.langchain`.
 
     Args:
-        memory: the memory.
-        tools: whether the model gets the tools ``recall_memory``, ``save_memory`` and ``forget_memory``.
+        memory: The memory.
+        tools: Whether the model gets the tools ``recall_memory``, ``save_memory`` and ``forget_memory``.
     """
 
     state_schema = MemoryState
@@ -178,31 +176,31 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         self.tools = memory_tools(memory) if tools else []
 
     def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Look up what is known."""
-        return {"factmem_told": _Told(self._run(runtime).load_blocking(_spoken(state)))}
+        """Load the memory block of the run."""
+        return {"factmem_loaded": _Loaded(self._run(runtime).load_blocking(_spoken(state)))}
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Look up what is known."""
-        return {"factmem_told": _Told(await self._run(runtime).load(_spoken(state)))}
+        """Load the memory block of the run."""
+        return {"factmem_loaded": _Loaded(await self._run(runtime).load(_spoken(state)))}
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Tell what is known, in this request."""
+        """Add the memory block to this request."""
         state = cast("MemoryState", request.state)
-        known = state.get("factmem_told")
-        # A run that was interrupted goes on without its beginning.
+        known = state.get("factmem_loaded")
+        # A resumed run skips `before_agent`.
         block = known.block if known else self._run(request.runtime).load_blocking(_spoken(state))
-        return handler(_telling(request, block))
+        return handler(_with_block(request, block))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """Tell what is known, in this request."""
+        """Add the memory block to this request."""
         state = cast("MemoryState", request.state)
-        known = state.get("factmem_told")
+        known = state.get("factmem_loaded")
         block = known.block if known else await self._run(request.runtime).load(_spoken(state))
-        return await handler(_telling(request, block))
+        return await handler(_with_block(request, block))
 
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
         """Submit the conversation after a successful run."""
@@ -226,18 +224,18 @@ def _spoken(state: MemoryState) -> list[Message]:
     return spoken(_FORMAT, state["messages"])
 
 
-def _telling(request: ModelRequest[Any], block: MemoryBlock) -> ModelRequest[Any]:
-    messages: list[Any] = told(_FORMAT, request.messages, block)
+def _with_block(request: ModelRequest[Any], block: MemoryBlock) -> ModelRequest[Any]:
+    messages: list[Any] = with_block(_FORMAT, request.messages, block)
     return request.override(messages=messages)
 
 
 def memory_tools(memory: AgentMemory) -> list[BaseTool]:
     """Return the tools ``recall_memory``, ``save_memory`` and ``forget_memory``.
 
-    Any agent of LangChain or LangGraph takes them. Each call works for whom the run at hand works for.
+    Any agent of LangChain or LangGraph accepts them. Each call uses the identity of the current run.
 
     Args:
-        memory: the memory.
+        memory: The memory.
     """
     return [_tool(memory, name) for name in TOOL_NAMES]
 
@@ -265,15 +263,15 @@ def _tool(memory: AgentMemory, name: str) -> BaseTool:
 def install_into_factory(
     memory: AgentMemory, factory: FactoryT, make: Callable[[AgentMemory], FactMemMiddleware] = FactMemMiddleware
 ) -> FactoryT:
-    """Return a function that makes agents as another one does, each with a memory.
+    """Return a factory of agents with memory.
 
     Args:
-        memory: the memory.
-        factory: ``create_agent``, or anything that takes ``middleware`` by name as it does.
-        make: makes the middleware that is added.
+        memory: The memory.
+        factory: ``create_agent``, or another factory with a ``middleware`` parameter.
+        make: Function that returns the middleware to add.
 
     Raises:
-        CapabilityError: it takes no middleware.
+        CapabilityError: The factory takes no middleware.
     """
     if not callable(factory) or "middleware" not in inspect.signature(factory).parameters:
         raise CapabilityError(

@@ -1,27 +1,27 @@
-"""Memory in loops of one's own over OpenAI's client.
+"""Memory for OpenAI's client, in agent loops without a framework.
 
-It can be put into a client (`AsyncOpenAI`, `OpenAI`, Azure's): ``install`` returns a copy, of the same type and over
-the same connections, whose chat completions and responses are told what is known, and are learnt from; whether they
-are created, parsed or streamed. The client that was given stays as it was, and so do the caller's messages::
+Memory can be installed into a client (`AsyncOpenAI`, `OpenAI`, Azure's). ``install`` returns a copy of the same type
+over the same connections, which loads known facts into chat completions and responses, and saves their answers,
+whether they are created, parsed or streamed. The client itself and the caller's messages stay unchanged::
 
     memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
     client = install(memory, into=AsyncOpenAI())
     with memory.run(user_id="alice", session_id="monday"):
         await client.chat.completions.create(model=..., messages=messages)
 
-Without ``memory.run``, a request says whom it is for: by ``user_id`` and ``session_id`` in its ``metadata``, else by
+Without ``memory.run``, the identity comes from the request: ``user_id`` and ``session_id`` in its ``metadata``, or else
 ``safety_identifier`` or ``user``, and its ``conversation``.
 
-What is known goes into the request, before the user's last message. Where OpenAI's server keeps the conversation
-(``conversation``, ``previous_response_id``) it keeps each request as it was sent, with what was known then.
+The memory block goes into the request, before the user's last message. If OpenAI's server keeps the conversation
+(``conversation``, ``previous_response_id``), it keeps each request as it was sent, with its memory block.
 
-An answer is learnt from with the messages that it answers, once it is finished; one that was cut short or left is
-not, and neither is the request that failed. A chat completion that calls tools is learnt from with the answer
-that comes of it. Streams behind ``with_raw_response`` or ``with_streaming_response`` are told, but their answers are
-not heard; what was said in a ``.stream()`` that is left early is learnt with the next request.
+A finished answer is submitted with the messages of its request. Truncated or abandoned answers and failed requests
+are not submitted. A chat completion that calls tools is submitted with the final answer. Streams behind
+``with_raw_response`` or ``with_streaming_response`` get a memory block, but their answers are not captured. The
+messages of a ``.stream()`` that is left early are submitted with the next request.
 
-Tools are the program's own here; `factmem.agent.MemoryRun.tools` has what recall_memory, save_memory and
-forget_memory do.
+The program defines its own tools; `factmem.agent.MemoryRun.tools` implements recall_memory, save_memory and
+forget_memory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from factmem.agent import (
     RunIdentity,
     SavingTime,
     spoken,
-    told,
+    with_block,
 )
 from factmem.errors import CapabilityError, FactMemError, MissingPackageError
 from factmem.memory import Memory
@@ -58,49 +58,49 @@ __all__ = ["RequestFormat", "integration"]
 _Items: TypeAlias = "list[Any]"
 
 
-class _Told(dict[str, Any]):
-    """A message that memory put into a request; its class says so, and the API sees one like any other."""
+class _BlockMessage(dict[str, Any]):
+    """A message with a memory block, marked by its class only; for the API it is a plain message."""
 
 
 class RequestFormat(DictFormat):
     """The content of requests to OpenAI's APIs: messages of chat completions, or items of responses.
 
-    Ids are passed over: a program may send an answer again with its id or without, and those of some servers
-    are the same placeholder for every message.
+    Ids are ignored, since a program may resend an answer with or without its id, and some servers use one placeholder
+    as the id of all messages.
     """
 
     def messages(self, native: Any) -> Sequence[Message]:
         """See `HistoryFormat.messages`."""
-        said = super().messages(native)
-        if isinstance(native, _Told):
-            return [attrs.evolve(message, role=MEMORY_ROLE) for message in said]
-        return [attrs.evolve(message, id=None) for message in said]
+        messages = super().messages(native)
+        if isinstance(native, _BlockMessage):
+            return [attrs.evolve(message, role=MEMORY_ROLE) for message in messages]
+        return [attrs.evolve(message, id=None) for message in messages]
 
     def memory(self, block: MemoryBlock) -> dict[str, Any]:
-        """See `HistoryFormat.memory`. The APIs know none of the keys that would mark it."""
-        return _Told(role="user", content=block.text)
+        """See `HistoryFormat.memory`. The APIs reject unknown keys, so the class marks the message."""
+        return _BlockMessage(role="user", content=block.text)
 
-    def telling(self, items: Sequence[Any], block: MemoryBlock) -> list[Any]:
-        """Return what a request tells: a block, once, before the user's last message.
+    def with_block(self, items: Sequence[Any], block: MemoryBlock) -> list[Any]:
+        """Return the items of a request with a memory block before the user's last message.
 
-        It tells nothing where the user says nothing: then the server keeps the conversation, and was told.
+        Without a message of the user, no block is added: the server then keeps the conversation, with a block in it.
 
         Args:
-            items: what the request says.
-            block: what is known.
+            items: The items of the request.
+            block: The memory block.
         """
         of_user = any(message.role == "user" for item in items for message in self.messages(item))
-        return told(self, items, block if of_user else MemoryBlock())
+        return with_block(self, items, block if of_user else MemoryBlock())
 
 
 _FORMAT: Final = RequestFormat()
 _PLACES: Final = {"/chat/completions": "messages", "/responses": "input"}
-"""The requests that get a memory block, and its place in them."""
+"""Paths of the requests that get a memory block, and the field that holds their items."""
 
 
 @attrs.frozen
 class _Turn:
-    """A request that is told what is known, and the answer to it that is learnt from."""
+    """A request that gets a memory block, and is submitted with its answer."""
 
     run: MemoryRun
     place: str
@@ -110,14 +110,14 @@ class _Turn:
     def history(self) -> list[Message]:
         return spoken(_FORMAT, self.items)
 
-    def told(self, options: Any, block: MemoryBlock) -> Any:
-        """Return the options of a request that tells what is known."""
+    def with_block(self, options: Any, block: MemoryBlock) -> Any:
+        """Return the options of the request with the memory block in it."""
         options = options.model_copy()
-        options.json_data = {**options.json_data, self.place: _FORMAT.telling(self.items, block)}
+        options.json_data = {**options.json_data, self.place: _FORMAT.with_block(self.items, block)}
         return options
 
-    def learnt(self, answer: _Items | None) -> list[Message] | None:
-        """Return what is handed over: with the answer, without one that is not finished, or nothing yet."""
+    def to_save(self, answer: _Items | None) -> list[Message] | None:
+        """Return the messages to submit, with the answer if it is finished; None if there is nothing to submit yet."""
         answer = answer or []
         if self.run.config.saving.when is not SavingTime.AFTER_RUN:
             return None
@@ -127,7 +127,7 @@ class _Turn:
 
 
 def _turn(memory: AgentMemory, options: Any) -> _Turn | None:
-    """The turn that a request makes; None for requests of any other kind."""
+    """Return the turn of a request; None for other kinds of requests."""
     body, place = options.json_data, _PLACES.get(options.url)
     if options.method.lower() != "post" or place is None or not isinstance(body, Mapping):
         return None
@@ -151,8 +151,8 @@ def _identity(body: Mapping[str, Any]) -> RunIdentity:
 
 
 def _answer(result: Any, place: str) -> _Items | None:
-    """The answer that was returned; None if it is not finished, or is not to be heard yet."""
-    # with_raw_response returns the response as it came, read to its end unless it is streamed.
+    """Return the answer in a result; None if it is not finished, or not read yet."""
+    # with_raw_response returns the raw response, which is read to its end unless it is streamed.
     if hasattr(result, "http_response") and hasattr(result, "parse") and not getattr(result, "_stream", True):
         result = result.parse()
     if place == "input":
@@ -170,38 +170,38 @@ _CUT_SHORT: Final = frozenset({"length", "content_filter"})
 
 @attrs.define
 class _Hearing:
-    """Hears an answer that is streamed, until it is finished."""
+    """Accumulator of a streamed answer."""
 
     turn: _Turn
     answer: _Items | None = None
     over: bool = False
-    _said: list[str] = attrs.field(factory=list, init=False)
+    _texts: list[str] = attrs.field(factory=list, init=False)
     _calls: bool = attrs.field(default=False, init=False)
     _one: bool = attrs.field(default=True, init=False)
 
     def hear(self, event: Any) -> None:
-        """Take in one event."""
+        """Add one event of the stream."""
         if self.turn.place == "input":
             if getattr(event, "type", None) == "response.completed":
                 self.answer = _answer(event.response, "input")
             return
         for choice in getattr(event, "choices", None) or ():
             self._one = self._one and choice.index == 0
-            self._said.append(getattr(choice.delta, "content", None) or "")
+            self._texts.append(getattr(choice.delta, "content", None) or "")
             self._calls = self._calls or bool(getattr(choice.delta, "tool_calls", None))
             if choice.finish_reason and choice.finish_reason not in _CUT_SHORT:
-                self.answer = [{"role": "assistant", "content": "".join(self._said), "tool_calls": self._calls}]
+                self.answer = [{"role": "assistant", "content": "".join(self._texts), "tool_calls": self._calls}]
 
     def end(self) -> list[Message] | None:
-        """Return what is handed over, the first time that the end is told of."""
+        """Return the messages to submit on the first call, and None on later calls."""
         if self.over:
             return None
         self.over = True
-        return self.turn.learnt(self.answer if self._one else None)
+        return self.turn.to_save(self.answer if self._one else None)
 
 
 class _HeardAsyncStream(AsyncStream[Any]):
-    """A stream that is listened to while the program reads it."""
+    """A stream whose answer is captured while the program reads it."""
 
     def __init__(self, stream: AsyncStream[Any], turn: _Turn) -> None:
         self.response = stream.response
@@ -229,13 +229,13 @@ class _HeardAsyncStream(AsyncStream[Any]):
         await self._end()
 
     async def _end(self) -> None:
-        with anyio.CancelScope(shield=True):  # a program that leaves a stream has often been cancelled
-            if (learnt := self._hearing.end()) is not None:
-                await self._hearing.turn.run.save(learnt)
+        with anyio.CancelScope(shield=True):  # an abandoned stream often means that the task was cancelled
+            if (history := self._hearing.end()) is not None:
+                await self._hearing.turn.run.save(history)
 
 
 class _HeardStream(Stream[Any]):
-    """The same, where there is no event loop."""
+    """The synchronous counterpart of `_HeardAsyncStream`."""
 
     def __init__(self, stream: Stream[Any], turn: _Turn) -> None:
         self.response = stream.response
@@ -263,12 +263,12 @@ class _HeardStream(Stream[Any]):
         self._end()
 
     def _end(self) -> None:
-        if (learnt := self._hearing.end()) is not None:
-            self._hearing.turn.run.save_blocking(learnt)
+        if (history := self._hearing.end()) is not None:
+            self._hearing.turn.run.save_blocking(history)
 
 
 class _AsyncClient(AsyncOpenAI):
-    """A client with memory; every request of every resource passes through it."""
+    """A client with memory; all requests of all resources pass through `request`."""
 
     _factmem: AgentMemory
 
@@ -277,17 +277,17 @@ class _AsyncClient(AsyncOpenAI):
         if turn is None:
             return await super().request(cast_to, options, *args, **kwargs)
         if block := await turn.run.load(turn.history):
-            options = turn.told(options, block)
+            options = turn.with_block(options, block)
         result: Any = await super().request(cast_to, options, *args, **kwargs)
         if isinstance(result, AsyncStream):
             return _HeardAsyncStream(result, turn)
-        if (learnt := turn.learnt(_answer(result, turn.place))) is not None:
-            await turn.run.save(learnt)
+        if (history := turn.to_save(_answer(result, turn.place))) is not None:
+            await turn.run.save(history)
         return result
 
 
 class _Client(OpenAI):
-    """The same, where there is no event loop."""
+    """The synchronous counterpart of `_AsyncClient`."""
 
     _factmem: AgentMemory
 
@@ -296,12 +296,12 @@ class _Client(OpenAI):
         if turn is None:
             return super().request(cast_to, options, *args, **kwargs)
         if block := turn.run.load_blocking(turn.history):
-            options = turn.told(options, block)
+            options = turn.with_block(options, block)
         result: Any = super().request(cast_to, options, *args, **kwargs)
         if isinstance(result, Stream):
             return _HeardStream(result, turn)
-        if (learnt := turn.learnt(_answer(result, turn.place))) is not None:
-            turn.run.save_blocking(learnt)
+        if (history := turn.to_save(_answer(result, turn.place))) is not None:
+            turn.run.save_blocking(history)
         return result
 
 
@@ -319,7 +319,7 @@ def _install(memory: AgentMemory, into: Any) -> Any:
 
 
 def _with_memory(memory: AgentMemory, client: Any, remembering: type) -> Any:
-    """Return a copy of a client, of a class derived from its own, so that copies of the copy have the memory too."""
+    """Return a copy of a client, of a subclass of its class, so that copies of the copy have the memory too."""
     kind = type(client)
     copied = client.copy()
     copied.__class__ = type(kind.__name__, (remembering, kind), {"__module__": kind.__module__, "_factmem": memory})

@@ -1,22 +1,22 @@
 """Memory in agents of the OpenAI Agents SDK (the module ``agents``).
 
-It can be put into an `agents.Agent`: ``install`` returns a copy with hooks, and so do the agents that it hands off to;
-what was given, and the model, stay as they are, and hooks that were set are called as before. Whom a run works for
-is read from the attributes (or keys) ``user_id`` and ``session_id`` of the run's context; ``with memory.run(...)`` goes
-before it::
+Memory can be installed into an `agents.Agent`. ``install`` returns a copy with hooks, whose handoffs lead to copies
+with hooks too. The agent itself and its model stay unchanged, and existing hooks are still called. The identity of a
+run comes from the attributes (or keys) ``user_id`` and ``session_id`` of the run's context; ``with memory.run(...)``
+takes precedence::
 
     memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
     agent = install(memory, into=Agent("Planner", tools=[*memory_tools(memory)]))
     await Runner.run(agent, "Where do I live?", context=Visitor(user_id="alice"))
 
-For single runs there are `MemoryHooks` (``hooks=``), which do the same for every agent of a run, and `memory_filter`
-(``RunConfig(call_model_input_filter=...)``), which only tells; `MemorySession` learns from what a session keeps.
+For single runs, `MemoryHooks` (``hooks=``) does the same for every agent of a run, and `memory_filter`
+(``RunConfig(call_model_input_filter=...)``) only loads. `MemorySession` saves the items of a session.
 
-What is known goes into requests alone, before the user's last message. Where OpenAI's server keeps the conversation
-(``conversation_id``, ``previous_response_id``) it keeps each request as it was sent, with what was known then. An agent
-that runs as a tool is told what is known, but its input was written by a model, and is not learnt from. The SDK
-calls hooks before it checks an output with guardrails; an answer that has yet to pass some is learnt from
-with the next run, whose history shows that it passed.
+The memory block goes into requests only, before the user's last message. If OpenAI's server keeps the conversation
+(``conversation_id``, ``previous_response_id``), it keeps each request as it was sent, with its memory block. An agent
+that runs as a tool loads facts, but its conversation is not saved, since a model wrote its input. The SDK calls hooks
+before it checks an output with guardrails. The answer of an agent with output guardrails is therefore saved with the
+next run, whose history shows that it passed.
 """
 
 from __future__ import annotations
@@ -59,45 +59,45 @@ _FORMAT: Final = RequestFormat()
 
 @attrs.define
 class _UnderWay:
-    """A run that has not ended yet."""
+    """State of a run in progress."""
 
     run: MemoryRun
-    learnt_from: bool
+    saves: bool
     block: MemoryBlock | None = None
     asked: list[Any] = attrs.field(factory=list)
     answered: list[Any] = attrs.field(factory=list)
 
 
 class _Listener:
-    """Hears the runs of agents: tells each what is known, and hands over what was said when it ends well."""
+    """Observer of runs: loads facts into their requests, and saves the successful ones."""
 
     def __init__(self, memory: AgentMemory) -> None:
         self._memory = memory
         self._under_way: dict[int, _UnderWay] = {}
 
     async def asks(self, context: RunContextWrapper[Any], items: list[TResponseInputItem]) -> None:
-        """A model is about to be asked: put what is known into the items of this request, and into no others."""
+        """Handle a request to a model: add the memory block to its items."""
         under_way = self._of(context)
         history: list[Any] = [*items]
         if under_way.block is None:
             under_way.block = await under_way.run.load(spoken(_FORMAT, history))
         under_way.asked, under_way.answered = history, []
-        items[:] = _FORMAT.telling(history, under_way.block)
+        items[:] = _FORMAT.with_block(history, under_way.block)
 
     def hears(self, context: RunContextWrapper[Any], response: ModelResponse) -> None:
-        """A model has answered."""
+        """Handle an answer of a model."""
         self._of(context).answered = [*response.to_input_items()]
 
     async def ends(self, context: RunContextWrapper[Any], agent: Agent[Any]) -> None:
-        """A run has its output."""
+        """Handle the end of a run: submit its conversation."""
         under_way = self._under_way.pop(id(context.usage), None)
-        if under_way is None or not under_way.learnt_from:
+        if under_way is None or not under_way.saves:
             return
         answered = [] if agent.output_guardrails else under_way.answered
         await under_way.run.save(spoken(_FORMAT, [*under_way.asked, *answered]))
 
     def _of(self, context: RunContextWrapper[Any]) -> _UnderWay:
-        """The run that a context is of: every context of a run counts into the same usage, and no other run does."""
+        """Return the run of a context. All contexts of a run share one usage object, which identifies the run."""
         key = id(context.usage)
         if key not in self._under_way:
             self._under_way[key] = _UnderWay(
@@ -109,10 +109,10 @@ class _Listener:
 
 
 class MemoryHooks(RunHooks[Any]):
-    """Hooks of one run, or of many, that give memory to every agent in it.
+    """Hooks that give memory to every agent of a run; they may be shared by runs.
 
     Args:
-        memory: the memory.
+        memory: The memory.
     """
 
     def __init__(self, memory: AgentMemory) -> None:
@@ -125,20 +125,20 @@ class MemoryHooks(RunHooks[Any]):
         system_prompt: str | None,
         input_items: list[TResponseInputItem],
     ) -> None:
-        """Put what is known into the request."""
+        """Add the memory block to the request."""
         await self._listener.asks(context, input_items)
 
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
-        """Note the answer."""
+        """Record the answer."""
         self._listener.hears(context, response)
 
     async def on_agent_end(self, context: AgentHookContext[Any], agent: Agent[Any], output: Any) -> None:
-        """Hand over what was said."""
+        """Submit the conversation."""
         await self._listener.ends(context, agent)
 
 
 class _HooksOfAgent(AgentHooks[Any]):
-    """The hooks of an agent that memory was put into, around those that it had."""
+    """The hooks of an agent with memory installed, which also call the agent's own hooks."""
 
     def __init__(self, listener: _Listener, own: AgentHooks[Any]) -> None:
         self._listener = listener
@@ -176,25 +176,25 @@ class _HooksOfAgent(AgentHooks[Any]):
 
 
 def memory_filter(memory: AgentMemory) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
-    """Make a filter for ``RunConfig.call_model_input_filter`` that puts what is known into each request.
+    """Return a filter for ``RunConfig.call_model_input_filter`` that adds a memory block to each request.
 
     Args:
-        memory: the memory.
+        memory: The memory.
     """
 
-    async def tell(data: CallModelData[Any]) -> ModelInputData:
+    async def add_block(data: CallModelData[Any]) -> ModelInputData:
         items: list[Any] = [*data.model_data.input]
         block = await memory.for_run(RunIdentity.named_by(data.context)).load(spoken(_FORMAT, items))
-        return ModelInputData(input=_FORMAT.telling(items, block), instructions=data.model_data.instructions)
+        return ModelInputData(input=_FORMAT.with_block(items, block), instructions=data.model_data.instructions)
 
-    return tell
+    return add_block
 
 
 def memory_tools(memory: AgentMemory) -> list[Tool]:
-    """Make the tools recall_memory, save_memory and forget_memory, each of which works for the user of its run.
+    """Return the tools recall_memory, save_memory and forget_memory, which act for the user of the calling run.
 
     Args:
-        memory: the memory.
+        memory: The memory.
     """
 
     def of(context: RunContextWrapper[Any]) -> MemoryTools:
@@ -215,23 +215,23 @@ def memory_tools(memory: AgentMemory) -> list[Tool]:
 
 
 class MemorySession:
-    """A session that facts are learnt from, around one that keeps the items.
+    """A session whose items are saved to memory, around a session that stores the items.
 
-    The items themselves stay in a session of the SDK (``SQLiteSession`` or any other): a transcript is a list, where
-    the same words may stand twice and the last ones may be taken back, while facts are a set with a history of its
-    own; as facts the items would turn up in what agents are told. Whatever is added is on disk there first,
-    and is then handed over, even if the run fails later; what is taken back is not forgotten by factmem.
+    The items stay in a session of the SDK (``SQLiteSession`` or any other). A transcript is a list, which may repeat
+    an item and drop the last one, while facts are a set with a history; and items stored as facts would appear in
+    memory blocks. Added items are stored in the session first, and then submitted, even if the run fails later. Items
+    removed from the session are not forgotten by factmem.
 
-    Agents that memory was installed into, and whose context names the same user and session, learn nothing twice.
+    Agents with memory installed, whose context names the same user and session, do not submit them twice.
 
     Args:
-        session: keeps the items; its id is the conversation's.
-        memory: learns from them.
-        user_id: whose session it is.
+        session: Session that stores the items; its id is the id of the conversation.
+        memory: The memory.
+        user_id: User of the session.
 
     Attributes:
-        session_id: the id of the conversation.
-        session_settings: the settings of the session that keeps the items.
+        session_id: Id of the conversation.
+        session_settings: Settings of the session that stores the items.
     """
 
     session_id: str
@@ -252,15 +252,15 @@ class MemorySession:
         """Return the latest items, oldest first.
 
         Args:
-            limit: how many; what the session's settings say if None.
+            limit: Maximum number of items (default: that of the session's settings).
         """
         return await self.session.get_items(limit)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Keep items, and hand over what they say.
+        """Store items, and submit them.
 
         Raises:
-            FactMemError: they are kept, but could not be handed over, and the policy is `FailurePolicy.RAISE`.
+            FactMemError: The items are stored, but the submission failed, and the policy is `FailurePolicy.RAISE`.
         """
         await self.session.add_items(items)
         if self.memory.config.saving.when is SavingTime.AFTER_RUN:
@@ -269,23 +269,23 @@ class MemorySession:
             await self.memory.for_run(identity).save(spoken(_FORMAT, history))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take back the last item, and return it; None if there is none."""
+        """Remove the last item, and return it; None if there is none."""
         return await self.session.pop_item()
 
     async def clear_session(self) -> None:
-        """Take back all items."""
+        """Remove all items."""
         await self.session.clear_session()
 
 
 class _Installation:
-    """Puts memory into an agent and into those that it hands off to, each once, however they refer to each other."""
+    """Installs memory into an agent and its handoff targets, each once, even if they refer to each other."""
 
     def __init__(self, listener: _Listener) -> None:
         self._listener = listener
         self._made: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
 
     def of(self, agent: Agent[Any]) -> Agent[Any]:
-        """Return the copy of an agent that has memory."""
+        """Return the copy of an agent with memory."""
         if id(agent) not in self._made:
             hooks = _HooksOfAgent(self._listener, agent.hooks or AgentHooks[Any]())
             self._made[id(agent)] = agent, (made := agent.clone(hooks=hooks))
@@ -300,11 +300,11 @@ class _Installation:
 
         async def to_one_with_memory(context: RunContextWrapper[Any], arguments: str) -> Any:
             agent = await invoke(context, arguments)
-            known = self if id(agent) in self._made else _Installation(self._listener)  # one that was made just now
+            known = self if id(agent) in self._made else _Installation(self._listener)  # created by the handoff
             return known.of(agent)
 
         made.on_invoke_handoff = to_one_with_memory
-        # A run that is resumed later finds its agents again by these references.
+        # A resumed run finds its agents by these references.
         if target._agent_ref is not None and isinstance(agent := target._agent_ref(), Agent):
             made._agent_ref = weakref.ref(self.of(agent))
         return made
@@ -317,4 +317,4 @@ def _install(memory: AgentMemory, into: Any) -> Any:
 
 
 integration: Final = HostIntegration(install=_install)
-"""The integration of the OpenAI Agents SDK; its items are dicts, which need no format of their own."""
+"""The integration of the OpenAI Agents SDK; its items are dicts, which need no separate format."""

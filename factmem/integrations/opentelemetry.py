@@ -7,19 +7,19 @@
 Names are those of the GenAI semantic conventions (status: Development) of
 https://github.com/open-telemetry/semantic-conventions-genai as of 2026, with its memory operations:
 
-- Spans are of the kind INTERNAL, or CLIENT where a language model is asked, and are named by
-  ``gen_ai.operation.name``: ``search_memory`` for what reads records; ``upsert_memory``, ``create_memory``,
-  ``update_memory`` and ``delete_memory`` for what changes them; ``embeddings`` and ``chat`` for models. Operations
-  that the conventions have no name for go by their own (`factmem.abc.Operation`).
+- Spans have the kind INTERNAL, or CLIENT for calls of language models. Their names are ``gen_ai.operation.name``:
+  ``search_memory`` for operations that read records; ``upsert_memory``, ``create_memory``, ``update_memory`` and
+  ``delete_memory`` for those that change them; ``embeddings`` and ``chat`` for models. Operations without a name in
+  the conventions keep their own (`factmem.abc.Operation`).
 - Attributes: ``gen_ai.provider.name`` (``factmem``), ``gen_ai.memory.store.id`` (the organization, if there is one),
   ``gen_ai.memory.record.count``, ``gen_ai.request.model``, ``gen_ai.usage.input_tokens`` and ``.output_tokens``,
-  ``error.type``. What the conventions have no attribute for: ``factmem.operation``, ``factmem.scope``,
+  ``error.type``. Attributes outside of the conventions: ``factmem.operation``, ``factmem.scope``,
   ``factmem.count.in`` and ``factmem.count.out``.
-- Content is off by default. Where a memory was opened with ``observed_content=True``, ``gen_ai.memory.query.text``
-  and ``gen_ai.memory.records`` (as JSON) are told as well.
+- Content is off by default. With ``observed_content=True`` in `Memory`, spans also have ``gen_ai.memory.query.text``
+  and ``gen_ai.memory.records`` (as JSON).
 - Metrics: the histograms ``gen_ai.client.operation.duration`` and ``gen_ai.client.token.usage``.
 
-Needs the extra ``otel``, which is the API alone; where the program sets up no SDK, all of it does nothing.
+Requires the extra ``otel``, which installs the API only. Without an SDK in the program, the observer has no effect.
 """
 
 from __future__ import annotations
@@ -76,17 +76,17 @@ _TOKENS: Final = tuple(4**power for power in range(14))
 
 
 class OpenTelemetryObserver:
-    """Turns what a memory does into spans and metrics. A `factmem.abc.MemoryObserver`.
+    """A `factmem.abc.MemoryObserver` that records the operations of a memory as spans and metrics.
 
-    A span's parent is the operation that it happens within, and else the span that is current in the program. It is
-    current itself meanwhile, in other tasks and threads that are started within as well, so that what instruments a
-    client or a database finds its place below. What is read in the background belongs to what handed it over.
+    The parent of a span is the enclosing operation, or else the program's current span. The span is current during
+    its operation, also in tasks and threads started within, so spans of instrumented clients and databases become its
+    children. Background processing belongs to the operation that submitted it.
 
     Args:
-        tracer_provider: where spans go; the program's own if None.
-        meter_provider: where metrics go; the program's own if None.
-        models: tell of embeddings and of what language models are asked. Leave it out where the models' clients
-            are instrumented themselves, or tokens are counted twice.
+        tracer_provider: Provider of the tracer (default: the program's).
+        meter_provider: Provider of the meter (default: the program's).
+        models: Whether calls of embedders and language models are recorded. Set it to False if the models' clients
+            are instrumented themselves; otherwise tokens are counted twice.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ def _as_json(result: object) -> str:
 
 
 def _records(result: object) -> Iterator[dict[str, Any]]:
-    """Return the records of a result in the form of the semantic conventions."""
+    """Yield the records of a result in the form of the semantic conventions."""
     match result:
         case FactRecord():
             about = {"concept": result.concept.keyword, "subject": str(result.subject), "scope": str(result.scope)}

@@ -1,23 +1,22 @@
 """Memory in agents of pydantic-ai.
 
-It can be put into any agent (`pydantic_ai.Agent`, a `WrapperAgent`): ``install`` returns one that wraps it, whose
-``run``, ``run_sync``, ``run_stream`` and ``iter`` know what is known and learn from each run that ended well; the
-agent that was given stays as it was. Or name the capability where the agent is made, which durable agents need
-(they take no capability at run time), and which can bring the tools as well::
+Memory can be installed into any agent (`pydantic_ai.Agent`, a `WrapperAgent`). ``install`` returns a wrapper, whose
+``run``, ``run_sync``, ``run_stream`` and ``iter`` load known facts and save each successful run; the agent itself
+stays unchanged. Alternatively, pass the capability to the agent's constructor. Durable agents require this, since
+they take no capability at run time. The capability can also add the tools::
 
     agent = Agent(model, capabilities=[MemoryCapability(memory, tools=True)])
 
-Whom a run works for is read from the attributes (or keys) ``user_id`` and ``session_id`` of its ``deps``; a run
-without a ``session_id`` belongs to the conversation that pydantic-ai's own ``conversation_id`` names. `identity`
-takes a function that reads it elsewhere, and ``with memory.run(...)`` goes before both::
+The identity of a run comes from the attributes (or keys) ``user_id`` and ``session_id`` of its ``deps``; a run without
+a ``session_id`` belongs to pydantic-ai's own ``conversation_id``. The argument ``identity`` of `MemoryCapability` is a
+function that reads the identity elsewhere. ``with memory.run(...)`` takes precedence over both::
 
     memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
     agent = install(memory, into=Agent(model))
     await agent.run("Where do I live?", deps=Visitor(user_id="alice"))
 
-What is known goes into requests alone, beside the user's prompt: neither into the instructions nor into the
-history that a result returns. Realtime sessions make no such requests: the capability learns from them, and tells
-nothing.
+The memory block goes into requests only, before the user's prompt: neither into the instructions nor into the history
+of a result. Realtime sessions make no such requests; the capability saves them, but loads nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from factmem.agent import (
     RunIdentity,
     SavingTime,
     spoken,
-    told,
+    with_block,
 )
 from factmem.errors import CapabilityError, MissingPackageError
 
@@ -77,17 +76,17 @@ OutputT = TypeVar("OutputT", default=str)
 
 
 class PydanticAIFormat:
-    """Histories of pydantic-ai. What memory put in has a key of its own in its request's ``metadata``."""
+    """Histories of pydantic-ai. Memory blocks are marked by a key in their request's ``metadata``."""
 
     def messages(self, native: ModelMessage) -> Sequence[Message]:
-        """See `HistoryFormat.messages`. An answer that was broken off says nothing."""
+        """See `HistoryFormat.messages`. Incomplete responses convert to no messages."""
         if isinstance(native, ModelResponse):
             parts = native.parts if native.state == "complete" else ()
-            said = [_said_by_model(part, native) for part in parts]
+            found = [_said_by_model(part, native) for part in parts]
         else:
             user = _speaker_of_prompts(native)
-            said = [_said_to_model(part, user) for part in native.parts]
-        return [message for message in said if message is not None and (message.content.strip() or message.not_text)]
+            found = [_said_to_model(part, user) for part in native.parts]
+        return [message for message in found if message is not None and (message.content.strip() or message.not_text)]
 
     def calls(self, native: ModelMessage) -> bool:
         """See `HistoryFormat.calls`."""
@@ -110,18 +109,18 @@ def _of_context(context: RunContext[Any]) -> RunIdentity:
 
 
 class MemoryCapability(AbstractCapability[AgentDepsT]):
-    """Tells an agent what is known, and learns from its runs that ended well.
+    """Capability that loads known facts into an agent's requests, and saves its successful runs.
 
-    What is known is loaded at the first request of a run, and each request of that run is told the same.
+    Facts are loaded once, at the first request of a run; all requests of the run get the same memory block.
 
     Args:
-        memory: the memory.
-        tools: whether the model is given recall_memory, save_memory and forget_memory.
-        identity: says by a run's context whom it works for; by default its deps do.
+        memory: The memory.
+        tools: Whether the model gets the tools ``recall_memory``, ``save_memory`` and ``forget_memory``.
+        identity: Function of a run's context that returns its identity (default: from its deps).
     """
 
     id: str | None = "factmem"
-    """An agent has one memory: one that is given for a run goes before the agent's own."""
+    """An agent has one memory: a capability given for a run takes precedence over the agent's own."""
 
     def __init__(
         self,
@@ -138,18 +137,18 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
     @classmethod
     def combine(cls, capabilities: Sequence[AbstractCapability[AgentDepsT]]) -> AbstractCapability[AgentDepsT]:
-        """Return the one that was named last."""
+        """Return the last capability."""
         return capabilities[-1]
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractCapability[AgentDepsT]:
-        """Return the capability of one run, which is bound to whom that works for."""
+        """Return the capability of one run, bound to its identity."""
         bound = MemoryCapability[AgentDepsT](self.memory, tools=self.tools, identity=self.identity)
         bound.id, bound.description, bound.defer_loading = self.id, self.description, self.defer_loading
         bound._run = self.memory.for_run(self.identity(ctx))
         return bound
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
-        """Return the tools of the run, if they were asked for."""
+        """Return the tools of the run; None if ``tools`` is False."""
         if not self.tools:
             return None
         tools = (self._run or self.memory.for_run()).tools
@@ -158,29 +157,29 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Put what is known into the request, before the user's prompt, and into nothing else."""
+        """Add the memory block to the request, before the user's prompt."""
         if self._run is not None and self._block is None:
             self._block = await self._run.load(spoken(_FORMAT, request_context.messages))
         block = self._block or MemoryBlock()
-        history = _with_prompt_apart(request_context.messages) if block else request_context.messages
-        request_context.messages = told(_FORMAT, history, block)
+        history = _with_separate_prompt(request_context.messages) if block else request_context.messages
+        request_context.messages = with_block(_FORMAT, history, block)
         return request_context
 
     async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Hand over what was said, if that is to be done after each run."""
+        """Submit the conversation, if saving is set to `SavingTime.AFTER_RUN`."""
         if self._run is not None and self.memory.config.saving.when is SavingTime.AFTER_RUN:
             await self._run.save(spoken(_FORMAT, result.all_messages()))
         return result
 
 
 class AgentWithMemory(WrapperAgent[AgentDepsT, OutputT]):
-    """An agent with a memory around one without, which stays as it was.
+    """An agent with memory that wraps another agent, which stays unchanged.
 
-    It runs like the other one; what it does not have itself, such as ``agent.tool``, is the other one's.
+    It runs like the wrapped agent; all other attributes, such as ``agent.tool``, are those of the wrapped agent.
 
     Args:
-        wrapped: the agent.
-        capability: the memory.
+        wrapped: The agent.
+        capability: The memory.
     """
 
     def __init__(self, wrapped: AbstractAgent[AgentDepsT, OutputT], capability: MemoryCapability[AgentDepsT]) -> None:
@@ -192,13 +191,13 @@ class AgentWithMemory(WrapperAgent[AgentDepsT, OutputT]):
             raise AttributeError(name)
         return getattr(self.wrapped, name)
 
-    if not TYPE_CHECKING:  # to a type checker, and so to whoever calls it, the signature is that of the framework
+    if not TYPE_CHECKING:  # type checkers use the signature of the framework
 
         @asynccontextmanager
         async def iter(
             self, *prompt: Any, capabilities: Sequence[Any] | None = None, **options: Any
         ) -> AsyncGenerator[AgentRun[AgentDepsT, Any]]:
-            """Run the agent with its memory; every other way to run it comes through here."""
+            """Run the agent with its memory; all other run methods call this one."""
             with_memory = [self.capability, *(capabilities or ())]
             async with self.wrapped.iter(*prompt, capabilities=with_memory, **options) as run:
                 yield run
@@ -211,7 +210,7 @@ def _install(memory: AgentMemory, into: Any) -> Any:
 
 
 def _speaker_of_prompts(request: ModelRequest) -> str:
-    """Return the speaker of a request's prompts; prompts beside tool results may be words of the tools."""
+    """Return the role of a request's prompts; prompts beside tool results may come from the tools."""
     if MEMORY_NAME in (request.metadata or {}):
         return MEMORY_ROLE
     return "tool" if any(isinstance(part, ToolReturnPart) for part in request.parts) else "user"
@@ -250,7 +249,7 @@ def _said_to_model(part: ModelRequestPart, user: str) -> Message | None:
 
 
 def _text(content: str | Sequence[UserContent]) -> str:
-    """The text of a prompt: all of it, or what it has beside pictures and files."""
+    """Return the text of a prompt, without pictures and files."""
     if isinstance(content, str):
         return content
     texts = (item if isinstance(item, str) else getattr(item, "content", None) for item in content)
@@ -267,19 +266,19 @@ def _not_text(content: str | Sequence[UserContent]) -> int:
     )
 
 
-def _with_prompt_apart(history: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """Take the user's prompt out of requests that the system prompt begins, which is to stay at the beginning."""
-    apart: list[ModelMessage] = []
+def _with_separate_prompt(history: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """Split requests that start with system prompts, so that a memory block fits between these and the user's."""
+    separate: list[ModelMessage] = []
     for message in history:
         place = 0
         if isinstance(message, ModelRequest):
             kinds = [isinstance(part, SystemPromptPart) for part in message.parts]
             place = kinds.index(False) if False in kinds else 0
         if place and isinstance(message, ModelRequest):
-            apart += [replace(message, parts=message.parts[:place]), replace(message, parts=message.parts[place:])]
+            separate += [replace(message, parts=message.parts[:place]), replace(message, parts=message.parts[place:])]
         else:
-            apart.append(message)
-    return apart
+            separate.append(message)
+    return separate
 
 
 integration: Final = HostIntegration(install=_install, history=_FORMAT)

@@ -1,10 +1,10 @@
-"""factmem for any MCP client: what is known as tools, resources and prompts.
+"""An MCP server: memory for any MCP client, as tools, resources and prompts.
 
 ::
 
     factmem mcp --viewer maya --subject user:maya
 
-A desktop client starts that command by itself. For Claude Desktop (``claude_desktop_config.json``) and Cursor
+Desktop clients start this command themselves. For Claude Desktop (``claude_desktop_config.json``) and Cursor
 (``.cursor/mcp.json``)::
 
     {"mcpServers": {"factmem": {"command": "factmem", "args": ["mcp", "--scope", "/product/alpha"]}}}
@@ -13,17 +13,16 @@ and for VS Code (``.vscode/mcp.json``)::
 
     {"servers": {"factmem": {"type": "stdio", "command": "factmem", "args": ["mcp", "--scope", "/product/alpha"]}}}
 
-The store is the user's own, which all commands of `factmem` use; another one is named with ``--store`` and an
-absolute path, since a client starts the command where it likes. ``--http 127.0.0.1:8000``
-serves many clients under ``http://127.0.0.1:8000/mcp`` instead. Several servers may share a store.
+The default store is the user's own, which all commands of `factmem` use. ``--store`` names another one, by an absolute
+path, since clients start the command in any directory. ``--http 127.0.0.1:8000`` serves many clients at
+``http://127.0.0.1:8000/mcp`` instead. Several servers may share a store.
 
-What clients see is what they are allowed to: ``--scope`` and ``--subject`` confine them, ``--viewer`` says whose
-private facts they see, ``--read-only`` and ``--tools`` take tools away. What they write is kept apart, in
-quarantine, until a person lets it in with ``factmem quarantine accept``, and they take back nothing but what clients
-wrote, unless the server trusts them (``--trust``).
-Taking back can be undone; erasing (`forget`) has to be allowed (``--allow-erase``).
+Options limit the clients: ``--scope`` and ``--subject`` confine them, ``--viewer`` names the user whose private facts
+they see, ``--read-only`` and ``--tools`` remove tools. Their facts are quarantined until a person releases them with
+``factmem quarantine accept``, and they can retract only facts written by clients, unless the server trusts them
+(``--trust``). A retraction can be undone. Erasing (`forget`) is available with ``--allow-erase`` only.
 
-In a program, `make_server` makes the same of a `factmem.Memory` or an `factmem.agent.AgentMemory`.
+In a program, `make_server` returns such a server for a `factmem.Memory` or a `factmem.agent.AgentMemory`.
 """
 
 from __future__ import annotations

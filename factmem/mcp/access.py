@@ -1,4 +1,4 @@
-"""The part of a memory that the clients of a server may see and change."""
+"""Access of a server's clients to a memory."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
 T = TypeVar("T")
 
 ServedMemory: TypeAlias = "Memory | AgentMemory | Callable[[], Memory]"
-"""An open memory, an agent's memory, or a function that makes one to be opened while there are clients."""
+"""An open memory, an agent's memory, or a function that returns a memory to open while clients are connected."""
 
 
 def subject_named(text: str) -> MemorySubject:
-    """Read ``name`` or ``name:individual``.
+    """Parse a subject from ``name`` or ``name:individual``.
 
     Raises:
-        InvalidNameError: one of them is not legal.
+        InvalidNameError: A name is not legal.
     """
     name, colon, individual = text.partition(":")
     subject = MemorySubject(name)
@@ -47,20 +47,20 @@ def subject_named(text: str) -> MemorySubject:
 
 
 class Access:
-    """A memory as the clients of a server see it: confined to scopes, subjects and a viewer.
+    """Access of clients to a memory, limited to scopes, subjects and a viewer.
 
     Args:
-        memory: the memory; what it is confined to already, the clients are as well.
-        scopes: confines them to these scopes and what lies below.
-        subjects: confines them to facts about these; what they write is about the first one.
-        user_id: whom an agent's memory works for.
-        read_only: whether nothing may be written.
+        memory: The memory; limits of a view apply to the clients too.
+        scopes: Scopes that clients are limited to, with their subtrees (default: all).
+        subjects: Subjects that clients are limited to (default: all); facts they write are about the first one.
+        user_id: User of an agent's memory.
+        read_only: Whether writes are refused.
 
     Attributes:
-        scopes: the scopes that clients are confined to; none means all of the memory.
-        subjects: the subjects that they are confined to; none means all.
-        private: whether what they write is private, also if they do not say so.
-        read_only: whether nothing may be written.
+        scopes: Scopes that clients are limited to; empty for all.
+        subjects: Subjects that clients are limited to; empty for all.
+        private: Whether all facts written by clients are private.
+        read_only: Whether writes are refused.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Access:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Hold the memory open for one more client; what was opened for clients closes with the last one."""
+        """Hold the memory open for one client; a memory opened for clients is closed with the last one."""
         self._clients += 1
         if self._held is None:
             self._held = self._hold()
@@ -100,14 +100,14 @@ class Access:
                 await self._leave()
 
     async def use(self, work: Callable[[Memory], Awaitable[T]], *, actor: str | None = None) -> T:
-        """Do something with what the clients may see of the memory.
+        """Run a function on the clients' view of the memory.
 
         Args:
-            work: what.
-            actor: the client that wants it, for the audit trail.
+            work: The function.
+            actor: Name of the client, for the audit trail.
 
         Raises:
-            ProviderClosedError: no client is connected.
+            ProviderClosedError: No client is connected.
         """
         if self._held is None:
             raise ProviderClosedError("the server's memory is open only while a client is connected")
@@ -119,13 +119,13 @@ class Access:
         return await self._held.use(worked)
 
     def about(self, name: str | None) -> tuple[MemorySubject, ...] | None:
-        """Return the subjects that a client reads about; None means all.
+        """Return the subjects of a client's request; None for all.
 
         Args:
-            name: the one that it asks for, as ``name`` or ``name:individual``.
+            name: The requested subject, as ``name`` or ``name:individual``.
 
         Raises:
-            InvalidDataError: that is none of those that the server serves.
+            InvalidDataError: The server does not serve this subject.
         """
         if name is None:
             return self.subjects or None
@@ -141,20 +141,21 @@ class Access:
         raise InvalidDataError(f"this server has nothing to do with that subject: name {served}, or none")
 
     async def subject_to_write(self, view: Memory, name: str | None) -> MemorySubject:
-        """Return the subject that a client writes about, as the store knows it."""
+        """Return the subject of the facts that a client writes, as it is in the store."""
         subject = next(iter(self.about(name) or ()), MemorySubject.EVERYTHING)
         known = await view.list_records(subject=subject, limit=1)
         return known[0].subject if known and not self.subjects else subject
 
     def scope_to_write(self, scope: str | None) -> MemoryScope | str | None:
-        """Return where what a client writes is kept."""
+        """Return the scope of the facts that a client writes."""
         return self._run.config.home if scope is None and self._run is not None else scope
 
     async def records(self, view: Memory, ids: Iterable[str]) -> list[FactRecord[Any]]:
         """Return current records by their ids.
 
         Raises:
-            RecordNotFoundError: one of them is not there, or not for these clients; the two are not told apart.
+            RecordNotFoundError: A record does not exist or is not visible to the clients; the error does not reveal
+                which.
         """
         records = [await view.get(id) for id in ids]
         if len(self.served(records)) < len(records):
@@ -162,7 +163,7 @@ class Access:
         return records
 
     def served(self, records: Iterable[FactRecord[Any]]) -> list[FactRecord[Any]]:
-        """Return those of some records that are about somebody whom the clients may read about."""
+        """Return the records about subjects that are visible to the clients."""
         keys = {subject.key for subject in self.subjects}
         return [record for record in records if not keys or record.subject.key in keys]
 
@@ -199,7 +200,7 @@ TREE: Final = "factmem://tree"
 
 
 def facts_address(scope: MemoryScope) -> str:
-    """Return the address of what is known in a scope and below."""
+    """Return the address of the known facts in a scope and below."""
     return FACTS + quote(str(scope), safe="/")
 
 
@@ -209,7 +210,7 @@ def record_address(id: str) -> str:
 
 
 def changed_addresses(records: Iterable[FactRecord[Any]]) -> list[str]:
-    """Return the addresses of everything that shows some records: their own, their scopes' and the overviews."""
+    """Return the addresses of all resources that show some records: the records, their scopes and the overviews."""
     changed: dict[str, None] = {}
     for record in records:
         changed[record_address(record.id)] = None

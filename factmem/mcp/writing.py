@@ -40,22 +40,22 @@ from factmem.records import AssertionState, Change, FactDetails, FactRecord, Ori
 __all__ = ["SOURCE", "WritingTools"]
 
 SOURCE: Final = "mcp"
-"""The source of what clients write."""
+"""Source of the facts that clients write."""
 _LONGEST_NAME: Final = 100
 
-_APART: Final = (
+_QUARANTINED: Final = (
     "Kept apart: clients of this server are not trusted, so nothing recalls it until a person lets it in with "
     "`factmem quarantine accept`. Do not save it again."
 )
 
 
 class WritingTools:
-    """The tools that write. Their docstrings are what a model reads.
+    """The tools that write. Their docstrings are shown to models.
 
     Args:
-        access: what they write.
-        trusted: whether what clients write counts as the user's own words; else it is quarantined, and they take
-            back nothing but what clients wrote.
+        access: The writable part of the memory.
+        trusted: Whether facts written by clients have the user as their origin. If False, they are quarantined, and
+            clients can retract only facts written by clients.
     """
 
     def __init__(self, access: Access, *, trusted: bool) -> None:
@@ -72,7 +72,7 @@ class WritingTools:
         categories: CategoriesArgument = (),
         private: PrivateArgument = False,
     ) -> WrittenAnswer:
-        """Keep a statement for later conversations. For a value of a known concept, save_fact is better."""
+        """Save a statement for later conversations. For a value of a known concept, prefer save_fact."""
 
         async def work(view: Memory) -> Remembered:
             about = await self._access.subject_to_write(view, subject)
@@ -108,9 +108,9 @@ class WritingTools:
         categories: CategoriesArgument = (),
         private: PrivateArgument = False,
     ) -> WrittenAnswer:
-        """Keep a typed fact: the value of a concept. A newer value supersedes the one before; the history has both.
+        """Save a typed fact: the value of a concept. A newer value supersedes the previous one; the history has both.
 
-        `said` is when it was said; now, if it is left out.
+        `said` is the time at which it was said (default: now).
         """
         details = FactDetails(categories=tuple(categories), source=SOURCE, origin=self._origin)
         if importance is not None:
@@ -141,7 +141,7 @@ class WritingTools:
         categories: CategoriesArgument = (),
         reason: ReasonArgument = "",
     ) -> WrittenAnswer:
-        """Change a record by its id: its value, importance or categories. What it was stays in its history."""
+        """Change a record by its id: its value, importance or categories. Earlier revisions stay in its history."""
         if not value and importance is None and not categories:
             raise InvalidDataError("say what to change: a value, an importance or categories")
         given: dict[str, Any] = {"importance": importance, "categories": categories or None}
@@ -157,7 +157,7 @@ class WritingTools:
         return await self._written(ctx, [change.record], "Updated; what it was is in the history.")
 
     async def retract(self, ids: IdsArgument, ctx: Context, reason: ReasonArgument = "") -> WrittenAnswer:
-        """Take facts back that are wrong, or that the user wants to be forgotten. They are not erased."""
+        """Retract facts that are wrong, or that the user wants to be forgotten. They are not erased."""
 
         async def work(view: Memory) -> tuple[Change, ...]:
             self._check_own(await self._access.records(view, ids))
@@ -168,7 +168,7 @@ class WritingTools:
         return await self._written(ctx, [change.record for change in changes], note)
 
     async def forget(self, ids: IdsArgument, ctx: Context) -> ErasedAnswer:
-        """Erase records for good, with all their history. There is no way back: retract is nearly always better."""
+        """Erase records permanently, with all their history. This cannot be undone: almost always prefer retract."""
 
         async def work(view: Memory) -> tuple[list[FactRecord[Any]], Erasure]:
             doomed = self._access.served(await view.forget(*ids, dry_run=True))
@@ -182,7 +182,7 @@ class WritingTools:
         return ErasedAnswer(records=len(doomed), revisions=receipt.erased, note=f"Erased for good.{pending}")
 
     def _check_own(self, records: Sequence[FactRecord[Any]]) -> None:
-        """Raise if a client that is not trusted would take back what somebody else wrote."""
+        """Check that an untrusted client retracts only facts written by clients."""
         if not self._origin.trusted and any(record.details.source != SOURCE for record in records):
             raise InvalidDataError(
                 "clients of this server are not trusted, and take back only what they wrote themselves; nothing was "
@@ -190,14 +190,16 @@ class WritingTools:
             )
 
     async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> WrittenAnswer:
-        apart = any(record.state is AssertionState.QUARANTINED for record in records)
+        quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
         return WrittenAnswer(
-            facts=[FactAnswer.of(record) for record in records], kept_apart=apart, note=_APART if apart else note
+            facts=[FactAnswer.of(record) for record in records],
+            kept_apart=quarantined,
+            note=_QUARANTINED if quarantined else note,
         )
 
     async def _announce(self, ctx: Context, records: Sequence[FactRecord[Any]]) -> None:
-        """Tell clients that listen which resources have changed."""
+        """Notify subscribed clients of the changed resources."""
         for address in changed_addresses(records):
             await ctx.notify_resource_updated(address)
         if records:
@@ -205,11 +207,11 @@ class WritingTools:
 
 
 def _client(ctx: Context) -> str:
-    """Name a client for the audit trail, as it names itself."""
+    """Return the actor of the audit trail, from the name that the client gives itself."""
     try:
-        told = ctx.session.client_params
-    except ValueError:  # a tool that the program itself calls, without any client
-        told = None
-    said = "" if told is None else f"{told.client_info.name} {told.client_info.version}"
-    named = " ".join(shown for part in said.split() if (shown := "".join(filter(str.isprintable, part))))
-    return f"{SOURCE}:{named[:_LONGEST_NAME]}" if named else SOURCE
+        params = ctx.session.client_params
+    except ValueError:  # the program calls the tool itself, without a client
+        params = None
+    title = "" if params is None else f"{params.client_info.name} {params.client_info.version}"
+    name = " ".join(shown for part in title.split() if (shown := "".join(filter(str.isprintable, part))))
+    return f"{SOURCE}:{name[:_LONGEST_NAME]}" if name else SOURCE

@@ -144,7 +144,7 @@ async def test_a_thread_is_told_what_is_known_now_and_keeps_nothing_of_it(memory
     assert "Oslo" not in str(kept)
     for checkpoint in kept:
         written = {channel for _, channel, _ in checkpoint.pending_writes or ()}
-        assert "factmem_told" not in written | checkpoint.checkpoint["channel_values"].keys()
+        assert "factmem_loaded" not in written | checkpoint.checkpoint["channel_values"].keys()
 
 
 async def test_a_run_that_was_interrupted_goes_on_with_what_is_known(memory: AgentMemory) -> None:
@@ -329,7 +329,7 @@ def test_tools_work_without_an_event_loop(memory: AgentMemory) -> None:
     assert save.invoke({"text": "The hall is booked."}, alice) == "Saved."
     assert "The hall is booked." in recall.invoke({"query": "hall"}, alice)
     assert recall.invoke({"query": "hall"}, {"configurable": {"user_id": "bob"}}) == "Nothing is known about that."
-    assert recall.args["limit"]["description"].startswith("How many")
+    assert recall.args["limit"]["description"].startswith("Maximum")
     memory.close()
 
 

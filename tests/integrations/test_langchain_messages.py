@@ -21,7 +21,15 @@ from langchain_core.messages import (
 
 from factmem import InMemoryProvider, Memory, SingleFact
 from factmem.abc import MEMORY_ROLE, Message
-from factmem.agent import MEMORY_NAME, AgentMemory, AgentMemoryConfig, FactRetrievalCompression, format_of, spoken, told
+from factmem.agent import (
+    MEMORY_NAME,
+    AgentMemory,
+    AgentMemoryConfig,
+    FactRetrievalCompression,
+    format_of,
+    spoken,
+    with_block,
+)
 from factmem.agent.rendering import MemoryBlock
 from factmem.detection import InstructorDetector
 from factmem.integrations.langchain import LangChainFormat
@@ -109,7 +117,7 @@ def test_a_message_has_the_same_id_however_its_history_comes_in() -> None:
 
 def test_nothing_is_told_where_nothing_is_known() -> None:
     history = [FORM.memory(MemoryBlock(text="old")), HumanMessage("Hello.")]
-    assert told(FORM, history, MemoryBlock()) == history[1:]
+    assert with_block(FORM, history, MemoryBlock()) == history[1:]
 
 
 async def test_a_history_is_compressed_to_its_facts() -> None:

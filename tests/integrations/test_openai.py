@@ -21,7 +21,7 @@ from factmem.agent import (
     SavingTime,
     install,
     spoken,
-    told,
+    with_block,
 )
 from factmem.agent.history import DictFormat
 from factmem.errors import CapabilityError, InvalidDataError, ProviderClosedError
@@ -282,6 +282,6 @@ def test_what_the_client_returns_may_stand_among_dicts() -> None:
     history: list[Any] = [{"role": "user", "content": "Hello."}, message]
     assert [said.content for said in spoken(DictFormat(), history)] == ["Hello.", "Hi."]
     block = MemoryBlock(text="<memory/>", records=(object(),))  # type: ignore[arg-type]
-    assert told(DictFormat(), history, block)[1:] == history
+    assert with_block(DictFormat(), history, block)[1:] == history
     with pytest.raises(InvalidDataError, match="a int among dicts"):
         spoken(DictFormat(), [*history, wrong])

@@ -42,7 +42,7 @@ from factmem.agent import (
     Saving,
     SavingTime,
     install,
-    told,
+    with_block,
 )
 from factmem.errors import CapabilityError, ProviderClosedError
 from factmem.integrations.pydantic_ai import AgentWithMemory, MemoryCapability, PydanticAIFormat
@@ -339,7 +339,8 @@ def test_histories_are_read_with_their_speakers_and_what_memory_put_in_survives_
         form.summary("All of it."),
     ]
     block = MemoryBlock(text="<memory/>", records=(object(),))  # type: ignore[arg-type]
-    stored = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(told(form, history, block)))
+    dumped = ModelMessagesTypeAdapter.dump_json(with_block(form, history, block))
+    stored = ModelMessagesTypeAdapter.validate_json(dumped)
     said = [(message.role, message.content) for native in stored for message in form.messages(native)]
     assert said == [
         (MEMORY_ROLE, "<memory/>"),

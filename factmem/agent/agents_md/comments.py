@@ -1,4 +1,4 @@
-"""HTML comments in Markdown, told apart from code that looks like them."""
+"""HTML comments in Markdown, distinguished from code that looks like them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Scan:
     """The comments and anomalies of a text.
 
     Attributes:
-        comments: the comments that are closed, in order.
-        unclosed: where a comment begins that hides all that follows; None if there is none.
-        open_fence: where a code fence begins that is open at the end of the text; None if there is none.
-        dangling: where something begins that would be a comment if anything closed it; None if there is none.
+        comments: Closed comments, in order.
+        unclosed: Offset of an unclosed comment that hides the rest of the text; None if there is none.
+        open_fence: Offset of a code fence that is open at the end of the text; None if there is none.
+        dangling: Offset of an opening marker that would start a comment if it were closed; None if there is none.
     """
 
     comments: tuple[Comment, ...] = ()
@@ -47,8 +47,8 @@ class Visible:
     """A text without its comments.
 
     Attributes:
-        text: what is left.
-        unclosed_line: the line, from 1, of a comment that is never closed and so hides the rest.
+        text: The remaining text.
+        unclosed_line: Line number, from 1, of an unclosed comment that hides the rest; None if there is none.
     """
 
     text: str
@@ -56,10 +56,10 @@ class Visible:
 
 
 def visible(text: str) -> Visible:
-    """Return a text without its HTML comments; those in code (fenced, indented, inline) are part of the code.
+    """Return a text without its HTML comments, except those in code (fenced, indented, inline).
 
-    A line of nothing but comments goes as a whole. A comment that opens a line and is never closed hides
-    the rest of the text, as CommonMark has it; in the middle of a line it is text like any other.
+    A line that holds only comments is removed whole. As in CommonMark, an unclosed comment at the start of a line
+    hides the rest of the text; within a line it is plain text.
     """
     scan = scanned(text)
     kept, at = [], 0
@@ -72,7 +72,7 @@ def visible(text: str) -> Visible:
 
 
 def scanned(text: str) -> Scan:
-    """Return where the comments of a Markdown text are."""
+    """Find the comments of a Markdown text."""
     scanner = _Scanner(text)
     scanner.run()
     return Scan(
@@ -84,7 +84,7 @@ def scanned(text: str) -> Scan:
 
 
 def _cuts(text: str, scan: Scan) -> list[tuple[int, int]]:
-    """Return the spans to cut: comments, with the lines that hold nothing else."""
+    """Return the spans to remove: comments, and whole lines that hold nothing else."""
     joined: list[tuple[int, int]] = []
     for comment in scan.comments:
         if joined and not text[joined[-1][1] : comment.start].strip(" \t"):
@@ -105,9 +105,9 @@ def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 class _Scanner:
-    """Walks through a text line by line, as far as CommonMark's blocks matter to comments.
+    """Line scanner for the parts of CommonMark's block structure that affect comments.
 
-    Block quotes are read as plain lines: a fence inside of one is not seen as such.
+    Block quotes are read as plain lines; a fence inside one is not recognized.
     """
 
     def __init__(self, text: str) -> None:
@@ -123,13 +123,13 @@ class _Scanner:
         self._closes = True
 
     def run(self) -> None:
-        """Walk through the whole text."""
+        """Scan the whole text."""
         at = 0
         while at < len(self.text) and self.unclosed is None:
             at = self._line(at)
 
     def _line(self, at: int) -> int:
-        """Read one line, and what follows a comment that begins in it; return where the next one starts."""
+        """Scan one line, including multi-line comments that start in it; return the start of the next line."""
         end = self._end_of_line(at)
         line = self.text[at:end]
         if self.fence_at is not None and self._in_fence(line):
@@ -165,7 +165,7 @@ class _Scanner:
         return found.end() if found else len(self.text)
 
     def _in_fence(self, line: str) -> bool:
-        """Whether a line belongs to the open fence, as code or as its end."""
+        """Return whether a line belongs to the open fence, as code or as its end."""
         content = line.strip()
         if content and _indent(line) < self._fence_offset:  # the list item that holds the fence is over
             self._end_fence()
@@ -186,7 +186,7 @@ class _Scanner:
         return True
 
     def _inline(self, line_start: int, at: int, end: int) -> int:
-        """Look for comments in a line; return where the line after the last one ends."""
+        """Find the comments in a line; return the end of the line in which the last one ends."""
         while found := _INLINE.search(self.text, at, end):
             at = found.end()
             if found[0].startswith("`"):

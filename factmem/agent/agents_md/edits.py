@@ -1,4 +1,4 @@
-"""The changes of facts that an edited page asks for, and how they are applied."""
+"""Changes of facts requested by edits of a page, and their application."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from factmem.records import Change, ChangeKind, FactDetails, FactRecord, Origin,
 __all__ = ["Addition", "Edits", "Hand", "Revision", "applied", "reconciled"]
 
 _MOST_COMPARED: Final = 2_500
-"""So many pairs of bullets are compared by their words; of more, the first value goes with the first."""
+"""Maximum number of pairs of bullets compared by their words; beyond it, values are paired in order."""
 
 _ALIKE: Final = 0.4
 
@@ -29,7 +29,7 @@ _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 @attrs.frozen(kw_only=True)
 class Revision:
-    """A record that is to have another value."""
+    """A new value for a record."""
 
     record: FactRecord[Any]
     value: Any = attrs.field(repr=False)
@@ -37,7 +37,7 @@ class Revision:
 
 @attrs.frozen(kw_only=True)
 class Addition:
-    """A value that is new at a place."""
+    """A new value at a place."""
 
     place: Place
     said: Said
@@ -48,9 +48,9 @@ class Edits:
     """The requested changes.
 
     Attributes:
-        revised: records that get another value.
-        retracted: records that are taken back.
-        added: what is new.
+        revised: Records with new values.
+        retracted: Records to retract.
+        added: New values.
     """
 
     revised: tuple[Revision, ...] = ()
@@ -69,29 +69,28 @@ def reconciled(
     records: Mapping[str, FactRecord[Any]],
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> Edits:
-    """Return what an edited page changes.
+    """Return the changes that an edited page requests.
 
-    A bullet that stands as it was shown changes nothing. One that was edited revises its record; a typed
-    one is known by its concept, others by how much of them is left. A bullet that is gone retracts its
-    record, and one that is new adds a fact of the concept that it names, or else a statement. What has
-    come about by itself in the meantime is passed over, so that edits may be read twice.
+    An unchanged bullet changes nothing. An edited bullet revises its record: typed facts are matched by concept,
+    statements by similarity. A missing bullet retracts its record. A new bullet adds a fact of the concept that it
+    names, or else a statement. Changes that are in memory already are skipped, so edits may be read twice.
 
     Args:
-        shown: what was shown when the page was handed out: the ids of records, each with the digest of its bullet.
-        bullets: what stands there now.
-        page: the page as it would be handed out now.
-        records: what is known now, by id.
-        concepts: those that a new bullet may name, beside those in use.
+        shown: Record ids and bullet digests of the page as it was rendered.
+        bullets: Bullets of the edited page.
+        page: The page as it would be rendered now.
+        records: Current records by id.
+        concepts: Concepts that a new bullet may name, beside those in use.
 
     Raises:
-        InvalidDataError: a bullet says nothing legal, or a second value of a concept that has one.
-        StateConflictError: what was edited has changed in the meantime.
+        InvalidDataError: A bullet has no legal value, or gives a second value of a concept with a single value.
+        StateConflictError: An edited record has changed in the meantime.
     """
     return _Reconciliation(page, records, concepts).of(shown, bullets)
 
 
 class _Reconciliation:
-    """One comparison of what was shown with what stands there now."""
+    """One comparison of a page as it was rendered with its edited bullets."""
 
     def __init__(
         self, page: Page, records: Mapping[str, FactRecord[Any]], concepts: Mapping[str, Concept[Any, Any]]
@@ -119,7 +118,7 @@ class _Reconciliation:
             new += [item for item in news if item not in [pair[1] for pair in pairs]]
         added = list[Addition]()
         for bullet, said in new:
-            if not self._stands_there(bullet, said, gone, added):
+            if not self._is_known(bullet, said, gone, added):
                 added.append(Addition(place=self.page.places[bullet.heading], said=said))
         return Edits(revised=tuple(revised), retracted=tuple(self.records[id] for id in gone), added=tuple(added))
 
@@ -134,7 +133,7 @@ class _Reconciliation:
         return Revision(record=record, value=said.value)
 
     def _unchanged(self, old: tuple[str, str]) -> str:
-        """Return the id of a record that is as it was when it was shown."""
+        """Return the id of a record, after checking that it is unchanged since it was rendered."""
         id, shown_as = old
         record = self.records[id]
         if bullet_of(record, self._heading(record)).digest != shown_as:
@@ -147,7 +146,7 @@ class _Reconciliation:
     def _paired(
         self, olds: Sequence[tuple[str, str]], news: Sequence[tuple[Bullet, Said]]
     ) -> list[tuple[tuple[str, str], tuple[Bullet, Said]]]:
-        """Say which new bullet is an edit of which record, all of one concept and place."""
+        """Pair new bullets with the records that they edit, all of one concept and place."""
         free = bool(news) and news[0][1].concept.keyword == STATEMENT.keyword
         if len(olds) * len(news) > _MOST_COMPARED:
             return [] if free else list(zip(olds, news, strict=False))
@@ -158,18 +157,18 @@ class _Reconciliation:
                 pairs[old] = number
         rest = [number for number in range(len(news)) if number not in pairs.values()]
         unpaired = [old for old in olds if old not in pairs]
-        # One value in the place of another one is an edit; one sentence in the place of another one need not be.
+        # A value in place of another one is an edit; a sentence in place of another one need not be.
         if len(rest) == len(unpaired) and not free:
             pairs.update(zip(unpaired, rest, strict=True))
         return [(old, news[number]) for old, number in pairs.items()]
 
     def _likeness(self, old: tuple[str, str], new: tuple[Bullet, Said]) -> float:
-        """From 0 to 1, by the words of the two values."""
+        """Return the similarity of two values by their words, from 0 to 1."""
         one, other = (_WORD.findall(str(value)) for value in (self.records[old[0]].value, new[1].value))
         return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
-    def _stands_there(self, bullet: Bullet, said: Said, gone: Sequence[str], added: Sequence[Addition]) -> bool:
-        """Whether a value is known at its place, or about to be."""
+    def _is_known(self, bullet: Bullet, said: Said, gone: Sequence[str], added: Sequence[Addition]) -> bool:
+        """Return whether a value is at its place already, or is about to be added."""
         place, concept = self.page.places[bullet.heading], said.concept
         values = [
             record.value
@@ -195,7 +194,7 @@ class _Reconciliation:
 def _unmatched(
     shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]
 ) -> tuple[list[tuple[str, str]], list[Bullet]]:
-    """Return what is left of both sides without what stands as it was shown."""
+    """Return the records and the bullets that are left once unchanged bullets are matched."""
     waiting: dict[str, list[str]] = defaultdict(list)
     for id, digest in shown:
         waiting[digest].append(id)
@@ -213,10 +212,10 @@ class Hand:
     """The editor of a page.
 
     Attributes:
-        origin: whose words the edits are. What one that is not trusted writes goes into quarantine.
-        source: where the edits come from.
-        private: whether what is added is for the memory's viewer alone.
-        clock: when.
+        origin: Origin of the edits; those of an untrusted origin are quarantined.
+        source: Source of the edits.
+        private: Whether added facts are private to the memory's viewer.
+        clock: Clock for the timestamps of added facts.
     """
 
     origin: Origin = Origin.USER
@@ -226,19 +225,19 @@ class Hand:
 
 
 async def applied(memory: Memory, edits: Edits, hand: Hand) -> tuple[Change, ...]:
-    """Change what is known, said now.
+    """Apply edits to a memory.
 
     Args:
-        memory: the memory, or the view of it that was shown.
-        edits: what is to change.
-        hand: who wants it.
+        memory: The memory, or the view of it that the page was rendered from.
+        edits: The changes.
+        hand: The editor.
 
     Returns:
-        What was changed. A record whose state is QUARANTINED is kept apart and changes nothing yet.
+        The changes made. A record in the state QUARANTINED has no effect until it is released.
 
     Raises:
-        InvalidDataError: somebody who is not trusted wants facts to be taken back.
-        FactMemError: as `Memory.update`, `Memory.retract` and `Memory.save` say; what came before it is done.
+        InvalidDataError: The edits retract facts, and their origin is not trusted.
+        FactMemError: As in `Memory.update`, `Memory.retract` and `Memory.save`; earlier changes are kept.
     """
     if edits.retracted and not hand.origin.trusted:
         raise InvalidDataError("what is known cannot be taken out here: leave the bullet, and add what is right")

@@ -1,4 +1,4 @@
-"""The block of facts in an AGENTS.md file, kept up to date in both directions."""
+"""The block of facts in an AGENTS.md file, synchronized in both directions."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Block:
     """A managed block in a text.
 
     Attributes:
-        start: where it begins, in characters.
-        end: where it ends.
-        text: what stands between its markers.
-        shown: the ids of the records that were written into it, each with the digest of its bullet.
+        start: Start offset, in characters.
+        end: End offset.
+        text: Text between the markers.
+        shown: Ids of the records that were written into it, each with the digest of its bullet.
     """
 
     start: int
@@ -55,14 +55,14 @@ class Block:
 
 
 def block_in(text: str, name: str) -> Block | None:
-    """Find the managed block of a text; None if it has none. Markers in code are no markers.
+    """Return the managed block of a text, or None if it has none. Markers in code are ignored.
 
     Args:
-        text: the text.
-        name: the file's name, for the error.
+        text: The text.
+        name: Name of the file, for the error.
 
     Raises:
-        CodecError: a marker is missing, doubled or damaged, or an open fence or comment hides them.
+        CodecError: A marker is missing, duplicate or damaged, or an open fence or comment hides the markers.
     """
     scan = scanned(text)
     begins = [comment for comment in scan.comments if _BEGIN.fullmatch(text, comment.start, comment.end)]
@@ -91,9 +91,9 @@ def _block(text: str, name: str, begin: Comment, end: Comment) -> Block:
 
 
 def written_into(text: str, block: Block | None, page: Page) -> str:
-    """Return a text with a page in the place of its block, or with a new one; all around it stays as it is.
+    """Return a text with its block replaced by a page, or with a new block; all other text stays unchanged.
 
-    A new block comes last, unless an open fence or comment would hide it there: then it comes first.
+    A new block is appended, or prepended if an open fence or comment at the end would hide it.
     """
     newline = "\r\n" if "\r\n" in text else "\n"
     index = "".join(f" {quote(id, safe='')}:{bullet.digest}" for id, bullet in page.shown)
@@ -113,8 +113,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 @attrs.frozen
-class _Standing:
-    """A file as it stands, and what is known."""
+class _State:
+    """The current file, and the current records."""
 
     path: Path
     content: Content | None
@@ -126,31 +126,29 @@ class _Standing:
 
 @attrs.frozen
 class AgentsMdFacts:
-    """Facts in a managed block of an AGENTS.md, as bullets that people and agents read and edit.
+    """Facts in a managed block of an AGENTS.md file, as bullets that people and agents read and edit.
 
     ::
 
         facts = AgentsMdFacts(memory, "AGENTS.md", subjects=[USER], scope="/product/alpha")
         await facts.sync()
 
-    The block stands between two HTML comments, the second of which says which records the bullets are.
-    Not a byte of the file outside of it is touched. A bullet that was edited updates its record, one that
-    was taken out retracts it, and a new one becomes a fact of the concept that it names
-    (``- **city**: Rome``), or else a statement. The dates in bullets are told, not read.
+    The block is delimited by two HTML comments; the second one lists the records of the bullets. Text outside of the
+    block is never changed. An edited bullet updates its record, a removed one retracts it, and a new one adds a fact
+    of the concept that it names (``- **city**: Rome``), or else a statement. The dates in bullets are output only.
 
     Attributes:
-        memory: the memory, or a view of it: nothing else is shown or changed.
-        path: the file; ``~`` is expanded. It is made if it is not there.
-        subjects: whom the facts are about; what stands before any heading is about the first of them.
-        scope: where they hold, the subtree included; also where something may be added. All of the
-            memory if None.
-        concepts: those that a new bullet may name, beside those in use.
-        origin: whose words the file's are. What one that is not trusted adds or edits goes into
-            quarantine, and nothing can be taken out.
-        private: whether what is added is for the memory's viewer alone.
-        limit: how many facts are shown, the newest first.
-        follow_links: whether the file may be a symbolic link.
-        clock: the present.
+        memory: The memory, or a view that limits the facts shown and changed.
+        path: Path of the file; ``~`` is expanded. A missing file is created.
+        subjects: Subjects of the facts; bullets before any heading are about the first one.
+        scope: Scope of the facts, including its subtree, and of added facts (default: all of the memory).
+        concepts: Concepts that a new bullet may name, beside those in use.
+        origin: Origin of the file's text. Additions and edits of an untrusted origin are quarantined, and its
+            retractions are refused.
+        private: Whether added facts are private to the memory's viewer.
+        limit: Maximum number of facts shown, newest first.
+        follow_links: Whether the file may be a symbolic link.
+        clock: Clock for the timestamps of added facts.
     """
 
     memory: Memory
@@ -173,46 +171,46 @@ class AgentsMdFacts:
             raise InvalidDataError("say whom the facts are about", path="$.subjects")
 
     async def sync(self) -> tuple[Change, ...]:
-        """Read back what was edited, then write the block as it is then; return what was changed in memory.
+        """Apply the file's edits to memory, then update the block; return the changes in memory.
 
         Raises:
-            StateConflictError: what was edited has changed in memory as well, and nothing was done; or the
-                file was written meanwhile, and is as it was left; what was read back is in memory.
-            InvalidDataError: the block holds something that cannot be read back; the text names the line.
-            CodecError: the file is not UTF-8, or the markers of the block are damaged.
-            MemoryFileError: the file cannot be read or written.
+            StateConflictError: An edited record has changed in memory too, and nothing was done. Or the file was
+                written in the meantime: it stays as it is, and the edits read before are in memory.
+            InvalidDataError: The block cannot be parsed; the message names the line.
+            CodecError: The file is not UTF-8, or the markers of the block are damaged.
+            MemoryFileError: The file cannot be read or written.
         """
-        standing = await self._standing()
-        changes = await self._applied(standing)
+        state = await self._state()
+        changes = await self._applied(state)
         if changes:
-            standing = attrs.evolve(standing, **await self._known())
-        await self._write(standing)
+            state = attrs.evolve(state, **await self._known())
+        await self._write(state)
         return changes
 
     async def read_back(self) -> tuple[Change, ...]:
-        """Change in memory what was edited in the file, and leave the file as it is; see `sync`.
+        """Apply the file's edits to memory, without writing the file; see `sync`.
 
-        Edits that were read back before change nothing.
+        Edits that were applied before change nothing.
         """
-        return await self._applied(await self._standing())
+        return await self._applied(await self._state())
 
     async def write(self) -> None:
-        """Write the block as memory has it; see `sync`.
+        """Write the current facts into the block; see `sync`.
 
         Raises:
-            StateConflictError: the block has edits that were not read back, which would be lost.
+            StateConflictError: The block has edits that were not read back, which would be lost.
         """
-        standing = await self._standing()
-        if await to_thread.run_sync(self._edits, standing):
-            raise StateConflictError(f"{standing.path}: facts were edited here: read them back first, or sync")
-        await self._write(standing)
+        state = await self._state()
+        if await to_thread.run_sync(self._edits, state):
+            raise StateConflictError(f"{state.path}: facts were edited here: read them back first, or sync")
+        await self._write(state)
 
-    async def _standing(self) -> _Standing:
+    async def _state(self) -> _State:
         path = expanded(self.path)
         content = await to_thread.run_sync(lambda: read_file(path, follow_links=self.follow_links))
         text = "" if content is None else decoded(content.data, str(path))
         block = await to_thread.run_sync(block_in, text, str(path))
-        return _Standing(path, content, text, block, **await self._known())
+        return _State(path, content, text, block, **await self._known())
 
     async def _known(self) -> dict[str, Any]:
         records = await self.memory.reviewed().list_records(scope=self.scope, subjects=self.subjects)
@@ -221,33 +219,33 @@ class AgentsMdFacts:
         page = await to_thread.run_sync(lambda: page_of(records, homes, limit=self.limit))
         return {"records": {record.id: record for record in records}, "page": page}
 
-    async def _applied(self, standing: _Standing) -> tuple[Change, ...]:
-        hand = Hand(origin=self.origin, source=str(standing.path), private=self.private, clock=self.clock)
-        edits = await to_thread.run_sync(self._edits, standing)
+    async def _applied(self, state: _State) -> tuple[Change, ...]:
+        hand = Hand(origin=self.origin, source=str(state.path), private=self.private, clock=self.clock)
+        edits = await to_thread.run_sync(self._edits, state)
         return await applied(self.memory, edits, hand)
 
-    def _edits(self, standing: _Standing) -> Edits:
-        if standing.block is None:
+    def _edits(self, state: _State) -> Edits:
+        if state.block is None:
             return Edits()
         concepts = {concept.keyword: concept for concept in self.concepts}
-        first_line = standing.text.count("\n", 0, standing.block.start) + 1
+        first_line = state.text.count("\n", 0, state.block.start) + 1
         try:
             return reconciled(
-                standing.block.shown,
-                bullets_in(standing.block.text, standing.page.places, first_line=first_line),
-                page=standing.page,
-                records=standing.records,
+                state.block.shown,
+                bullets_in(state.block.text, state.page.places, first_line=first_line),
+                page=state.page,
+                records=state.records,
                 concepts=concepts,
             )
         except (InvalidDataError, StateConflictError) as error:
-            raise type(error)(f"{standing.path}: {error}") from None
+            raise type(error)(f"{state.path}: {error}") from None
 
-    async def _write(self, standing: _Standing) -> None:
-        text = written_into(standing.text, standing.block, standing.page)
-        if text == standing.text:
+    async def _write(self, state: _State) -> None:
+        text = written_into(state.text, state.block, state.page)
+        if text == state.text:
             return
-        before = standing.content
+        before = state.content
         data = text.encode()
         if before is not None and before.data.startswith(_BOM):
             data = _BOM + data
-        await to_thread.run_sync(lambda: replace_file(standing.path, data, before, follow_links=self.follow_links))
+        await to_thread.run_sync(lambda: replace_file(state.path, data, before, follow_links=self.follow_links))

@@ -1,4 +1,4 @@
-"""Reading and writing one file, so that it is read whole, replaced at once, and never by way of a link."""
+"""Safe reading and atomic replacement of single files; symbolic links are refused by default."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NEW_MODE: Final = 0o644
 
 @attrs.frozen(kw_only=True)
 class Content:
-    """The content of a file, or its beginning.
+    """The content of a file, or its start.
 
     Attributes:
-        data: its bytes, from the beginning.
-        size: how many bytes the whole file has.
-        mode: its permissions.
+        data: Bytes that were read, from the start.
+        size: Size of the whole file in bytes.
+        mode: Permissions of the file.
     """
 
     data: bytes = attrs.field(repr=False)
@@ -40,32 +40,32 @@ class Content:
 
     @property
     def cut(self) -> bool:
-        """Whether there is more than was read."""
+        """Whether only the start of the file was read."""
         return self.size > len(self.data)
 
 
 def expanded(path: str | os.PathLike[str], folder: Path | None = None) -> Path:
-    """Return a path with ``~`` expanded; a relative one is below a folder, or else the working directory.
+    """Return a path with ``~`` expanded; a relative path is relative to the folder, or else the working directory.
 
     Raises:
-        InvalidDataError: it is no legal path; see `factmem.names.checked_path`.
+        InvalidDataError: The path is not legal; see `factmem.names.checked_path`.
     """
     found = checked_path(path, what="sources")
     return found if folder is None else folder / found
 
 
 def read_file(path: Path, *, most: int | None = None, follow_links: bool = False) -> Content | None:
-    """Read a file, or its first bytes; None if there is none.
+    """Read a file, or its first bytes; return None if it does not exist.
 
     Args:
-        path: which.
-        most: so many bytes at the most.
-        follow_links: read what a symbolic link leads to.
+        path: Path of the file.
+        most: Maximum number of bytes read.
+        follow_links: Whether symbolic links are followed.
 
     Raises:
-        MemoryFileError: it is a symbolic link, a directory or no regular file, or may not be read.
+        MemoryFileError: The path is a symbolic link or not a regular file, or cannot be read.
     """
-    with _told_of(path):
+    with _file_errors(path):
         if path.is_symlink() and not follow_links:
             raise MemoryFileError(_LINK, file=str(path))
         flags = _OPEN if follow_links else _OPEN | getattr(os, "O_NOFOLLOW", 0)
@@ -82,19 +82,19 @@ def read_file(path: Path, *, most: int | None = None, follow_links: bool = False
 
 
 def replace_file(path: Path, data: bytes, before: Content | None, *, follow_links: bool = False) -> None:
-    """Put other bytes in the place of a file, all at once, with the permissions it had.
+    """Replace a file atomically, and keep its permissions.
 
     Args:
-        path: which.
-        data: the new bytes.
-        before: the file as it was read, whole; None if there was none.
-        follow_links: replace what a symbolic link leads to.
+        path: Path of the file.
+        data: New content.
+        before: Whole content as read before; None if the file did not exist.
+        follow_links: Whether to replace the target of a symbolic link.
 
     Raises:
-        StateConflictError: somebody else wrote the file meanwhile. It is as they left it.
-        MemoryFileError: it may not be written. It is as it was.
+        StateConflictError: The file was written in the meantime; it is not replaced.
+        MemoryFileError: The file cannot be written; it stays unchanged.
     """
-    with _told_of(path):
+    with _file_errors(path):
         target = Path(os.path.realpath(path)) if follow_links else path
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
@@ -116,12 +116,12 @@ def decoded(data: bytes, name: str, *, cut: bool = False) -> str:
     """Return the text of a file, without a byte order mark.
 
     Args:
-        data: its bytes.
-        name: its name, for the error.
-        cut: whether there would be more, so that the last character may be incomplete.
+        data: Content of the file.
+        name: Name of the file, for the error.
+        cut: Whether the content is truncated, so that its last character may be incomplete.
 
     Raises:
-        CodecError: it is not UTF-8. The text names the file and the place, and holds nothing of it.
+        CodecError: The content is not UTF-8. The message names the file and the offset, and quotes no content.
     """
     try:
         return data.removeprefix(_BOM).decode()
@@ -137,7 +137,7 @@ _NO_FILE: Final = "this is a directory or a device: name a file"
 
 
 @contextlib.contextmanager
-def _told_of(path: Path) -> Iterator[None]:
+def _file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Pages of facts in Markdown: their bullets, and the escapes in them."""
+"""Pages of facts in Markdown: bullets and their escapes."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line: no line end, comment, tag, fence or hidden character is left in it.
+    """Encode a text as one line without line ends, comments, tags, fences and hidden characters.
 
-    Plain text stays as it was. `original` gives the text back.
+    Plain text stays unchanged. `original` decodes the line.
     """
     text = _LOOKS_ESCAPED.sub("&amp;", text).replace("<", "&lt;").replace("-->", "--&gt;").replace("\n", "<br>")
     text = hidden_shown("".join(_coded(char) if _breaks(char) else char for char in text))
@@ -65,7 +65,7 @@ def one_line(text: str) -> str:
 
 
 def original(line: str) -> str:
-    """Return the text that a line stands for; what is no escape stays as it is."""
+    """Decode a line to its text; anything that is not an escape stays unchanged."""
     return _ESCAPED.sub(_decoded, line)
 
 
@@ -100,12 +100,12 @@ _ANY_TIME: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 @attrs.frozen(kw_only=True)
 class Bullet:
-    """A bullet as it stands in a page.
+    """A bullet of a page.
 
     Attributes:
-        heading: what it stands under.
-        text: what it says, without the mark of the list.
-        line: the number of its line, from 1.
+        heading: Heading above it.
+        text: Text without the list marker.
+        line: Line number, from 1.
     """
 
     heading: str
@@ -114,17 +114,17 @@ class Bullet:
 
     @property
     def digest(self) -> str:
-        """The identity of the bullet among all bullets."""
+        """Digest that identifies the bullet."""
         return digest(self.heading, self.text)
 
 
 @attrs.frozen(kw_only=True)
 class Said:
-    """The statement of a bullet.
+    """The parsed content of a bullet.
 
     Attributes:
-        concept: of what; the built-in `STATEMENT` if it names no concept that is known.
-        value: the value.
+        concept: Concept of the value; the built-in `STATEMENT` if the bullet names no known concept.
+        value: The value.
     """
 
     concept: Concept[Any, Any]
@@ -132,13 +132,13 @@ class Said:
 
 
 def digest(heading: str, text: str) -> str:
-    """Return what tells a bullet from every other one, without a word of it."""
+    """Return a digest that identifies a bullet without revealing its text."""
     data = f"{heading.strip()}\n{text.strip()}".encode(errors="surrogatepass")
     return hashlib.blake2b(data, digest_size=6).hexdigest()
 
 
 def bullet_of(record: FactRecord[Any], heading: str) -> Bullet:
-    """Return a fact as a bullet: its concept, its value, and when it was said, on one line."""
+    """Render a fact as a bullet: its concept, value and dates on one line."""
     concept, fact = record.concept, record.fact
     value = one_line(_as_text(record.value, concept))
     named = "" if concept.keyword == STATEMENT.keyword else f"**{one_line(concept.keyword).replace('*', '&#42;')}**: "
@@ -155,14 +155,15 @@ def bullet_of(record: FactRecord[Any], heading: str) -> Bullet:
 
 
 def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> Said:
-    """Return what a bullet says, secrets redacted.
+    """Parse a bullet, with secrets redacted.
 
     Args:
-        bullet: the bullet. The dates in it are for people, and are passed over.
-        concepts: those that a bullet may name, by keyword; what names no other is a statement.
+        bullet: The bullet. Its dates are for people, and are ignored.
+        concepts: Concepts that a bullet may name, by keyword; a bullet that names none is a statement.
 
     Raises:
-        InvalidDataError: it says nothing, or not a value of the concept's type. The text names the line.
+        InvalidDataError: The bullet is blank, or its value does not have the concept's type. The message names the
+            line.
     """
     text = _SUFFIX.sub("", bullet.text).strip()
     named = _NAMED.match(text)
@@ -177,7 +178,7 @@ def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> Said:
 
 
 def same_value(concept: Concept[Any, Any], one: object, other: object) -> bool:
-    """Whether two values of a concept are equal."""
+    """Return whether two values of a concept are equal."""
     return _identity(concept, one) == _identity(concept, other)
 
 
@@ -201,7 +202,7 @@ def _checked(value: T, concept: Concept[T, Any]) -> T:
 
 
 def _as_text(value: object, concept: Concept[Any, Any]) -> str:
-    """A value as people write it; in JSON's quotes, where it would be read as something else without them."""
+    """Return a value as text, as JSON if the plain text would be parsed as another value."""
     plain = written(value, concept.value_type)
     try:
         if same_value(concept, _value_in(plain, concept), value):
@@ -212,7 +213,7 @@ def _as_text(value: object, concept: Concept[Any, Any]) -> str:
 
 
 def _value_in(text: str, concept: Concept[Any, Any]) -> Any:
-    """The value that a text stands for: itself, or what it is as JSON, or as the text of a date and the like."""
+    """Parse a value: a string unchanged, any other type from JSON or from plain text, such as a date."""
     if concept.value_type is str:
         return text
     try:
@@ -229,10 +230,10 @@ def _value_in(text: str, concept: Concept[Any, Any]) -> Any:
 
 
 TITLE: Final = "## What is known"
-"""The first line of a page."""
+"""First line of a page."""
 
 LONGEST_BULLET: Final = 4_000
-"""Characters of the longest bullet that a page shows."""
+"""Maximum length of a bullet, in characters; longer ones are left out of a page."""
 
 _LEFT_OUT: Final = re.compile(r"_\d+ more are too long or too many to be shown here\._")
 
@@ -245,14 +246,14 @@ _HEADING: Final = re.compile(r"#{1,6}[ \t]+(?P<text>.*)")
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """A page, and what its bullets stand for.
+    """A rendered page.
 
     Attributes:
-        text: the page, as Markdown.
-        shown: the records' ids in the order of the bullets, each with its bullet.
-        places: where what is added under a heading goes, by heading; the first one is for what stands
-            before any heading.
-        left_out: how many facts are not shown.
+        text: The page, as Markdown.
+        shown: Record ids and their bullets, in the order of the bullets.
+        places: Places by heading, for facts added under that heading; the first one also for bullets before any
+            heading.
+        left_out: Number of facts that are not shown.
     """
 
     text: str = attrs.field(repr=False)
@@ -272,12 +273,11 @@ def page_of(
     """Render facts as a page.
 
     Args:
-        records: the facts, best first.
-        homes: where something may be added although nothing is known there yet; the first one always has
-            a heading.
-        limit: how many facts to show at the most.
-        longest: how many characters of Markdown a fact may take; longer ones are left out.
-        more: how many facts there are beside these.
+        records: The facts, best first.
+        homes: Places to which facts may be added even if they hold none yet; the first one always has a heading.
+        limit: Maximum number of facts shown.
+        longest: Maximum length of a bullet, in characters of Markdown; longer ones are left out.
+        more: Number of facts beside these, which count as left out.
     """
     records = list(records)
     places = _headings([*homes, *sorted({_place(record) for record in records}, key=_order)])
@@ -293,17 +293,17 @@ def page_of(
 
 
 def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -> list[Bullet]:
-    """Return the bullets of a page that somebody may have edited.
+    """Parse the bullets of a page, which may have been edited.
 
-    A line that is indented goes on with the bullet above it.
+    An indented line continues the bullet above it.
 
     Args:
-        text: the page.
-        places: the headings that it may have; see `Page.places`.
-        first_line: the number of its first line, for errors.
+        text: The page.
+        places: Places by heading; see `Page.places`.
+        first_line: Number of the page's first line, for errors.
 
     Raises:
-        InvalidDataError: a line is neither a bullet nor one of these headings. The text names the line.
+        InvalidDataError: A line is neither a bullet nor one of these headings. The message names the line.
     """
     heading, found = next(iter(places)), list[Bullet]()
     skipped = 0
@@ -336,7 +336,7 @@ def _known_heading(heading: str, places: Mapping[str, Place], line: int) -> str:
 
 
 def _headings(places: Iterable[Place]) -> dict[str, Place]:
-    """A heading for each place; where two would have the same, the second one is numbered."""
+    """Return a unique heading for each place; duplicates are numbered."""
     found: dict[str, Place] = {}
     known = set()
     for place in places:

@@ -1,4 +1,4 @@
-"""AGENTS.md files as an agent reads them, and the prompt around them."""
+"""AGENTS.md files that an agent reads, and the prompt around them."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Source:
     """The text of one file.
 
     Attributes:
-        path: which file.
-        text: what it says, without comments, within its limit.
-        notices: what is not as whoever wrote it meant it.
+        path: Path of the file.
+        text: Text without comments, within the limit.
+        notices: Notices on text that is not shown as its author intended.
     """
 
     path: str
@@ -62,29 +62,29 @@ class Source:
 
 
 def prompt_of(sources: Sequence[Source], template: str = DEFAULT_TEMPLATE) -> str:
-    """Return files as a prompt shows them: each below its path, in order; empty if none of them says anything.
+    """Render files for a prompt, each with its path, in order; empty if no file has text.
 
     Args:
-        sources: the files.
-        template: what stands around them; holds `SLOT` once or more often. Other braces in it are just that.
+        sources: The files.
+        template: Text around the files, with at least one `SLOT`. Other braces have no meaning.
 
     Raises:
-        InvalidDataError: the template is no text, or has no slot.
+        InvalidDataError: The template is not a string, or has no slot.
     """
     if not isinstance(template, str):
         raise InvalidDataError(f"a template is a str, not {type(template).__name__}", path="$.template")
     if SLOT not in template:
         raise InvalidDataError(f"the template has no place for the files: write {SLOT} into it", path="$.template")
-    told = [_told(source) for source in sources if source.text or source.notices]
-    return template.replace(SLOT, "\n".join(told)) if told else ""
+    files = [_rendered(source) for source in sources if source.text or source.notices]
+    return template.replace(SLOT, "\n".join(files)) if files else ""
 
 
 def contained(text: str) -> str:
-    """Return a text without any tag that would end the block it stands in; all else stays as it is."""
+    """Escape the tags that would end the surrounding block; all other text stays unchanged."""
     return _OWN_TAG.sub("&lt;", text)
 
 
-def _told(source: Source) -> str:
+def _rendered(source: Source) -> str:
     notices = "".join(f"\n[{contained(notice)}]" for notice in source.notices)
     return f'<agent_file path="{escaped(source.path)}">\n{contained(source.text)}{notices}\n</agent_file>'
 
@@ -92,7 +92,7 @@ def _told(source: Source) -> str:
 _log = logging.getLogger("factmem")
 
 _RAW: Final = 8
-"""So many times its limit is read of a file: that much of it may be comments."""
+"""Number of bytes read of a file, as a multiple of its limit, since comments do not count."""
 
 
 def _paths(paths: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLike[str], ...]:
@@ -106,8 +106,8 @@ class Limits:
     """Limits on the files that an agent reads.
 
     Attributes:
-        source: bytes of a file at the most, comments not counted.
-        total: bytes of all files together. The last ones, which are the most specific, go first.
+        source: Maximum number of bytes of a file, without comments.
+        total: Maximum number of bytes of all files. The last files, which are the most specific, take precedence.
     """
 
     source: int = attrs.field(default=32_768, validator=positive)
@@ -119,7 +119,7 @@ class AgentsMdText:
     """The text of AGENTS.md files.
 
     Attributes:
-        sources: the files that there are, in the order asked for, without their comments.
+        sources: The existing files, in the requested order, without comments.
     """
 
     sources: tuple[Source, ...] = ()
@@ -129,11 +129,11 @@ class AgentsMdText:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notices on text that was cut or is hidden by accident."""
+        """Notices on text that was truncated or is hidden by an unclosed comment."""
         return tuple(f"{source.path}: {notice}" for source in self.sources for notice in source.notices)
 
     def prompt(self, template: str = DEFAULT_TEMPLATE) -> str:
-        """Return the files as a prompt shows them; empty if they say nothing. See `prompt_of`."""
+        """Render the files for a prompt; empty if no file has text. See `prompt_of`."""
         return prompt_of(self.sources, template)
 
 
@@ -146,15 +146,15 @@ class AgentsMd:
         agents_md = AgentsMd(["~/.config/agents/AGENTS.md", "AGENTS.md", "docs/AGENTS.md"])
         prompt = (await agents_md.read()).prompt()
 
-    They are read anew each time, so that what is told is never older than the files. HTML comments are
-    for people and are left out, but for those in code. A file that is not there is passed over.
+    Files are read anew on each call, so the prompt is never older than the files. HTML comments are for people and
+    are left out, except in code. Missing files are skipped.
 
     Attributes:
-        sources: the paths, general ones first; ``~`` is expanded.
-        folder: what relative paths are relative to; the working directory if None.
-        limits: how much is read.
-        follow_links: whether symbolic links are followed. They are not, unless said so: a file from
-            somewhere else must not lead to where it likes.
+        sources: Paths, general ones first; ``~`` is expanded.
+        folder: Base of relative paths (default: the working directory).
+        limits: Limits on the size of the files.
+        follow_links: Whether symbolic links are followed. The default is False, so that a foreign file cannot expose
+            others.
     """
 
     sources: Sequence[str | os.PathLike[str]] = attrs.field(converter=_paths)
@@ -166,14 +166,14 @@ class AgentsMd:
         """Read the files.
 
         Raises:
-            MemoryFileError: one is a symbolic link, a directory or no regular file, or may not be read.
-            CodecError: one is not UTF-8.
-            InvalidDataError: a path is not legal.
+            MemoryFileError: A path is a symbolic link or not a regular file, or cannot be read.
+            CodecError: A file is not UTF-8.
+            InvalidDataError: A path is not legal.
         """
         return await to_thread.run_sync(self.read_blocking)
 
     def read_blocking(self) -> AgentsMdText:
-        """Read the files, where there is no event loop; see `read`."""
+        """Read the files without an event loop; see `read`."""
         most = _RAW * self.limits.source
         found: dict[str, Content] = {}
         for source in dict.fromkeys(self.sources):
@@ -184,13 +184,13 @@ class AgentsMd:
         return read_as(found, self.limits)
 
     async def changes(self, *, interval: float = 1.0) -> AsyncGenerator[AgentsMdText, None]:
-        """Yield what the files say: at once, and again whenever that has changed. It has no end: see ``aclosing``.
+        """Yield the text of the files at once, and again after each change, without end; see ``aclosing``.
 
         Args:
-            interval: seconds between two looks at the files.
+            interval: Seconds between reads of the files.
 
         Raises:
-            FactMemError: as `read` does.
+            FactMemError: As in `read`.
         """
         last: AgentsMdText | None = None
         while True:
@@ -201,14 +201,14 @@ class AgentsMd:
 
 
 def read_as(files: Mapping[str, Content], limits: Limits) -> AgentsMdText:
-    """Return what files say that were read already.
+    """Return the text of files from their content.
 
     Args:
-        files: what was read, by path, in order.
-        limits: how much of it to show.
+        files: Content of the files by path, in order.
+        limits: Limits on the size of the files.
 
     Raises:
-        CodecError: one is not UTF-8.
+        CodecError: A file is not UTF-8.
     """
     left, sources = limits.total, list[Source]()
     for path, content in reversed(list(files.items())):
@@ -237,7 +237,7 @@ def _source(path: str, content: Content, most: int) -> Source:
 
 
 def _shortened(data: bytes, most: int) -> str:
-    """The beginning of a text: whole lines, unless the last one is most of it."""
+    """Return the start of a text: whole lines, unless the last line is more than half of it."""
     kept = data[:most].decode(errors="ignore")
     whole = kept[: kept.rfind("\n") + 1]
     return whole.rstrip() if len(data) > most and len(whole) * 2 > len(kept) else kept

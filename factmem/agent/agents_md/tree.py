@@ -1,4 +1,4 @@
-"""The facts that a run may see as a tree of files: one per subject and scope, and one with the best of all."""
+"""The facts visible to a run as a tree of files: one per subject and scope, and an overview of the best facts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from factmem.subjects import MemorySubject
 __all__ = ["OVERVIEW", "MemoryFiles", "MemoryTree"]
 
 OVERVIEW: Final = "/AGENTS.md"
-"""The file for prompts: the best facts of all the others, within the budget of `Loading`, without unreviewed ones."""
+"""Path of the file for prompts: the best reviewed facts of all files, within the budget of `Loading`."""
 
 
 _LONGEST_TEXT: Final = LONGEST_BULLET - 1_000
-"""Characters of a value, so that its bullet fits with the concept's name and the dates."""
+"""Maximum length of a value, in characters; it leaves room in the bullet for the concept's name and the dates."""
 
 
 @attrs.frozen(kw_only=True)
@@ -35,9 +35,9 @@ class MemoryTree:
     """The known facts, as files.
 
     Attributes:
-        files: the files that there are, by path.
-        empty: files that something may be written into, and that there is nothing in yet.
-        records: what is known, by id.
+        files: Existing files by path.
+        empty: Files without facts, to which facts may be added, by path.
+        records: Records by id.
     """
 
     files: Mapping[str, Page]
@@ -45,25 +45,26 @@ class MemoryTree:
     records: Mapping[str, FactRecord[Any]] = attrs.field(repr=False)
 
     def page(self, path: str) -> Page | None:
-        """Return a file, or None if there is none and none may be made."""
+        """Return a file, or None if it does not exist and cannot be created."""
         return self.files.get(path) or self.empty.get(path)
 
 
 @attrs.frozen(kw_only=True)
 class MemoryFiles:
-    """The files of one run: its user's own facts and what is public, in the agent's scopes. Never quarantine.
+    """The files of one run: its user's private facts and public ones, in the agent's scopes, without quarantined ones.
 
-    Text that an agent writes is kept as it is. What reads like an instruction or hides something is marked as flagged
-    in the file of its subject and scope, and stands in no prompt: not in `OVERVIEW`, and not in what an agent is told.
+    Text that an agent writes is kept verbatim. Text that reads like an instruction or hides something is marked as
+    flagged in the file of its subject and scope. It is never part of a prompt: neither of `OVERVIEW` nor of a memory
+    block.
 
-    Nothing is stored as a file: each is made from what is known when it is read, and an edit of one is
-    taken back as changes of facts, each by the run's own hand (`Saving.tool_origin`). Paths do not name
-    the user of the run, so one and the same path serves all users.
+    Nothing is stored as a file. Each file is rendered from the current facts when it is read, and an edit is applied
+    as changes of facts with the run's origin (`Saving.tool_origin`). Paths do not name the user of the run, so the
+    same path serves all users.
 
     Attributes:
-        run: the run.
-        read_only: refuse every edit.
-        source: what edits are said to come from.
+        run: The run.
+        read_only: Whether every edit is refused.
+        source: Source that edits are recorded with.
     """
 
     run: MemoryRun
@@ -71,10 +72,10 @@ class MemoryFiles:
     source: str = "edit_file"
 
     async def tree(self, memory: Memory) -> MemoryTree:
-        """Return the files as they are now.
+        """Return the current files.
 
         Args:
-            memory: the run's memory, where it may be used.
+            memory: The run's memory, in its event loop.
         """
         run, loading = self.run, self.run.config.loading
         view, subjects = run.view(memory), self._subjects
@@ -91,9 +92,9 @@ class MemoryFiles:
             place = Place(record.subject, record.scope)
             by_place.setdefault(place.key, (place, []))[1].append(record)
         pages = {self._path(place): page_of(found, [place]) for place, found in by_place.values()}
-        told = rendered(strongest, loading.budget, loading.count_tokens).records
+        best = rendered(strongest, loading.budget, loading.count_tokens).records
         homes = [place for place, _ in by_place.values()]
-        overview = page_of(told, homes, more=len(records) - len(told))
+        overview = page_of(best, homes, more=len(records) - len(best))
         return MemoryTree(
             files={OVERVIEW: overview}
             | {path: page for path, page in sorted(pages.items()) if page.shown or path == self._path(self._home)},
@@ -102,11 +103,11 @@ class MemoryFiles:
         )
 
     async def write(self, memory: Memory, path: str, text: str) -> None:
-        """Take back what somebody wrote as a whole file: it may add facts, but neither change nor drop any.
+        """Apply a whole new text of a file, which may add facts, but neither change nor drop any.
 
         Raises:
-            InvalidDataError: it would, or says nothing that can be kept; the text says what to do.
-            ReadOnlyError: nothing may be written.
+            InvalidDataError: The text changes or drops facts, or cannot be kept; the message says what to do.
+            ReadOnlyError: The files are read-only.
         """
         tree = await self._writable(memory)
         edits = await to_thread.run_sync(self._edits, tree, self._page(tree, path), text)
@@ -118,16 +119,16 @@ class MemoryFiles:
         await self._apply(memory, edits, path)
 
     async def edit(self, memory: Memory, path: str, change: Callable[[str], str]) -> None:
-        """Take back what somebody makes of a file.
+        """Apply an edit of a file.
 
         Args:
-            memory: the run's memory, where it may be used.
-            path: which file.
-            change: makes of the file as it is now what it is to be.
+            memory: The run's memory, in its event loop.
+            path: Path of the file.
+            change: Function of the file's current text that returns the new text.
 
         Raises:
-            InvalidDataError: it says nothing that can be kept, or changes nothing; the text says what to do.
-            ReadOnlyError: nothing may be written.
+            InvalidDataError: The new text changes nothing, or cannot be kept; the message says what to do.
+            ReadOnlyError: The files are read-only.
         """
         tree = await self._writable(memory)
         page = self._page(tree, path)

@@ -1,17 +1,18 @@
-"""Google's Agent Development Kit: memory for an app or a runner, a memory service, and histories of its events.
+"""Google's Agent Development Kit: memory for an app or a runner, a memory service, and histories of events.
 
-What memory can be put into: an `App`, or a `Runner`, which gets a memory service as well if it has none. Both are
-given back as copies with a `FactMemPlugin` more. The memory service has the least score of `Loading`, if there is one,
-else its own. A run works for its session's user, in its session; a
-configuration that names neither agent, feature nor product keeps what is learnt in ``/product/<app_name>``.
+Memory can be installed into an `App` or a `Runner`; the result is a copy with an additional `FactMemPlugin`. A
+`Runner` without a memory service also gets one, with the minimum score of `Loading` if that is set. The identity of a
+run is the user and the id of its session. If the configuration names no agent, feature or product, facts are saved in
+``/product/<app_name>``.
 
 ::
 
     app = install(AgentMemory, into=App(name="fair", root_agent=agent), store="sqlite-vec:facts.db")
     runner = Runner(app=app, session_service=InMemorySessionService())
 
-Memory tools for the model come from `memory_tools`, or from ADK itself: `load_memory` and `preload_memory` ask the
-runner's memory service. In ``run_live`` ADK shows no request to plugins: only what was said is learnt there.
+Memory tools for the model come from `memory_tools`, or from ADK itself: `load_memory` and `preload_memory` query the
+runner's memory service. In ``run_live``, ADK passes no requests to plugins: conversations are saved, but nothing is
+loaded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, Final
 import anyio
 import attrs
 
-from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, MemoryRun, SavingTime, spoken, told
+from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, MemoryRun, SavingTime, spoken, with_block
 from factmem.agent.run import MemoryTools
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.adk.events import ContentFormat, EventFormat, MemoryContent, run_of
@@ -63,7 +64,7 @@ _in_tool: ContextVar[bool] = ContextVar("factmem_adk_in_tool", default=False)
 
 
 @attrs.define
-class _Told:
+class _Loaded:
     """The memory block of an invocation, loaded by its first request."""
 
     lock: anyio.Lock = attrs.Factory(anyio.Lock)
@@ -77,15 +78,14 @@ class _Told:
 
 
 class FactMemPlugin(BasePlugin):
-    """Tells an app's agents what is known, in requests only, and hands over each invocation's new events.
+    """Plugin that loads known facts into the requests of an app's agents, and submits each invocation's new events.
 
-    An agent that is run as a tool (`AgentTool`) is told what is known as well, and not learnt from: it is a
-    model that speaks there as the user. An error that `FailurePolicy.RAISE` lets through ends the run; ADK
-    wraps it in a RuntimeError.
+    An agent that runs as a tool (`AgentTool`) loads facts too, but its conversation is not saved, since a model speaks
+    there as the user. With `FailurePolicy.RAISE`, an error ends the run; ADK wraps it in a RuntimeError.
 
     Args:
-        memory: the memory.
-        name: the plugin's name in the app.
+        memory: The memory.
+        name: Name of the plugin in the app.
     """
 
     def __init__(self, memory: AgentMemory, *, name: str = "factmem") -> None:
@@ -95,22 +95,22 @@ class FactMemPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Put what is known before the user's last message in a request."""
-        known: _Told = callback_context.custom_metadata.setdefault(_KEY, _Told())
+        """Add the memory block before the user's last message in a request."""
+        loaded: _Loaded = callback_context.custom_metadata.setdefault(_KEY, _Loaded())
         session = callback_context.session
-        block = await known.load(run_of(self.memory, session), session)
-        llm_request.contents = told(ContentFormat(), llm_request.contents, block)
+        block = await loaded.load(run_of(self.memory, session), session)
+        llm_request.contents = with_block(ContentFormat(), llm_request.contents, block)
         return None
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """Note that what runs from here on, in the tool call's own context, is run by a model."""
+        """Mark the context of the tool call, so that runs within it are not saved."""
         _in_tool.set(True)
         return None
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """Hand over what is new in the session."""
+        """Submit the session's new events."""
         if self.memory.config.saving.when is SavingTime.AFTER_RUN and not _in_tool.get():
             session = invocation_context.session
             await run_of(self.memory, session).save(spoken(EventFormat(), session.events))
@@ -120,7 +120,7 @@ def memory_tools(memory: AgentMemory) -> list[BaseTool]:
     """Return `recall_memory`, `save_memory` and `forget_memory` for ``LlmAgent(tools=…)``.
 
     Args:
-        memory: the memory; what it holds for the run's user is what the tools see.
+        memory: The memory; the tools see the facts that are visible to the user of the run.
     """
 
     def tools(context: ToolContext) -> MemoryTools:

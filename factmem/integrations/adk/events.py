@@ -26,11 +26,11 @@ _OWN_TOOLS: Final = frozenset({*TOOL_NAMES, "load_memory"})
 
 
 class MemoryContent(types.Content):
-    """The content that factmem adds to a request, recognized by its type; it holds no word of the user."""
+    """The content of a memory block in a request, recognized by its type."""
 
 
 class ContentFormat:
-    """Histories of genai's `Content`, as models are asked with them."""
+    """Histories of genai's `Content`, the messages of requests to models."""
 
     def messages(self, native: types.Content) -> Sequence[Message]:
         """See `HistoryFormat.messages`."""
@@ -52,10 +52,10 @@ class ContentFormat:
 
 
 class EventFormat:
-    """Histories of ADK's events: a session's.
+    """Histories of ADK's events, the messages of sessions.
 
-    Only what the runner was given is the user's; what a node of a workflow hands to an agent under the user's
-    name was said before, or by nobody. What memory's own tools answered is nothing new.
+    Only the input of the runner counts as the user's. Messages that a workflow node passes to an agent under the
+    user's name are repetitions or not the user's, and are left out. Results of memory's own tools are left out too.
     """
 
     def messages(self, native: Event) -> Sequence[Message]:
@@ -65,9 +65,9 @@ class EventFormat:
         if isinstance(native.content, MemoryContent) or (native.custom_metadata or {}).get(MEMORY_NAME):
             return (Message(content=text_of(native.content), role=MEMORY_ROLE, id=native.id),)
         role = "user" if native.author == "user" else "assistant"
-        said = _said(native.content, role, name=native.author, id=native.id, when=native.timestamp)
-        handed_on = role == "user" and native.node_info.path
-        return [message for message in said if message.role == "tool" or not handed_on]
+        messages = _said(native.content, role, name=native.author, id=native.id, when=native.timestamp)
+        forwarded = role == "user" and native.node_info.path
+        return [message for message in messages if message.role == "tool" or not forwarded]
 
     def calls(self, native: Event) -> bool:
         """See `HistoryFormat.calls`."""
@@ -83,7 +83,7 @@ class EventFormat:
 
 
 def text_of(content: types.Content) -> str:
-    """Return the text of a content, without what the model thought."""
+    """Return the text of a content, without the model's thoughts."""
     return "\n".join(part.text for part in content.parts or () if part.text and not part.thought)
 
 
@@ -113,7 +113,7 @@ def _answers(content: types.Content) -> Iterator[tuple[str | None, str]]:
 
 
 def run_for(memory: AgentMemory, app_name: str, user_id: str, session_id: str | None = None) -> MemoryRun:
-    """Return a run for a user of an app, which is the product if the configuration names nothing itself."""
+    """Return a run for a user of an app; the app is the product if the configuration has no names."""
     run = memory.for_run(RunIdentity(user_id=str(user_id), session_id=None if session_id is None else str(session_id)))
     config = run.config
     if config.agent_name or config.feature_name or config.product_name:
@@ -122,5 +122,5 @@ def run_for(memory: AgentMemory, app_name: str, user_id: str, session_id: str | 
 
 
 def run_of(memory: AgentMemory, session: Session) -> MemoryRun:
-    """Return a run in a session, for its user."""
+    """Return a run for a session and its user."""
     return run_for(memory, session.app_name, session.user_id, session.id)

@@ -1,4 +1,4 @@
-"""A memory service for ADK, and the address under which its command line finds one."""
+"""A memory service for ADK, and its address for ADK's command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ except ModuleNotFoundError as _missing:
 __all__ = ["MIN_SCORE", "FactMemMemoryService", "memory_service", "register_memory_service"]
 
 MIN_SCORE: Final = 0.1
-"""The least score of a search if nothing else is said: nonsense scores less, in small stores mostly."""
+"""Default minimum score of a search; unrelated text scores less, at least in small stores."""
 
 _Found: TypeAlias = tuple[FactRecord[Any], float | None]
 
@@ -42,22 +42,22 @@ _ENTRIES_KEYS: Final = frozenset({"enable_consolidation", "metadata", "categorie
 
 
 class FactMemMemoryService(BaseMemoryService):
-    """A memory service for ADK: entries have ids, as many as are asked for, and what is deleted stays away.
+    """A memory service for ADK, whose entries have ids and can be deleted.
 
-    Where facts are kept is up to the memory's configuration, and to ``app_name`` if that names nothing. A
-    session may be added as often as one likes; each of its events is taken in once.
+    The memory's configuration determines the scope of facts; if it has no names, ``app_name`` is the product. A
+    session may be added repeatedly; each of its events is processed once, and deleted entries do not come back.
 
-    ADK's own tools put entries into prompts as they are: angle brackets in an entry's text are escaped.
+    Angle brackets in an entry's text are escaped, since ADK's own tools put entries into prompts unchanged.
 
     Args:
-        memory: the memory.
-        top_k: how many entries a search returns at the most.
-        min_score: leave out of a search what scores less, from 0 to 1; see `RecallMatch.score`. At the default an
-            entry has a word in common with the query, or much the same meaning. 0 always returns ``top_k`` entries, if
-            there are as many.
+        memory: The memory.
+        top_k: Maximum number of entries that a search returns.
+        min_score: Minimum score of a search, from 0 to 1; see `RecallMatch.score`. At the default, an entry shares a
+            word with the query, or has a similar meaning. With 0, a search always returns ``top_k`` entries if there
+            are as many.
 
     Raises:
-        InvalidDataError: the least score is out of range.
+        InvalidDataError: The minimum score is out of range.
     """
 
     def __init__(self, memory: AgentMemory, *, top_k: int = 10, min_score: float = MIN_SCORE) -> None:
@@ -67,7 +67,7 @@ class FactMemMemoryService(BaseMemoryService):
         self.min_score: Final = min_score
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Hand over what is new in a session; it is on disk when this returns, and read in the background."""
+        """Submit a session's new events. They are on disk when this returns, and processed in the background."""
         await run_of(self.memory, session).save(spoken(EventFormat(), session.events))
 
     async def add_events_to_memory(
@@ -79,17 +79,17 @@ class FactMemMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Hand over events; those that were handed over before are passed over.
+        """Submit events; those submitted before are skipped.
 
         Args:
-            app_name: the app.
-            user_id: whose events they are.
-            events: the events.
-            session_id: the session that they belong to.
-            custom_metadata: ``wait_for_completion``: whether to wait until they are read.
+            app_name: The app.
+            user_id: The user.
+            events: The events.
+            session_id: Id of the session of the events.
+            custom_metadata: ``wait_for_completion``: whether to wait until the events are processed.
 
         Raises:
-            InvalidDataError: the metadata asks for something else.
+            InvalidDataError: The metadata has an unknown key.
         """
         asked = _asked(custom_metadata, _EVENTS_KEYS)
         run = run_for(self.memory, app_name, user_id, session_id or _NO_SESSION)
@@ -105,18 +105,19 @@ class FactMemMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep memories as they are worded, secrets redacted. The same memory twice is there once.
+        """Save memories verbatim, with secrets redacted. Duplicates are saved once.
 
         Args:
-            app_name: the app.
-            user_id: whom they are about.
-            memories: the memories. An `id` names the entry in `delete_memory`, beside the one that factmem gives.
-            custom_metadata: ``enable_consolidation``: compare them with what is known, and wait for that;
-                ``metadata``, ``categories`` and ``expires_at`` (a datetime) of every memory.
+            app_name: The app.
+            user_id: The user, who is the subject of the memories.
+            memories: The memories. Besides the id given by factmem, `delete_memory` accepts an entry's own ``id``.
+            custom_metadata: ``enable_consolidation``: whether to compare the memories with known facts, and wait for
+                the result; ``metadata``, ``categories`` and ``expires_at`` (a datetime) of every memory.
 
         Raises:
-            InvalidDataError: a memory has no text or no ISO time, or the metadata asks for something else; or some
-                were quarantined, because they are not the user's and read like an instruction or hide something.
+            InvalidDataError: A memory has no text or no ISO time, or the metadata has an unknown key; or memories
+                were quarantined, because their origin is not the user and they read like an instruction or hide
+                something.
         """
         asked = _asked(custom_metadata, _ENTRIES_KEYS)
         run = run_for(self.memory, app_name, user_id)
@@ -125,13 +126,13 @@ class FactMemMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str, top_k: int | None = None
     ) -> SearchMemoryResponse:
-        """Return what a user's agent may see and what scores enough, best first; the newest if the query is blank.
+        """Return the entries visible to a user's agent that match a query, best first; the newest for a blank query.
 
         Args:
-            app_name: the app.
-            user_id: the user.
-            query: what to look for.
-            top_k: how many entries at the most, other than the service's.
+            app_name: The app.
+            user_id: The user.
+            query: The query.
+            top_k: Maximum number of entries (default: that of the service).
         """
         run = run_for(self.memory, app_name, user_id)
         limit = top_k or self.top_k
@@ -139,21 +140,21 @@ class FactMemMemoryService(BaseMemoryService):
         return SearchMemoryResponse(memories=[_entry(record) for record in records])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Take a memory back. It stays away when its session is added again, and `Memory.restore` brings it back.
+        """Retract a memory. It does not come back when its session is added again; `Memory.restore` brings it back.
 
-        To erase the words as well there is `Memory.forget`, which remembers nothing of them: events that are
-        added again after that are new.
+        `Memory.forget` erases the words as well. It keeps no trace of them, so events that are added again after that
+        are new.
 
         Args:
-            app_name: the app.
-            user_id: the user.
-            memory_id: the id of an entry.
+            app_name: The app.
+            user_id: The user.
+            memory_id: Id of the entry.
 
         Raises:
-            RecordNotFoundError: no memory that this user's agent may see has this id.
+            RecordNotFoundError: No memory visible to this user's agent has this id.
         """
         run = run_for(self.memory, app_name, user_id)
-        await run.held.use(partial(_taken_back, run=run, id=memory_id))
+        await run.held.use(partial(_retracted, run=run, id=memory_id))
 
 
 def _asked(given: Mapping[str, object] | None, known: frozenset[str]) -> Mapping[str, Any]:
@@ -167,7 +168,7 @@ def _asked(given: Mapping[str, object] | None, known: frozenset[str]) -> Mapping
 
 
 async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry], asked: Mapping[str, Any]) -> None:
-    view, config, apart = run.view(memory), run.config, 0
+    view, config, quarantined = run.view(memory), run.config, 0
     for entry in entries:
         fact = MultipleFacts(STATEMENT, (redact(_entry_text(entry)).text,), timestamp=_entry_time(entry))
         metadata = {**(asked.get("metadata") or {}), **entry.custom_metadata}
@@ -186,11 +187,11 @@ async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry
                 origin=Origin.USER if of_user else Origin.ASSISTANT,
             )
             kept = await view.save(fact, details=details, **place)
-            apart += any(record.state is AssertionState.QUARANTINED for record in kept)
-    if apart:
+            quarantined += any(record.state is AssertionState.QUARANTINED for record in kept)
+    if quarantined:
         raise InvalidDataError(
-            f"{apart} of {len(entries)} memories wait in quarantine, because they read like an instruction or hide "
-            "something: let them in with memory.quarantine.accept(), and do not add them again"
+            f"{quarantined} of {len(entries)} memories wait in quarantine, because they read like an instruction or "
+            "hide something: let them in with memory.quarantine.accept(), and do not add them again"
         )
 
 
@@ -202,10 +203,10 @@ def _entry_text(entry: MemoryEntry) -> str:
 
 def _entry_time(entry: MemoryEntry) -> dt.datetime:
     try:
-        said = dt.datetime.fromisoformat(entry.timestamp) if entry.timestamp else dt.datetime.now(dt.UTC)
+        moment = dt.datetime.fromisoformat(entry.timestamp) if entry.timestamp else dt.datetime.now(dt.UTC)
     except ValueError:
         raise InvalidDataError("a memory's timestamp is no ISO 8601 time", path="$.memories") from None
-    return said if said.tzinfo else said.replace(tzinfo=dt.UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
 async def _found(memory: Memory, *, run: MemoryRun, query: str, limit: int, min_score: float) -> list[_Found]:
@@ -223,9 +224,9 @@ def _entry(found: _Found) -> MemoryEntry:
     origin, keyword = record.details.origin, record.concept.keyword
     value = written(record.value, record.concept.value_type)
     text = value if keyword == STATEMENT.keyword else f"{keyword}: {value}"
-    told_of = {"about": str(record.subject), "scope": str(record.scope), "concept": keyword}
+    shown = {"about": str(record.subject), "scope": str(record.scope), "concept": keyword}
     if score is not None:
-        told_of["score"] = f"{score:.3f}"
+        shown["score"] = f"{score:.3f}"
     return MemoryEntry(
         id=record.id,
         content=types.Content(
@@ -236,12 +237,12 @@ def _entry(found: _Found) -> MemoryEntry:
         timestamp=record.timestamp.isoformat(),
         custom_metadata={
             **record.details.metadata,
-            **{name: item for name, item in told_of.items() if item is not None},
+            **{name: item for name, item in shown.items() if item is not None},
         },
     )
 
 
-async def _taken_back(memory: Memory, *, run: MemoryRun, id: str | None) -> None:
+async def _retracted(memory: Memory, *, run: MemoryRun, id: str | None) -> None:
     view, subjects = run.view(memory), (run.user, *run.config.subjects)
     found = await view.list_records(record_ids=[id or ""], subjects=subjects)
     found = found or await view.list_records(metadata={"memory_id": id}, subjects=subjects)
@@ -254,14 +255,16 @@ _ADDRESS_SETTINGS: Final = frozenset({"agent_name", "feature_name", "product_nam
 
 
 def memory_service(uri: str, **_: Any) -> FactMemMemoryService:
-    """Make a memory service from an address: ``factmem://sqlite-vec:facts.db?product_name=fair&top_k=20&min_score=0.3``.
+    """Return a memory service for an address.
+
+    For example, ``factmem://sqlite-vec:facts.db?product_name=fair&top_k=20&min_score=0.3``.
 
     Args:
-        uri: the scheme, the store's address and, as a query, names of `AgentMemoryConfig`, ``model``, ``top_k`` and
-            ``min_score``.
+        uri: The scheme, the store's address and, as a query, the names of `AgentMemoryConfig`, ``model``, ``top_k``
+            and ``min_score``.
 
     Raises:
-        InvalidDataError: the query says something else, or a number is out of range.
+        InvalidDataError: The query has an unknown key, or a number is out of range.
     """
     parsed = urlsplit(uri)
     settings: dict[str, Any] = dict(parse_qsl(parsed.query))
@@ -280,9 +283,11 @@ def memory_service(uri: str, **_: Any) -> FactMemMemoryService:
 
 
 def register_memory_service(scheme: str = "factmem") -> None:
-    """Let ``adk web --memory_service_uri factmem://…`` find it: call this in the ``services.py`` beside the agents.
+    """Register the memory service for ``adk web --memory_service_uri factmem://…``.
+
+    Call this function in the ``services.py`` beside the agents.
 
     Args:
-        scheme: what the address begins with.
+        scheme: Scheme of the address.
     """
     get_service_registry().register_memory_service(scheme, memory_service)

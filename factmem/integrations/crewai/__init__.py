@@ -1,20 +1,22 @@
-"""CrewAI: memory for a crew, and a storage for CrewAI's own `Memory`. Its pins want an environment of its own.
+"""CrewAI: memory for a crew, and a storage for CrewAI's own `Memory`.
 
-What memory can be put into: a `Crew` without a memory of its own; a copy is given back that shares its agents and
-tasks. What is known goes into each task's prompt, where CrewAI puts memories; each task's description is learnt from
-as the user's words and its result as the agent's, once the kickoff has ended well. A run says whom it works for by
-the kickoff's inputs ``user_id`` and ``session_id``, or in ``memory.run(user_id=…)``.
+CrewAI's pinned dependencies require a separate environment.
+
+Memory can be installed into a `Crew` without a memory of its own; the result is a copy that shares its agents and
+tasks. The memory block goes into each task's prompt, in the place of CrewAI's memories. After a successful kickoff,
+each task is submitted: its description as the user's words, its result as the agent's. The identity of a run comes
+from the kickoff's inputs ``user_id`` and ``session_id``, or from ``memory.run(user_id=…)``.
 
 ::
 
     crew = install(AgentMemory, into=Crew(agents=[clerk], tasks=[task]), store="sqlite-vec:facts.db")
     crew.kickoff(inputs={"user_id": "alice", "question": "Where do I live?"})
 
-CrewAI gives the agents of a crew that has memory its tool "Search memory", which finds the same. Who wants CrewAI's
-own analysis, with its model and its tool for saving, takes `FactMemStorage`: ``Memory(storage=FactMemStorage(…))``,
-for each crew or, by `set_default_storage`, for all.
+CrewAI gives the agents of a crew with memory its tool "Search memory", which finds the same facts. For CrewAI's own
+analysis, with its model and its tool for saving, use `FactMemStorage`: ``Memory(storage=FactMemStorage(…))`` for one
+crew, or `set_default_storage` for all crews.
 
-CrewAI's ``akickoff`` asks any memory from within its event loop, and waits; ``kickoff_async`` does not.
+CrewAI's ``akickoff`` blocks its event loop while it queries a memory; ``kickoff_async`` does not.
 """
 
 # pyright: reportMissingImports=false
@@ -61,11 +63,11 @@ _OBSERVED: Final = re.compile(r"Action:\s*(?P<tool>[^\n]*?)\s*\n.*?\nObservation
 
 
 class LoadingAbortedError(HookAborted, FactMemError):
-    """Nothing could be loaded, and the policy is `FailurePolicy.RAISE`; CrewAI hands on errors of this kind only."""
+    """Raised when loading fails and the policy is `FailurePolicy.RAISE`; CrewAI propagates only this kind of error."""
 
 
 class _Block(MemoryMatch):
-    """All that is known, as one match that is told as it stands."""
+    """The memory block as one match, which is rendered unchanged."""
 
     def format(self) -> str:
         """Return the block."""
@@ -73,10 +75,10 @@ class _Block(MemoryMatch):
 
 
 class CrewMemory(Memory):
-    """The memory of a crew that factmem was put into: it is told what factmem's hosts are told.
+    """The memory of a crew with factmem installed, which loads the same memory block as in other frameworks.
 
-    CrewAI saves nothing through it (it is read-only to CrewAI): what is learnt goes to factmem's detection.
-    Listing, scopes and forgetting are those of `FactMemStorage`.
+    It is read-only to CrewAI; conversations are submitted to factmem's detection instead. Listing, scopes and
+    forgetting are those of `FactMemStorage`.
     """
 
     read_only: bool = True
@@ -84,7 +86,7 @@ class CrewMemory(Memory):
 
     @classmethod
     def over(cls, memory: AgentMemory) -> CrewMemory:
-        """Make the memory of a crew."""
+        """Return the memory of a crew over an agent's memory."""
         storage = FactMemStorage(memory)
         made = cls(storage=storage, embedder=storage.embed)
         made._agent_memory = memory
@@ -100,10 +102,10 @@ class CrewMemory(Memory):
         source: str | None = None,
         include_private: bool = False,
     ) -> list[MemoryMatch]:
-        """Return what the agent is told, as one match; with a scope, categories or a source, CrewAI's records.
+        """Return the memory block as one match; with a scope, categories or a source, CrewAI's records instead.
 
         Raises:
-            LoadingAbortedError: nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
+            LoadingAbortedError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         if scope is not None or categories or source is not None:
             return super().recall(query, scope, categories, limit, "shallow", source, include_private)
@@ -114,7 +116,7 @@ class CrewMemory(Memory):
         return [_match(block)] if block else []
 
     def extract_memories(self, content: str) -> list[str]:
-        """Return nothing: what a crew says is read by factmem's detector."""
+        """Return no memories, since factmem's detector processes the conversation."""
         return []
 
 
@@ -124,10 +126,10 @@ def _match(block: MemoryBlock) -> MemoryMatch:
 
 
 def set_default_storage(memory: AgentMemory | None) -> None:
-    """Let every CrewAI ``Memory()`` that is made from now on, and names no other storage, keep its records in factmem.
+    """Use factmem as the storage of every new CrewAI ``Memory()`` that names no other.
 
     Args:
-        memory: where; None to bring CrewAI's own choice back.
+        memory: The memory; None to restore CrewAI's default.
     """
     if memory is None:
         set_memory_storage_factory(None)
@@ -151,38 +153,38 @@ def _installed(memory: AgentMemory, host: Any) -> Crew:
         )
     crew = host.model_copy(
         update={
-            "memory": (told := CrewMemory.over(memory)),
+            "memory": (crew_memory := CrewMemory.over(memory)),
             "before_kickoff_callbacks": [*host.before_kickoff_callbacks, _identified],
-            "after_kickoff_callbacks": [*host.after_kickoff_callbacks, _learner(memory)],
+            "after_kickoff_callbacks": [*host.after_kickoff_callbacks, _saver(memory)],
         }
     )
-    crew._memory = told
+    crew._memory = crew_memory
     return crew
 
 
 def _identified(inputs: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Note whom the kickoff works for. No inputs stay none: CrewAI fills in a task's text only if there are some."""
+    """Set the identity of the kickoff. Keep empty inputs None, since CrewAI fills in task texts if there are inputs."""
     working_for.set(RunIdentity.named_by(inputs or {}))
     return inputs or None
 
 
-def _learner(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
-    def learn(output: CrewOutput) -> CrewOutput:
-        """Hand over what was said, when the kickoff has ended well."""
+def _saver(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
+    def save(output: CrewOutput) -> CrewOutput:
+        """Submit the conversation after a successful kickoff."""
         kickoff = uuid.uuid4().hex
-        said = [it for number, task in enumerate(output.tasks_output) for it in _said(task, f"{kickoff}-{number}")]
+        messages = [it for number, task in enumerate(output.tasks_output) for it in _said(task, f"{kickoff}-{number}")]
         try:
             if memory.config.saving.when is SavingTime.AFTER_RUN:
-                run_of(memory).save_blocking(said)
+                run_of(memory).save_blocking(messages)
         finally:
-            working_for.set(RunIdentity())  # what comes next in this context is nobody's, until somebody says whose
+            working_for.set(RunIdentity())  # later runs in this context have no identity until they set one
         return output
 
-    return learn
+    return save
 
 
 def _said(task: TaskOutput, id: str) -> Iterator[Message]:
-    """Yield the messages of a task: its description, tool results and its output."""
+    """Yield the messages of a task: its description, tool results and output."""
     if task.description.strip():
         yield Message(content=task.description, id=f"{id}-said")
     for number, (tool, answer) in enumerate(_answers(task)):
@@ -193,7 +195,7 @@ def _said(task: TaskOutput, id: str) -> Iterator[Message]:
 
 
 def _answers(task: TaskOutput) -> Iterator[tuple[str, str]]:
-    """Yield tool results, from messages of their own or from the agent's text."""
+    """Yield tool names and results, from tool messages or from the agent's text."""
     for message in task.messages:
         content = message.get("content")
         if not isinstance(content, str):

@@ -49,27 +49,27 @@ __all__ = [
 ]
 
 OWNER: Final = "crewai"
-"""Owner of CrewAI's private records if no user is named; CrewAI itself compares their sources then."""
+"""Owner of CrewAI's private records if no user is named; CrewAI then compares their sources."""
 
 _OURS: Final = "crewai"
 
 
 class VectorSizeError(EmbedderMismatchError, EmbeddingDimensionMismatchError):
-    """Raised when a vector is of another size than the stored ones: it comes from another embedder."""
+    """Raised when a vector differs in size from the stored ones, and so comes from another embedder."""
 
 
 @attrs.frozen
 class Shown:
-    """A record as CrewAI sees it.
+    """A record in CrewAI's terms.
 
-    Records of the same words in the same scope are one fact: the latest of them is the fact's own, and each earlier
-    one that differs in more than its id and time is a twin, noted in the fact's metadata.
+    Records with the same content in the same scope are one fact. The latest record has the fact's own fields. Each
+    earlier record that differs in more than its id and time is a twin, stored in the fact's metadata.
 
     Attributes:
         record: The fact.
-        path: Segments of the scope, as CrewAI sees it.
-        own: Whether CrewAI saved it, and may change it.
-        twin: The notes of a twin; None for the fact's own record.
+        path: Segments of CrewAI's path of the scope.
+        own: Whether CrewAI saved the record, and so may change it.
+        twin: Stored fields of a twin; None for the latest record.
     """
 
     record: FactRecord[Any]
@@ -79,29 +79,29 @@ class Shown:
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """The fields of CrewAI without a counterpart in factmem."""
+        """CrewAI's fields without a counterpart in factmem."""
         noted = self.record.details.metadata.get(_OURS) if self.twin is None else self.twin
         return noted if isinstance(noted, dict) else {}
 
     @property
     def private(self) -> bool:
-        """Whether CrewAI calls it private."""
+        """Whether the record is private in CrewAI."""
         noted = self.record.details.metadata.get(_OURS)
         return isinstance(noted, dict) and bool(noted.get("private", False))
 
     @property
     def given_ids(self) -> list[str]:
-        """The ids that CrewAI gave, the latest last."""
+        """Ids given by CrewAI, latest last."""
         return [*self.noted.get("ids", ())]
 
     @property
     def ids(self) -> list[str]:
-        """All ids that it goes by, the latest last."""
+        """All ids of the record, latest last."""
         return self.given_ids if self.twin is not None else [self.record.id, *self.given_ids]
 
     @property
     def content(self) -> str:
-        """Its words; a typed fact as its name and value."""
+        """Text of the record; name and value of a typed fact."""
         if (own := self.noted.get("content")) is not None and self.twin is not None:
             return str(own)
         value = written(self.record.value, self.record.concept.value_type)
@@ -110,12 +110,12 @@ class Shown:
 
     @property
     def categories(self) -> Sequence[str]:
-        """Its categories."""
+        """Categories of the record."""
         return self.record.details.categories if self.twin is None else self.twin["categories"]
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Its metadata, without factmem's notes."""
+        """Metadata of the record, without factmem's own fields."""
         if self.twin is not None:
             metadata: Mapping[str, Any] = self.twin["metadata"]
             return metadata
@@ -123,31 +123,31 @@ class Shown:
 
     @property
     def importance(self) -> float:
-        """From 0 to 1."""
+        """Importance of the record, from 0 to 1."""
         return self.record.details.importance if self.twin is None else float(self.twin["importance"])
 
     @property
     def source(self) -> str | None:
-        """Its source."""
-        source: str | None = self.noted.get("source", self.record.details.source)  # an update cannot take it away
+        """Source of the record."""
+        source: str | None = self.noted.get("source", self.record.details.source)  # an update cannot remove it
         return source
 
     @property
     def created_at(self) -> dt.datetime:
-        """The time that CrewAI gave, in UTC and without a zone; else when the fact was said."""
+        """Time given by CrewAI, or else the fact's timestamp, in UTC without a time zone."""
         created = self.noted.get("created_at")
         return naive(self.record.timestamp) if created is None else dt.datetime.fromisoformat(created)
 
     @property
     def vector(self) -> NDArray[np.float32] | None:
-        """The vector that CrewAI saved it with."""
+        """Vector that CrewAI saved with the record."""
         import numpy as np
 
         packed = self.noted.get("vector")
         return None if packed is None else np.frombuffer(base64.b64decode(packed), dtype="<f4")
 
     def shown(self, id: str | None = None) -> MemoryRecord:
-        """Return it as CrewAI has it, with times as CrewAI compares them: in UTC, without a zone."""
+        """Return CrewAI's record, with times as CrewAI compares them: in UTC, without a time zone."""
         vector = self.vector
         return MemoryRecord(
             id=id or self.ids[-1],
@@ -164,7 +164,7 @@ class Shown:
         )
 
     def says_no_more_than(self, record: MemoryRecord) -> bool:
-        """Whether a record differs from this in nothing but its id and time."""
+        """Return whether a record differs from this one only in its id and time."""
         return (self.content, list(self.categories), self.metadata, self.importance, self.source) == (
             record.content,
             record.categories,
@@ -175,7 +175,7 @@ class Shown:
 
 
 def naive(moment: dt.datetime) -> dt.datetime:
-    """Return a time as CrewAI compares times: in UTC, without a zone."""
+    """Return a time as CrewAI compares times: in UTC, without a time zone."""
     return moment.astimezone(dt.UTC).replace(tzinfo=None)
 
 
@@ -189,13 +189,13 @@ def segments_of(path: str | None) -> tuple[str, ...]:
 
 
 def children(found: Sequence[Shown], path: str) -> list[str]:
-    """Return the paths one level below a path that some records lie in."""
+    """Return the paths one level below a path that hold records."""
     depth = len(segments_of(path)) + 1
     return sorted({"/" + "/".join(item.path[:depth]) for item in found if len(item.path) >= depth})
 
 
 def _view(run: MemoryRun, memory: Memory) -> Memory:
-    """Return what the run sees, kept as it is given; without a user, including what is private to CrewAI."""
+    """Return the view of the run, including flagged records; without a user, also CrewAI's private records."""
     seen = run.view(memory if run.identity.user_id is not None else memory.as_viewer(OWNER))
     return seen.with_flagged(FlaggedPolicy.ANNOTATE)
 
@@ -215,14 +215,14 @@ async def seen(
     categories: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> list[Shown]:
-    """Return what CrewAI sees below a path, newest first.
+    """Return the records visible to CrewAI, newest first.
 
     Args:
-        run: The run at hand.
-        memory: The run's memory, where it may be used.
-        path: Only what lies here or below.
-        categories: Only what has one of these.
-        metadata: Only what has all of these.
+        run: The current run.
+        memory: The run's memory, in its event loop.
+        path: Path of the records, including its subtree.
+        categories: Categories of which a record must have one.
+        metadata: Entries that a record's metadata must have.
     """
     wanted = segments_of(path)
     records = await _view(run, memory).list_records(strongest=True, subjects=(run.user, *run.config.subjects))
@@ -238,7 +238,7 @@ async def seen(
 
 
 def _shown(run: MemoryRun, record: FactRecord[Any]) -> list[Shown]:
-    """Return the records of CrewAI that a fact is, the latest last."""
+    """Return CrewAI's records of a fact, latest last."""
     home, segments = run.config.home, record.scope.segments
     inside = record.scope.kind is home.kind and home.contains(record.scope)
     named = segments[len(home.segments) :] if inside else segments
@@ -249,7 +249,7 @@ def _shown(run: MemoryRun, record: FactRecord[Any]) -> list[Shown]:
 
 
 async def _own(run: MemoryRun, memory: Memory, **wanted: Any) -> list[Shown]:
-    """Return what CrewAI may change of what it sees."""
+    """Return the visible records that CrewAI may change."""
     return [item for item in await seen(run, memory, **wanted) if item.own]
 
 
@@ -267,7 +267,7 @@ def _place(content: str, scope: MemoryScope, *, owned: bool) -> _Place:
 
 
 async def saved(run: MemoryRun, memory: Memory, *, records: Sequence[MemoryRecord]) -> None:
-    """Keep records, or none of them if one is not legal."""
+    """Save records, or none of them if one is not legal."""
     if not records:
         return
     known = await _own(run, memory)
@@ -296,7 +296,7 @@ async def _keep(run: MemoryRun, memory: Memory, record: MemoryRecord, places: _P
             importance=record.importance,
             categories=tuple(record.categories),
             source=record.source,
-            origin=Origin.ASSISTANT,  # a model of CrewAI's wrote it, from what its tasks put out
+            origin=Origin.ASSISTANT,  # written by CrewAI's model from the output of tasks
             metadata={**record.metadata, _OURS: _noted(record, [record.id], private=private)},
         )
         fact = MultipleFacts(STATEMENT, (record.content,), timestamp=_aware(record.created_at))
@@ -305,7 +305,7 @@ async def _keep(run: MemoryRun, memory: Memory, record: MemoryRecord, places: _P
 
 
 def _checked(record: MemoryRecord) -> MemoryRecord:
-    """Return a record as it is kept, secrets redacted and the metadata as JSON reads it back; raise if it cannot be."""
+    """Return a validated record, with secrets redacted and the metadata normalized through JSON."""
     content = redact(record.content).text
     if not content.strip():
         raise InvalidDataError("a record without content says nothing: leave it out", path="$.content")
@@ -350,7 +350,7 @@ def _noted(
 
 
 def _less(item: Shown, ids: Collection[str]) -> Shown | None:
-    """Return a record without some of its ids; None if it goes by no other one."""
+    """Return a record without some of its ids; None if it has no other id."""
     left = [id for id in item.given_ids if id not in ids]
     if len(left) == len(item.given_ids):
         return item
@@ -358,7 +358,7 @@ def _less(item: Shown, ids: Collection[str]) -> Shown | None:
 
 
 def _twin(item: Shown, latest: MemoryRecord | None = None) -> dict[str, Any]:
-    """Return the notes of a record that another one of the same words comes after."""
+    """Return the stored fields of a record that is followed by a later one with the same content."""
     noted = {
         "ids": item.given_ids,
         "content": None if latest is not None and item.content == latest.content else item.content,
@@ -373,7 +373,7 @@ def _twin(item: Shown, latest: MemoryRecord | None = None) -> dict[str, Any]:
 
 
 async def updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> None:
-    """Change a record where it is, or put it where it belongs now."""
+    """Update a record in place, or move it to its new place."""
     known = await seen(run, memory)
     present = next((item for item in known if record.id in item.ids), None)
     if present is None:
@@ -415,7 +415,7 @@ async def _revise(
 async def _without(
     run: MemoryRun, memory: Memory, gone: Sequence[Shown], *, ids: Collection[str] = (), reason: str
 ) -> None:
-    """Take records back; other records of the same fact stay, and with ids, those that go by another id as well."""
+    """Retract records; other records of the same fact stay, and so do records that have further ids beside these."""
     doomed = list[str]()
     for id, of_fact in itertools.groupby(sorted(gone, key=lambda item: item.record.id), lambda item: item.record.id):
         items = list(of_fact)
@@ -444,7 +444,7 @@ async def deleted(
     older_than: dt.datetime | None,
     metadata: Mapping[str, Any] | None,
 ) -> int:
-    """Take back what CrewAI saved and all of this holds for; return how many records that were."""
+    """Retract CrewAI's records that pass all filters, and return their number."""
     if path is None and not (categories or ids or older_than or metadata):
         raise InvalidDataError('say what to delete: scope_prefix="/" deletes everything, and reset() erases it')
     doomed = [
@@ -458,7 +458,7 @@ async def deleted(
 
 
 async def erased(run: MemoryRun, memory: Memory, *, path: str | None) -> None:
-    """Erase what CrewAI saved below a path."""
+    """Erase CrewAI's records below a path."""
     view, scope = _view(run, memory), _below(run, path)
     doomed = await view.forget(scope=scope, subject=run.user, concepts=[STATEMENT], dry_run=True)
     if ids := [record.id for record in doomed if _OURS in record.details.metadata]:

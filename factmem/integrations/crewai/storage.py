@@ -1,4 +1,4 @@
-"""CrewAI's `StorageBackend` over factmem: the records of its `Memory`, behind factmem's walls."""
+"""CrewAI's `StorageBackend` over factmem: the records of its `Memory`, with factmem's access control."""
 
 # pyright: reportMissingImports=false
 
@@ -50,7 +50,7 @@ working_for: ContextVar[RunIdentity] = ContextVar("factmem_crewai_run", default=
 
 
 def run_of(memory: AgentMemory) -> MemoryRun:
-    """Return the run at hand; where the configuration names nothing, CrewAI is the product."""
+    """Return the current run; if the configuration has no names, the product is ``crewai``."""
     run = memory.for_run(working_for.get())
     config = run.config
     if config.agent_name or config.feature_name or config.product_name:
@@ -61,22 +61,22 @@ def run_of(memory: AgentMemory) -> MemoryRun:
 class FactMemStorage:
     """A backend for CrewAI's ``Memory(storage=…)``. See `crewai.memory.storage.backend.StorageBackend`.
 
-    Paths are those of CrewAI, compared segment by segment; what it saves lies below the scope that the
-    memory's configuration keeps things in. What else the agent may see (facts of its product, of other
-    hosts) is found and listed under its own path, and is neither changed nor deleted from here.
+    Paths are those of CrewAI, compared segment by segment. Saved records lie below the scope of the memory's
+    configuration. Other facts visible to the agent (those of its product or of other hosts) are found and listed
+    under their own paths; they are never changed or deleted from here.
 
-    In ``memory.run(user_id=…)`` all of it is the user's: others see none of it. Where no user is named,
-    what is private is seen by CrewAI alone, which compares its sources.
+    In ``memory.run(user_id=…)``, all records belong to the user and are hidden from others. Without a user, private
+    records are visible to CrewAI only, which compares their sources.
 
-    A record comes back as it was saved, whatever it says, or ``save`` raises; only secrets are redacted. One that reads
-    like an instruction or hides something has flags (`FactDetails.flags`): CrewAI finds it, and no agent of factmem is
-    told of it. Records that differ in nothing but their ids and times are one, by any of these ids. Deleting takes
-    back, and `Memory.restore` brings back; `reset` erases.
+    A record is returned as it was saved, or ``save`` raises; only secrets are redacted. Records that read like an
+    instruction or hide something are flagged (`FactDetails.flags`): CrewAI finds them, but they are never part of a
+    memory block. Records that differ only in their ids and times are stored as one, and found by each of these ids.
+    Deletion retracts a record, which `Memory.restore` brings back; `reset` erases.
 
     Args:
-        memory: the memory, or where one is to be kept.
-        embedder: what CrewAI's ``Memory(embedder=…)`` has, so that facts of other hosts are found as well;
-            `embed` if None.
+        memory: The memory, or its store.
+        embedder: Embedder of CrewAI's ``Memory(embedder=…)``, with which facts of other hosts are found too (default:
+            `embed`).
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class FactMemStorage:
         return self
 
     def embed(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts with factmem's own embedder, offline: what to give to ``Memory(embedder=…)``."""
+        """Embed texts with factmem's own embedder, offline; for CrewAI's ``Memory(embedder=…)``."""
         vectors = self.memory.for_run().held.use_blocking(lambda _: self._own_embedder.embed(texts))
         return [[float(number) for number in vector] for vector in vectors]
 
@@ -101,8 +101,8 @@ class FactMemStorage:
         """Save records, or none of them if one is not legal.
 
         Raises:
-            VectorSizeError: a vector is of another size than the stored ones.
-            InvalidDataError: a record has no content, or a value that cannot be stored.
+            VectorSizeError: A vector differs in size from the stored ones.
+            InvalidDataError: A record has no content, or a value that cannot be stored.
         """
         self._blocking(partial(saved, records=records))
 
@@ -119,10 +119,10 @@ class FactMemStorage:
         limit: int = 10,
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
-        """Return the records closest to a vector: the true best of all that pass.
+        """Return the records closest to a vector, by an exact search of all that pass the filters.
 
-        The score is the cosine, 0 if negative, as in CrewAI's Qdrant storage; ``min_score`` is a cosine, too. CrewAI's
-        LanceDB storage makes its scores of distances.
+        The score and ``min_score`` are cosines, 0 if negative, as in CrewAI's Qdrant storage. CrewAI's LanceDB storage
+        derives its scores from distances instead.
         """
         found = self._blocking(partial(seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
         return self._closest(found, query_embedding, limit, min_score)
@@ -148,10 +148,10 @@ class FactMemStorage:
         older_than: dt.datetime | None = None,
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
-        """Take back the records that all of it holds for, and return how many that were.
+        """Retract the records that pass all filters, and return their number.
 
         Raises:
-            InvalidDataError: nothing is given; ``scope_prefix="/"`` deletes everything.
+            InvalidDataError: There is no filter; ``scope_prefix="/"`` deletes everything.
         """
         given = partial(deleted, path=scope_prefix, categories=categories, ids=record_ids)
         return self._blocking(partial(given, older_than=older_than, metadata=metadata_filter))
@@ -169,9 +169,9 @@ class FactMemStorage:
         return await self._asking(partial(given, older_than=older_than, metadata=metadata_filter))
 
     def update(self, record: MemoryRecord) -> None:
-        """Put a record in the place of the one with its id; what was private stays so, whatever the new one says.
+        """Replace the record with the same id; a private record stays private in any case.
 
-        A fact that CrewAI did not save itself stays as it is, and the record is saved beside it.
+        A fact that CrewAI did not save stays unchanged, and the record is saved beside it.
         """
         self._blocking(partial(updated, record=record))
 
@@ -186,7 +186,7 @@ class FactMemStorage:
         return [item.shown() for item in found[max(offset, 0) :][: max(limit, 0)]]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
-        """Return what a scope holds, with all that lies below."""
+        """Return a summary of a scope and its subtree."""
         found = self._blocking(partial(seen, path=scope))
         times = [item.created_at for item in found]
         return ScopeInfo(
@@ -203,7 +203,7 @@ class FactMemStorage:
         return children(self._blocking(partial(seen, path=parent)), parent)
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
-        """Return how many records of a scope have each category."""
+        """Return the number of records in a scope per category."""
         counts: dict[str, int] = {}
         for item in self._blocking(partial(seen, path=scope_prefix)):
             for category in item.categories:
@@ -211,11 +211,11 @@ class FactMemStorage:
         return counts
 
     def count(self, scope_prefix: str | None = None) -> int:
-        """Return how many records a scope has, with all that lies below."""
+        """Return the number of records in a scope and its subtree."""
         return len(self._blocking(partial(seen, path=scope_prefix)))
 
     def reset(self, scope_prefix: str | None = None) -> None:
-        """Erase what was saved in a scope, with all its history. There is no way back."""
+        """Erase the records of a scope, with all their history. This cannot be undone."""
         self._blocking(partial(erased, path=scope_prefix))
 
     def _blocking(self, work: Callable[[MemoryRun, Memory], Awaitable[T]]) -> T:
@@ -240,13 +240,13 @@ class FactMemStorage:
                 raise VectorSizeError(len(vector), len(wanted))
             if len(vector) == len(wanted):
                 scored.append((item, max(0.0, min(1.0, float(_unit(vector) @ wanted)))))
-            elif item.own:  # CrewAI saved it without a vector: it is as far away as can be, and not lost
+            elif item.own:  # saved by CrewAI without a vector: ranked last instead of dropped
                 scored.append((item, 0.0))
         scored.sort(key=lambda pair: -pair[1])
         return [(item.shown(), score) for item, score in scored if score >= min_score][: max(limit, 0)]
 
     def _vectors_of(self, found: Sequence[Shown]) -> list[NDArray[np.float32]]:
-        """The vectors of records; those that CrewAI did not save are embedded now, and that is remembered."""
+        """Return the vectors of records; missing ones are embedded now and cached."""
         import numpy as np
 
         wanted = {item.content for item in found if item.vector is None}

@@ -1,26 +1,26 @@
-"""Memory in Deep Agents: a middleware, files of what is known, and AGENTS.md files read well.
+"""Memory in Deep Agents: a middleware, known facts as files, and AGENTS.md files.
 
-Memory can be put into ``create_deep_agent``, and gives back a function that is called as it is::
+Memory can be installed into ``create_deep_agent``; the result is a function with the same signature::
 
     make_agent = install(AgentMemory, into=create_deep_agent, store="sqlite-vec:facts.db", agent_name="planner")
     agent = make_agent("openai:gpt-5.5", tools=[...])
     await agent.ainvoke({"messages": "Where do I live?"}, context={"user_id": "alice"})
 
-Whom a run works for is said as in `factmem.integrations.langchain`, and loading and saving are as told
-there. What a subagent is given to do is written by a model, and so nothing is learnt from it.
+Identity, loading and saving are as in `factmem.integrations.langchain`. Conversations of subagents are not saved, since
+a model writes their tasks.
 
-`FactMemBackend` shows what is known as files that the agent reads, searches and edits with the tools that it
-has anyway; an edit is taken back as changes of facts::
+`FactMemBackend` shows known facts as files that the agent reads, searches and edits with its existing tools; an edit is
+applied as changes of facts::
 
     memories = FactMemBackend(memory)
     backend = CompositeBackend(default=StateBackend(), routes={"/memories/": memories})
     agent = create_deep_agent(model, backend=backend, middleware=[
         AgentsMdMiddleware(["/memories/AGENTS.md"], backend=backend)])
 
-`AgentsMdMiddleware` tells an agent what AGENTS.md files say: those on disk, or those of a backend. It takes
-the place of the ``MemoryMiddleware`` of Deep Agents, if ``memory=`` is given as well. The files are read for
-each request, so that what they say is never older than they are, and enter it as a message of the user's
-role before the conversation; they get neither into the system prompt nor into a state or checkpoint.
+`AgentsMdMiddleware` adds AGENTS.md files to an agent's requests, from disk or from a backend. It replaces the
+``MemoryMiddleware`` of Deep Agents if ``memory=`` is given too. The files are read anew for each request, and enter it
+as a message with the user's role before the conversation. They enter neither the system prompt nor a state or
+checkpoint.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ later tasks need. One bullet for each fact.
 
 
 class DeepAgentMemoryMiddleware(FactMemMiddleware):
-    """Memory for a deep agent: the same as for any agent of LangChain, but for what its subagents are told.
+    """Memory for a deep agent: `FactMemMiddleware`, except that runs of forked subagents are not saved.
 
-    A subagent that is forked has the agent's middleware, and a task in the user's name that a model wrote.
+    A forked subagent has the agent's middleware, and a task in the user's name that a model wrote.
     """
 
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
@@ -103,19 +103,19 @@ def _is_forked(state: Mapping[str, Any]) -> bool:
 class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     """Adds the current AGENTS.md files to the requests of an agent.
 
-    HTML comments outside of code are left out, long files are cut with a notice, and no file can close the block
+    HTML comments outside of code are left out, long files are truncated with a notice, and no file can close the block
     around it.
 
     Args:
-        sources: the paths, general ones first. On disk, ``~`` is expanded; those of a backend begin with ``/``.
-        backend: where the files are; on disk if None.
-        limits: how much is read.
-        template: what stands around the files; None to tell nothing. By default guidelines for editing are
-            added if there is a backend.
-        follow_links: whether symbolic links on disk are followed.
+        sources: Paths, general ones first. On disk, ``~`` is expanded; those of a backend start with ``/``.
+        backend: Backend that holds the files (default: the disk).
+        limits: Limits on the size of the files.
+        template: Text around the files; None adds nothing to requests. The default has guidelines for editing if
+            there is a backend.
+        follow_links: Whether symbolic links on disk are followed.
 
     Raises:
-        InvalidDataError: a path or the template is not legal.
+        InvalidDataError: A path or the template is not legal.
     """
 
     def __init__(
@@ -147,8 +147,8 @@ class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         if not self._disk.sources or self._template is None:
             return handler(request)
         if self._backend is None:
-            return handler(self._telling(request, self._disk.read_blocking()))
-        return handler(self._telling(request, self._read(self._backend.download_files(self._paths))))
+            return handler(self._with_files(request, self._disk.read_blocking()))
+        return handler(self._with_files(request, self._read(self._backend.download_files(self._paths))))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -157,8 +157,8 @@ class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         if not self._disk.sources or self._template is None:
             return await handler(request)
         if self._backend is None:
-            return await handler(self._telling(request, await self._disk.read()))
-        return await handler(self._telling(request, self._read(await self._backend.adownload_files(self._paths))))
+            return await handler(self._with_files(request, await self._disk.read()))
+        return await handler(self._with_files(request, self._read(await self._backend.adownload_files(self._paths))))
 
     @property
     def _paths(self) -> list[str]:
@@ -173,24 +173,24 @@ class AgentsMdMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
                 found[file.path] = Content(data=file.content, size=len(file.content), mode=0)
         return read_as(found, self._disk.limits)
 
-    def _telling(self, request: ModelRequest[Any], text: AgentsMdText) -> ModelRequest[Any]:
+    def _with_files(self, request: ModelRequest[Any], text: AgentsMdText) -> ModelRequest[Any]:
         prompt = text.prompt(self._template or DEFAULT_TEMPLATE)
         if not prompt:
             return request
-        # The source says that nobody's words are in it: it is not to be learnt from, nor taken for the user's.
-        told = HumanMessage(prompt, additional_kwargs={"lc_source": "agents_md"})
-        return request.override(messages=[told, *request.messages])
+        # The source marks the message as not the user's, so that it is not saved.
+        files = HumanMessage(prompt, additional_kwargs={"lc_source": "agents_md"})
+        return request.override(messages=[files, *request.messages])
 
 
 def install_into_deep_agent(memory: AgentMemory, factory: FactoryT) -> FactoryT:
-    """Return a function that makes deep agents as ``create_deep_agent`` does, each with a memory.
+    """Return a factory of deep agents with memory.
 
     Args:
-        memory: the memory.
-        factory: ``create_deep_agent``, or what stands for it.
+        memory: The memory.
+        factory: ``create_deep_agent``, or another factory with a ``middleware`` parameter.
 
     Raises:
-        CapabilityError: it takes no middleware.
+        CapabilityError: The factory takes no middleware.
     """
     return install_into_factory(memory, factory, DeepAgentMemoryMiddleware)
 

@@ -42,18 +42,18 @@ ResultT = TypeVar("ResultT")
 
 
 class FactMemBackend(BackendProtocol):
-    """Known facts as files: ``/AGENTS.md`` with the best of them, and one file per subject and scope.
+    """Known facts as files: ``/AGENTS.md`` with the best facts, and one file per subject and scope.
 
-    A run sees its user's own facts and public ones, in the agent's scopes, without quarantined ones. Edits go through
-    `factmem.agent.agents_md`: a changed bullet updates its fact, a removed one retracts it, a new one is saved as the
-    words of the model (`Saving.tool_origin`). Files can be added to and edited, but not deleted.
+    A run sees its user's private facts and public ones, in the agent's scopes, without quarantined ones. Edits are
+    applied by `factmem.agent.agents_md`: a changed bullet updates its fact, a removed one retracts it, and a new one
+    adds a fact with the model as its origin (`Saving.tool_origin`). Files can be added to and edited, but not deleted.
 
-    A write keeps the words or returns an error. Words that read like instructions or hide text are flagged; they
-    appear in the file of their subject and scope, but neither in ``/AGENTS.md`` nor in a prompt.
+    A write keeps the text verbatim, or returns an error. Text that reads like an instruction or hides something is
+    flagged; it appears in the file of its subject and scope, but neither in ``/AGENTS.md`` nor in a prompt.
 
     Args:
         memory: The memory.
-        read_only: Refuse every write.
+        read_only: Whether every write is refused.
     """
 
     def __init__(self, memory: AgentMemory, *, read_only: bool = False) -> None:
@@ -79,63 +79,63 @@ class FactMemBackend(BackendProtocol):
     def grep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
-        """Look for a text in memory."""
+        """Search the files of memory for a text."""
         look = partial(_matches, pattern, path, glob, max_count)
         return self._looked(look, lambda error: GrepResult(error=error))
 
     async def agrep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
     ) -> GrepResult:
-        """Look for a text in memory."""
+        """Search the files of memory for a text."""
         look = partial(_matches, pattern, path, glob, max_count)
         return await self._alooked(look, lambda error: GrepResult(error=error))
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        """Find files of memory by their names."""
+        """Find files of memory by name."""
         return self._looked(partial(_found, pattern, path), lambda error: GlobResult(error=error))
 
     async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
-        """Find files of memory by their names."""
+        """Find files of memory by name."""
         return await self._alooked(partial(_found, pattern, path), lambda error: GlobResult(error=error))
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Read several files of memory whole."""
+        """Read whole files of memory."""
         return self._looked(partial(_downloads, paths), partial(_failed_downloads, paths))
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Read several files of memory whole."""
+        """Read whole files of memory."""
         return await self._alooked(partial(_downloads, paths), partial(_failed_downloads, paths))
 
     def write(self, file_path: str, content: str) -> WriteResult:
-        """Add the facts that a file says to memory."""
+        """Add the facts of a file to memory."""
         files = self._files("write_file")
         error = self._done(files, lambda memory: files.write(memory, file_path, content))
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
     async def awrite(self, file_path: str, content: str) -> WriteResult:
-        """Add the facts that a file says to memory."""
+        """Add the facts of a file to memory."""
         files = self._files("write_file")
         error = await self._adone(files, lambda memory: files.write(memory, file_path, content))
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
     def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
-        """Change facts as the edit of a file says."""
+        """Apply an edit of a file as changes of facts."""
         files, change = self._files("edit_file"), _Replacement(old_string, new_string, replace_all)
         error = self._done(files, lambda memory: files.edit(memory, file_path, change))
         return EditResult(error=error) if error else EditResult(path=file_path, occurrences=change.occurrences)
 
     async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
-        """Change facts as the edit of a file says."""
+        """Apply an edit of a file as changes of facts."""
         files, change = self._files("edit_file"), _Replacement(old_string, new_string, replace_all)
         error = await self._adone(files, lambda memory: files.edit(memory, file_path, change))
         return EditResult(error=error) if error else EditResult(path=file_path, occurrences=change.occurrences)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Add the facts that several files say to memory."""
+        """Add the facts of several files to memory."""
         return [_uploaded(path, self.write(path, text) if text else None) for path, text in map(_text, files)]
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Add the facts that several files say to memory."""
+        """Add the facts of several files to memory."""
         return [_uploaded(path, await self.awrite(path, text) if text else None) for path, text in map(_text, files)]
 
     def _files(self, source: str = "edit_file") -> MemoryFiles:
@@ -176,7 +176,7 @@ class FactMemBackend(BackendProtocol):
 
 
 class _Replacement:
-    """The replacement of a text by another one, as ``edit_file`` has it, and how often it was done."""
+    """A replacement of text as in ``edit_file``, which counts its occurrences."""
 
     def __init__(self, old: str, new: str, everywhere: bool) -> None:
         self._arguments = (old, new, everywhere)

@@ -51,11 +51,11 @@ def identity_of(context: object, config: Mapping[str, Any] | None = None) -> Run
     """
     configurable = (ensure_config() if config is None else config).get("configurable") or {}
 
-    def said(*names: str) -> str | None:
+    def named(*names: str) -> str | None:
         found = (_of(source, name) for source in (context, configurable) for name in names)
         return next((str(value) for value in found if value is not None), None)
 
-    return RunIdentity(user_id=said("user_id"), session_id=said("session_id", "thread_id"))
+    return RunIdentity(user_id=named("user_id"), session_id=named("session_id", "thread_id"))
 
 
 def _of(source: object, name: str) -> object:

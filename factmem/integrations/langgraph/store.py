@@ -126,7 +126,7 @@ class _Layout:
         return {"scope": self.scope(namespace), "subject": self.subject, "sources": (_SOURCE,)}
 
     def item(self, record: FactRecord[Any]) -> dict[str, Any]:
-        """Return the arguments of the `Item` that a record is."""
+        """Return the arguments of a record's `Item`."""
         return {
             "namespace": self.namespace(record),
             "key": _key(record),
