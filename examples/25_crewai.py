@@ -35,10 +35,11 @@ for user, question in (
 ):
     print(f"{user}:", crew.kickoff(inputs={"user_id": user, "question": question}))
 
-storage = FactMemStorage(memory)  # Crew(memory=Memory(storage=storage, embedder=storage.embed, llm=…))
+storage = FactMemStorage("sqlite-vec:crew.db")  # Crew(memory=Memory(storage=storage, embedder=storage.embed, llm=…))
 own = Memory(storage=storage, embedder=storage.embed, llm=Parrot(model="parrot"))
 own.remember("We chose Postgres.", scope="/project/a", categories=["decision"], importance=0.9)
 own.remember("We chose Oracle.", scope="/project/ab", categories=["decision"], importance=0.9)
 for match in own.recall("What did we choose?", scope="/project/a", depth="shallow"):
     print(f"{match.record.scope}: {match.record.content}")
+storage.memory.close()
 memory.close()
