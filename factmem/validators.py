@@ -116,7 +116,10 @@ def check_aware(value: object, name: str) -> dt.datetime:
         InvalidDataError: the value is not a datetime, or is naive.
     """
     if not isinstance(value, dt.datetime):
-        raise InvalidDataError(f"{name} must be a datetime, not {type(value).__name__}", path=f"$.{name}")
+        raise InvalidDataError(
+            f"{name} must be a datetime such as datetime(2026, 5, 1, tzinfo=UTC), not a {type(value).__name__}",
+            path=f"$.{name}",
+        )
     if value.tzinfo is None:
         raise InvalidDataError(f"{name} has no time zone: give it one, for example datetime.now(UTC)", path=f"$.{name}")
     return value

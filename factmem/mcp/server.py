@@ -30,10 +30,10 @@ from factmem.mcp.access import Access, ServedMemory
 from factmem.mcp.answers import ServedAnswer
 from factmem.mcp.reading import ReadingTools, add_prompts, add_resources, scope_resources
 from factmem.mcp.writing import WritingTools
-from factmem.memory.filters import check_min_score
 from factmem.recall import RecallSettings
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import check_fraction
 
 __all__ = ["READING_TOOLS", "WRITING_TOOLS", "make_server", "serve_http"]
 
@@ -83,7 +83,7 @@ def make_server(
         settings = settings or memory.config.recall
         min_score = memory.config.loading.min_score if min_score is None else min_score
     least = 0.0 if min_score is None else min_score
-    check_min_score(least)
+    check_fraction(least, "min_score")
     access = Access(memory, scopes=scopes, subjects=subjects, user_id=user_id, read_only=read_only)
     offered = _offered(tools, read_only=read_only, allow_erase=allow_erase)
     served = ServedAnswer(

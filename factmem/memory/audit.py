@@ -22,6 +22,7 @@ from factmem.memory.quarantine import as_kept_apart
 from factmem.memory.reader import Reader
 from factmem.records import AssertionState, FactRecord, LogEntry, Origin, Recorded, StateChange, Tombstone
 from factmem.showing import shown_record
+from factmem.validators import check_aware, check_whole
 
 __all__ = ["Audit", "AuditAction", "AuditEntry", "AuditPage", "page_at", "trail"]
 
@@ -56,9 +57,9 @@ class Audit:
     ) -> AuditPage:
         """See `Memory.audit`."""
         self._context.check_present()
-        times = (happened_since, happened_until)
-        if any(moment is not None and moment.tzinfo is None for moment in times):
-            raise InvalidDataError("the time needs a time zone, for example datetime(2026, 5, 1, tzinfo=UTC)")
+        for name, moment in (("happened_since", happened_since), ("happened_until", happened_until)):
+            if moment is not None:
+                check_aware(moment, name)
         wanted = self._reader.wanted(filters)
         visible = await self._reader.recorded()
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
@@ -292,8 +293,7 @@ def page_at(entries: Sequence[AuditEntry], *, size: int, page: str | None, desce
     Raises:
         InvalidDataError: The size is not positive, or there is no such page.
     """
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise InvalidDataError("the size of a page must be a whole number from 1 on", path="$.size")
+    check_whole(size, "size", least=1)
     ordered = list(reversed(entries)) if descending else list(entries)
     if page is not None:
         if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):

@@ -17,9 +17,10 @@ import attrs
 from anyio.abc import TaskGroup
 
 from factmem.abc import DropReason, Message
-from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelUnavailableError
+from factmem.errors import CapabilityError, FactMemError, ModelUnavailableError
 from factmem.memory.journal import Unit
 from factmem.memory.outcomes import Remembered
+from factmem.validators import positive
 
 __all__ = ["Background", "Handover", "HandoverFailed", "HandoverFinished", "MemoryEvent", "UnitReader", "Worker"]
 
@@ -29,11 +30,6 @@ _TOGETHER: Final = 64
 
 _STREAMS: Final = 1_000
 """Number of streams whose events are remembered for stores that keep none."""
-
-
-def _positive(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidDataError(f"{attribute.name} must be a whole number from 1", path=f"$.{attribute.name}")
 
 
 @attrs.frozen(kw_only=True)
@@ -46,8 +42,8 @@ class Background:
         backoff: Time before the second attempt; doubled before each further one.
     """
 
-    concurrency: int = attrs.field(default=4, validator=_positive)
-    attempts: int = attrs.field(default=3, validator=_positive)
+    concurrency: int = attrs.field(default=4, validator=positive)
+    attempts: int = attrs.field(default=3, validator=positive)
     backoff: dt.timedelta = dt.timedelta(seconds=2)
 
 

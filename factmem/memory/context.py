@@ -21,6 +21,7 @@ from factmem.recall import DeepSettings, RecallSettings
 from factmem.records import Assertion, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import check_aware, fraction
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
@@ -64,7 +65,7 @@ class Policies:
     origins: OriginPolicy = attrs.field(factory=OriginPolicy)
     consolidation: ConsolidationPolicy = attrs.field(factory=ConsolidationPolicy)
     keep_words: bool = True
-    default_importance: float = 0.5
+    default_importance: float = attrs.field(default=0.5, validator=fraction)
 
 
 @attrs.frozen(kw_only=True)
@@ -271,7 +272,7 @@ class Context:
         Raises:
             InvalidDataError: The time has no zone.
         """
-        return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: _aware(when)}))
+        return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: check_aware(when, "when")}))
 
     def owned(self, details: FactDetails, *, private: bool | None) -> FactDetails:
         """Return details with their owner.
@@ -286,9 +287,3 @@ class Context:
         if details.owner not in self.visible_owners:
             raise InvalidDataError("only the viewer's own private facts can be written: use as_viewer()")
         return details
-
-
-def _aware(when: dt.datetime) -> dt.datetime:
-    if not isinstance(when, dt.datetime) or when.tzinfo is None:
-        raise InvalidDataError("the time needs a time zone, for example datetime(2026, 5, 1, tzinfo=UTC)")
-    return when

@@ -81,6 +81,7 @@ from factmem.recall import (
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import check_seconds
 from factmem.values import Json
 
 __all__ = ["Memory"]
@@ -253,10 +254,8 @@ class Memory:
             context, subjects={subject.name: attrs.evolve(subject, individual_name=None) for subject in about}
         )
         places = [Place(subject, scope) for subject in about for scope in within if scope is not None]
-        if embedder_timeout is not None and not embedder_timeout > 0:
-            raise InvalidDataError(
-                "embedder_timeout is a number of seconds above 0, or None", path="$.embedder_timeout"
-            )
+        if embedder_timeout is not None:
+            check_seconds(embedder_timeout, "embedder_timeout")
         bounded = BoundedEmbedder(embedder or default_embedder(), embedder_timeout)
         mirror = Mirror(
             log_source(provider, organization, places),

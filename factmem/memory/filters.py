@@ -18,6 +18,7 @@ from factmem.recall import Corpus, MetadataCondition, RecallFilter, Standing
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import check_fraction, check_whole
 from factmem.values import Json, check_text
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "RecordOrder",
     "RecordPage",
     "check_concept",
-    "check_min_score",
     "check_query",
     "check_range",
     "filter_of",
@@ -266,8 +266,8 @@ def _read_token(token: str, listing: list[Any]) -> tuple[float | int, int]:
 def check_range(**numbers: int | None) -> None:
     """Raise `InvalidDataError` unless each number is None or a non-negative integer."""
     for name, number in numbers.items():
-        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
-            raise InvalidDataError(f"{name} must be a whole number from 0 on", path=f"$.{name}")
+        if number is not None:
+            check_whole(number, name)
 
 
 def check_query(query: str, limit: int, min_score: float) -> None:
@@ -275,15 +275,8 @@ def check_query(query: str, limit: int, min_score: float) -> None:
     if not isinstance(query, str) or not query.strip():
         raise InvalidDataError("the query is blank: say what to look for")
     check_text(query, path="$.query")
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise InvalidDataError("limit must be a whole number from 1 on")
-    check_min_score(min_score)
-
-
-def check_min_score(min_score: object) -> None:
-    """Raise `InvalidDataError` unless the score is a number from 0 to 1."""
-    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 <= min_score <= 1:
-        raise InvalidDataError("min_score must be a number from 0 to 1", path="$.min_score")
+    check_whole(limit, "limit", least=1)
+    check_fraction(min_score, "min_score")
 
 
 def check_concept(concept: object) -> None:

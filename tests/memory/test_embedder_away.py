@@ -250,8 +250,8 @@ async def test_a_store_with_the_four_verbs_is_read_without_the_embedder_as_well(
         assert match.parts.cosine > 0
 
 
-@pytest.mark.parametrize("timeout", [0, -1.0])
-def test_a_time_limit_is_above_zero(timeout: float) -> None:
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), "soon"])
+def test_a_time_limit_is_above_zero(timeout: Any) -> None:
     with pytest.raises(InvalidDataError, match="embedder_timeout"):
         Memory("memory:", embedder_timeout=timeout)
 

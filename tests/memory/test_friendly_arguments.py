@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,12 @@ async def test_a_store_may_be_a_path_or_left_out(tmp_path: Path, monkeypatch: py
         async with Memory(store, embedder=HashEmbedder()) as memory:
             await memory.save(SingleFact(CITY, "Oslo"))
     assert {"a store?.db", "own.db"} <= set(os.listdir(tmp_path))  # noqa: PTH208
+
+
+@pytest.mark.parametrize("wrong", [1.5, -0.1, "high"])
+def test_a_default_importance_that_no_word_can_have_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(InvalidDataError, match="default_importance"):
+        Memory(InMemoryProvider(), default_importance=wrong)
 
 
 async def test_words_have_the_default_importance() -> None:

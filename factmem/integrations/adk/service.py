@@ -15,8 +15,8 @@ from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFound
 from factmem.facts import STATEMENT, MultipleFacts
 from factmem.integrations.adk.events import EventFormat, run_for, run_of, text_of
 from factmem.memory import Memory
-from factmem.memory.filters import check_min_score
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin
+from factmem.validators import check_fraction
 
 try:
     from google.adk.cli.service_registry import get_service_registry
@@ -61,7 +61,7 @@ class FactMemMemoryService(BaseMemoryService):
     """
 
     def __init__(self, memory: AgentMemory, *, top_k: int = 10, min_score: float = MIN_SCORE) -> None:
-        check_min_score(min_score)
+        check_fraction(min_score, "min_score")
         self.memory: Final = memory
         self.top_k: Final = top_k
         self.min_score: Final = min_score

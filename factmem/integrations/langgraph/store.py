@@ -20,11 +20,11 @@ from factmem.agent import AgentMemory, AgentMemoryConfig, Store
 from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import Concept, SingleConcept, SingleFact
 from factmem.memory import Filters, FlaggedPolicy, Memory
-from factmem.memory.filters import check_min_score
 from factmem.recall import Boost, MetadataCondition, RecallSettings
 from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import check_fraction
 
 try:
     from langgraph.store.base import (
@@ -301,7 +301,7 @@ class FactMemStore(BaseStore):
         self._memory = store if isinstance(store, AgentMemory) else AgentMemory(AgentMemoryConfig(store=store))
         self._layout = _Layout(MemoryScope.parse(root) if isinstance(root, str) else root, subject)
         self._settings = settings
-        check_min_score(min_score)
+        check_fraction(min_score, "min_score")
         self._min_score = min_score
         self._erase = erase
         self._clock = clock

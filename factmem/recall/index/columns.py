@@ -285,11 +285,6 @@ class Columns:
         texts: Numbered = getattr(self, f"{name}s")
         return [texts.texts[number] for number in self.counted(name, rows)[0]]
 
-    def subjects_of(self, rows: NDArray[np.intp]) -> list[tuple[str, str | None]]:
-        """Return the distinct keys of the subjects of some rows."""
-        pairs = (text.partition("\0") for text in self.texts_of("subject", rows))
-        return [(name, individual if cut else None) for name, cut, individual in pairs]
-
     def tags_of(self, name: str, labels: NDArray[np.int32]) -> list[str]:
         """Return the ``categories``, ``topics`` or ``sources`` in some labels, sorted."""
         texts: Numbered = getattr(self, name)

@@ -29,7 +29,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_ASIDE: Final = lazy_pattern(r"^(?:[a-z']+\s+){0,4}[a-z']+!")
 _SPLIT: Final = lazy_pattern(
     r"(?<=[.!?…;])\s+|\n+|,\s+(?=(?:and|but|so) )|,\s+(?=(?:(?:and|but|so|because|since)\s+)?(?:i|we|my|"
     r"our|it|he|she|they)\b)"
