@@ -1,4 +1,4 @@
-"""What encryption costs: recall, the first answer, durable saves and a rotation, beside the stores in the clear.
+"""Cost of encryption: recall, the first answer, durable saves and a rotation, beside the stores in the clear.
 
     python benchmarks/encrypted.py [--facts 10000] [--queries 40] [--saves 320] [--rounds 3] [--json]
 

@@ -1,4 +1,4 @@
-"""What handing over costs: until it is on disk, and until it is read; against saving the same texts one by one.
+"""Cost of handing over: until it is on disk, and until it is read; against saving the same texts one by one.
 
     python benchmarks/handing_over.py [--texts 1000] [--json]
 

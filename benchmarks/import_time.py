@@ -1,4 +1,4 @@
-"""What ``import factmem`` costs: interleaved runs of a new interpreter, against one that imports nothing.
+"""Cost of ``import factmem``: interleaved runs of a new interpreter, against one that imports nothing.
 
     python benchmarks/import_time.py [--runs 21] [--module factmem] [--json]
 
@@ -16,7 +16,7 @@ import time
 
 
 def seconds(statement: str) -> float:
-    """How long a new interpreter takes for one statement."""
+    """Return the seconds that a new interpreter takes for one statement."""
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", statement], check=True)
     return time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""What observers cost: recall with none, with one that does nothing, and with OpenTelemetry.
+"""Cost of observers: recall with none, with one that does nothing, and with OpenTelemetry.
 
     python benchmarks/observers.py [--facts 10000] [--queries 300] [--json]
 
@@ -32,7 +32,7 @@ def nothing(event: OperationEvent, /) -> None:
 
 
 def observers() -> Mapping[str, tuple[MemoryObserver, ...]]:
-    """Who observes, by what it is called."""
+    """Return the sets of observers to compare, by name."""
     return {
         "nobody": (),
         "one observer": (nothing,),

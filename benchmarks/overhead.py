@@ -1,4 +1,4 @@
-"""What memory adds to one turn of an agent: told what is known, and its history handed over. Without any model.
+"""Overhead of memory on one turn of an agent, without any model: loading known facts, handing over the history.
 
     python benchmarks/overhead.py [--facts 100 10000 100000] [--turns 30] [--json]
 

@@ -90,7 +90,7 @@ async def compare(folder: Path, saves: int, rounds: int) -> list[dict[str, Any]]
 
 
 async def keep_saving(address: str, name: str) -> None:
-    """What each of several processes does: save, and print what was acknowledged."""
+    """Save in one of several processes, and print each acknowledged save."""
     async with open_provider(address) as provider:
         for number in range(EACH):
             await save(provider, f"{name}-{number}")

@@ -1,4 +1,4 @@
-"""What factmem promises of the data it is given, each promise with its goal and the figure by which it was kept.
+"""Promises of factmem about the data it is given, each with its goal and the figure by which it was kept.
 
     python benchmarks/trust.py [--only kill --only walls] [--small] [--json]
 
@@ -218,7 +218,7 @@ PROMISES = (
 
 @attrs.frozen
 class Outcome:
-    """What became of a promise.
+    """Outcome of checking a promise.
 
     Attributes:
         promise: which.
@@ -289,7 +289,7 @@ def table_of(outcomes: Sequence[Outcome]) -> Table:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """What a machine reads of it."""
+    """Return an outcome as a JSON object."""
     return {
         "promise": outcome.promise.name,
         "goal": outcome.promise.goal,

@@ -117,7 +117,7 @@ CONCEPTS = tuple(theme.concept for theme in THEMES)
 
 @attrs.frozen
 class Reading:
-    """What a sentence says."""
+    """Meaning of a sentence."""
 
     who: str
     theme: Theme
@@ -187,7 +187,7 @@ class Said:
 
 @attrs.frozen
 class Question:
-    """What is asked about one concept of one subject in one scope, now or at another time."""
+    """Question about one concept of one subject in one scope, now or at another time."""
 
     who: str
     theme: Theme
@@ -202,7 +202,7 @@ class Question:
 
 @attrs.frozen
 class Stream:
-    """What is said, in the order handed in, by conversations; and what is asked behind it."""
+    """Stream of conversations, in the order handed in, and the questions asked after them."""
 
     conversations: Sequence[tuple[MemoryScope, Sequence[Said]]]
     questions: Sequence[Question]
@@ -281,7 +281,7 @@ def _answer(updates: Sequence[Said]) -> Answer:
 
 
 def follow(readings: Sequence[Reading]) -> Answer:
-    """What stands after some updates of one track, in their order."""
+    """Return the values that stand after some updates of one track, applied in their order."""
     standing: Answer = frozenset()
     for reading in readings:
         value = frozenset([reading.value])

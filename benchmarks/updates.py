@@ -162,7 +162,7 @@ async def measure(
 
 
 def _late(said: Sequence[Said]) -> int:
-    """How many messages were handed in behind one that was said after them."""
+    """Return the number of messages that were handed in behind one that was said after them."""
     newest, late = said[0].at, 0
     for item in said:
         late += item.at < newest

@@ -1,4 +1,4 @@
-"""What was known is updated, what it was stays readable, and whatever a model did can be undone.
+"""Updates and undo: known facts are updated, earlier ones stay readable, and a model's changes can be undone.
 
 Typed facts need no model for that: the newest value counts, by the time it was said. Free statements are compared
 with similar ones by the model, which may keep, update or delete them, and insert what is new. Without a model at

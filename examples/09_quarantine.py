@@ -1,4 +1,4 @@
-"""What a tool says is kept apart: neither loaded nor recalled, until somebody lets it in.
+"""Quarantine for the words of tools: neither loaded nor recalled, until somebody lets them in.
 
 By default a tool's words never reach the model that reads what the user says, so a poisoned page cannot sway it.
 Here the model reads them too, in a question of their own, and what it finds there is quarantined. Without a model

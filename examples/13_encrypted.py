@@ -15,7 +15,7 @@ ADA = MemorySubject("user", "Who talks to the agent").individual("ada")
 
 
 def in_clear(store: Path) -> list[str]:
-    """Which telling words are on the disk, in files or in their names."""
+    """Return the telling words that are on the disk in the clear, in files or in their names."""
     on_disk = b"".join(str(path).encode() + path.read_bytes() for path in store.rglob("*.*"))
     return [word for word in ("hazelnuts", "allergy", "user", "ada") if word.encode() in on_disk]
 

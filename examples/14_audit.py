@@ -1,4 +1,4 @@
-"""Which fact came from where, when, and who let it in: what was planted is not believed, and all of it is on record.
+"""Audit trail: each fact's source, time and approval; planted facts are not believed, and all is on record.
 
 A page that a tool has read says where money is to go, and the assistant repeats an order that it found there.
 Neither is known until somebody lets it in; the trail says who did, and why.

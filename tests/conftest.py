@@ -1,4 +1,4 @@
-"""What every test shares."""
+"""Options and fixtures of all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packages a file of ours needs, for tests that must say so where one is not installed."""
+"""Packages that a file needs, for tests that skip, and say why, where one is not installed."""
 
 from __future__ import annotations
 

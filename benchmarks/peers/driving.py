@@ -34,7 +34,7 @@ MODULES = {"quality": ("quality", "cases"), "speed": ("speed", "facts")}
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What is to be measured.
+    """Plan of the measurements.
 
     Attributes:
         peers: whom to measure beside factmem, by their names in `FIELD`.

@@ -19,7 +19,7 @@ class CannotInstallError(Exception):
 
 
 def cache_folder() -> Path:
-    """Where environments, stores and finished figures are kept: ``FACTMEM_PEERS``, or below the user's cache."""
+    """Return the folder of environments, stores and figures: ``FACTMEM_PEERS``, or below the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("FACTMEM_PEERS") or Path(cache) / "factmem-peers")
 

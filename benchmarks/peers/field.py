@@ -1,4 +1,4 @@
-"""Who is measured."""
+"""Peers that are measured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Contestant:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """What is installed for it."""
+        """Return the pinned requirements that are installed for the peer."""
         if self.requirements is None:
             return (f"{self.package}=={version(self.package)}",)
         return tuple((REQUIREMENTS / f"{self.requirements}.txt").read_text(encoding="utf-8").split())

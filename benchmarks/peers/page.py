@@ -85,7 +85,7 @@ def rows_of_quality(results: Results) -> Rows:
 
 
 def unavailable(results: Results) -> list[str]:
-    """Who or what could not be measured, and why."""
+    """Return a line for each peer or measurement that is unavailable, with the reason."""
     lines = []
     for peer in results["peers"].values():
         parts = {"": peer, "'s retrieval": peer.get("quality", {})}

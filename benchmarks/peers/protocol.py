@@ -1,4 +1,4 @@
-"""What both sides agree on: what is stored, the vectors that come with it, and what an adapter is.
+"""Protocol of both sides: the stored items, the vectors that come with them, and the interface of an adapter.
 
 Runs in the peers' environments as well: nothing but the standard library.
 """

@@ -1,4 +1,4 @@
-"""How much of what answers a question a peer finds."""
+"""Quality of a peer's retrieval: the share of the evidence for a question that it finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a peer saves, opens and finds, beside factmem in the same run."""
+"""Speed of a peer's saving, opening and searching, beside factmem in the same run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WARM_UP = 5
 
 @attrs.frozen(kw_only=True)
 class Workload:
-    """What everybody does.
+    """Workload that is the same for every peer.
 
     Attributes:
         size: how many facts the store has in the end.
@@ -84,7 +84,7 @@ def medians_of(rounds: Sequence[Round]) -> Round:
 
 
 def ratios_of(rounds: Mapping[str, Sequence[Round]]) -> Round:
-    """How many times faster factmem is: the median over rounds, each against its neighbour.
+    """Return the speedup of factmem: the median over rounds, each against its neighbour.
 
     Searching by meaning alone is compared with the same; whatever way else with factmem's default. Searches are
     compared by the clock, and by the processors' time, which other work on the machine does not stretch.
@@ -138,7 +138,7 @@ def _once(worker: Worker, arena: Arena, folder: Path) -> Round:
 
 
 def _reading(worker: Worker, arena: Arena, store: Path) -> Round:
-    """What a new process needs until its first answer, and then for the others."""
+    """Measure a new process: the time to its first answer, and the times of the others."""
     figures: Round = {}
     with worker:
         opened: dict[str, Any] = worker.open(store, arena.vectors)

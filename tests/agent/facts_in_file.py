@@ -1,4 +1,4 @@
-"""What the tests of facts in files share: a memory that knows something, and a file that people edit."""
+"""Shared helpers of the tests of facts in files: a memory that knows something, and a file that people edit."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def allow(file: Path, mode: int) -> None:
 
 
 def beside(file: Path) -> list[str]:
-    """What lies in a file's folder."""
+    """Return the names of the files in the folder of a file, sorted."""
     return sorted(path.name for path in file.parent.iterdir())
 
 
@@ -76,7 +76,7 @@ def edit(file: Path, *edits: tuple[str, str]) -> None:
 
 
 async def changed(facts: AgentsMdFacts) -> list[str]:
-    """What a sync changes in memory."""
+    """Return the changes that a sync makes in memory, sorted."""
     return sorted(
         f"{KINDS[change.kind]}{change.record.concept.keyword}={change.record.value}" for change in await facts.sync()
     )

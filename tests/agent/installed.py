@@ -1,4 +1,4 @@
-"""What the tests of agents share: a memory that is asked in the test's own loop, and histories."""
+"""Shared helpers of the tests of agents: a memory that is asked in the test's own loop, and histories."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def plugin(store: Any, **settings: Any) -> AgentMemory:
 
 
 def texts(history: Sequence[Any]) -> list[str]:
-    """What the messages of a history say."""
+    """Return the contents of the messages of a history."""
     return [message.content if isinstance(message, Message) else message["content"] for message in history]

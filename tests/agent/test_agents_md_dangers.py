@@ -187,7 +187,7 @@ async def test_a_forged_index_reaches_nothing_that_is_not_shown(memory: Memory, 
 
 
 async def test_the_event_loop_is_never_blocked(memory: Memory, file: Path) -> None:
-    """What reads, writes, renders and compares does so in a thread."""
+    """Reading, writing, rendering and comparing take place in a thread."""
     facts = of(memory, file)
     with blockbuster_ctx("factmem"):
         await facts.sync()

@@ -70,7 +70,7 @@ def record(value: Any, concept: Concept[Any, Any] = STATEMENT, **changes: Any) -
 
 
 def read_again(page: Page, text: str, records: Sequence[FactRecord[Any]]) -> Edits:
-    """What a text would change, in which a page was written."""
+    """Return the edits that a text makes to the page written in it."""
     block = block_in(text, "AGENTS.md")
     assert block is not None
     assert block.shown == tuple((id, bullet.digest) for id, bullet in page.shown)

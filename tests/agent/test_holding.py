@@ -73,7 +73,7 @@ def test_where_there_is_no_loop_it_waits() -> None:
 
 
 async def test_a_memory_that_is_busy_or_not_open_yet_holds_up_no_loop() -> None:
-    """Whoever asks meanwhile waits, and the loop that they ask from goes on."""
+    """Concurrent calls wait, and the event loop that they come from keeps running."""
     reached, go_on = threading.Event(), threading.Event()
 
     def hold_up() -> None:

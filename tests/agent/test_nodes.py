@@ -31,7 +31,7 @@ ALICE = {"configurable": {"user_id": "alice", "thread_id": "monday"}}
 
 @attrs.define
 class Step:
-    """What pydantic-graph hands to a step."""
+    """Stand-in for the object that pydantic-graph hands to a step."""
 
     state: Any
     deps: Any

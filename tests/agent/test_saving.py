@@ -1,4 +1,4 @@
-"""What is learnt from a run: once, in the background, about whom it is, and without a trace in the agent."""
+"""Tests of learning from a run: once, in the background, about the right user, and without a trace in the agent."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_four_verbs_are_not_asked_to_keep_what_they_cannot() -> None:
 
 
 async def test_a_run_without_a_user_is_refused_on_every_way() -> None:
-    """Whatever the failure policies say, for it would be so in each run."""
+    """The refusal is independent of the failure policies, because every run would fail in the same way."""
     quiet = {"loading": Loading(on_failure=FailurePolicy.LOG), "saving": Saving(on_failure=FailurePolicy.LOG)}
     async with memory_over() as memory:
         agent = plugin(memory, users=UserPolicy.REQUIRED, **quiet)

@@ -88,7 +88,7 @@ async def talked(memory: Memory, turns: list[str], **settings: Any) -> Any:
 
 
 async def told(agent: Any, *asked: str) -> str:
-    """What alice's agent is told in another session."""
+    """Return the text that alice's agent is told in another session."""
     with agent.run("alice", "tuesday"):
         return "".join(texts(await agent.load_all_facts_to_agent([user(text) for text in asked]))[: -len(asked)])
 
@@ -99,7 +99,7 @@ def lines(block: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("found", [(), ("home_city", "job"), tuple(FACTS)], ids=["nothing", "a quarter", "all"])
 async def test_a_talk_of_ten_turns_tells_ten_facts(found: tuple[str, ...]) -> None:
-    """Whatever the model finds, once each, and without the assistant's replies."""
+    """Each sentence is told once, without the assistant's replies, regardless of what the model finds."""
     async with memory_over(Finder(*found).model, keep_words=True, concepts=()) as memory:
         agent = await talked(memory, [sentence for sentence, _, _ in FACTS.values()])
         block = await told(agent, "What do you know about me?")
@@ -215,7 +215,7 @@ async def test_instructions_have_a_share_of_the_budget() -> None:
 
 
 async def test_a_model_gives_instructions_by_their_topic() -> None:
-    """What it makes of the words stands in their place."""
+    """The model's version of the words replaces them."""
 
     def answer(prompt: Prompt, of: type[Any]) -> dict[str, Any]:
         said = "Remember that my code word is heron"

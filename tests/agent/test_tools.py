@@ -1,4 +1,4 @@
-"""What a model may do with memory by itself: within what its run may see, and at its word's worth."""
+"""Tests of the memory tools of a model: within what its run may see, and with the trust that a model has."""
 
 from __future__ import annotations
 

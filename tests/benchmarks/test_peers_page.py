@@ -1,4 +1,4 @@
-"""What the README says of factmem beside its peers is what was measured."""
+"""The README reports about factmem beside its peers exactly what was measured."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_everybody_is_in_the_results_with_figures_or_a_reason(results: Any, monk
 
 
 def test_the_picture_shows_everybody(results: Any) -> None:
-    """Whoever has figures has a bar."""
+    """Every peer with figures has a bar."""
     picture = (PEERS / "side_by_side.svg").read_text(encoding="utf-8")
     drawn = [peer["title"] for name, peer in results["peers"].items() if name != "embedder" and peer.get("quality")]
     assert [title for title in drawn if title not in picture] == []

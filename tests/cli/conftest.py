@@ -25,7 +25,7 @@ Talk = Callable[..., Path]
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What a run of factmem did."""
+    """Outcome of a run of factmem."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What is where, which stores there are, and carrying a memory elsewhere."""
+"""Tests of the commands that show what is stored where, list the stores, and move a memory elsewhere."""
 
 from __future__ import annotations
 

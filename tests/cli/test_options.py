@@ -1,4 +1,4 @@
-"""What all commands share: options, exit codes, errors, output."""
+"""Tests of what all commands share: options, exit codes, errors, output."""
 
 from __future__ import annotations
 

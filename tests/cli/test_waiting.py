@@ -1,4 +1,4 @@
-"""What is no fact yet: left unread, unreadable, or kept apart."""
+"""Tests of the words that are no facts yet: left unread, unreadable, or kept apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CrewAI's tests of saving with analysis and of extraction ask for, and what went wrong in its reading of answers.
+"""Requirements of CrewAI's tests of saving with analysis and of extraction, and its errors in reading answers.
 
 The numbers are those of its tests and the names those of its weaknesses, in the study. Covered elsewhere:
 

@@ -1,4 +1,4 @@
-"""What CrewAI's tests of batches, background saves and consolidation ask for, and how its store loses data.
+"""Requirements of CrewAI's tests of batches, background saves and consolidation, and the ways its store loses data.
 
 The numbers are those of its tests and the names those of its weaknesses, in the study. Covered elsewhere:
 

@@ -1,4 +1,4 @@
-"""What the tests of Deep Agents ask of memory in files, its measured weaknesses, and what is decided otherwise.
+"""Requirements of the tests of Deep Agents for memory in files, its measured weaknesses, and decisions to differ.
 
 The numbers are those of its tests of ``MemoryMiddleware``. `AgentsMdMiddleware` is held against them: each is a
 test here, an entry in `OTHERWISE` that says why not, or tested elsewhere:

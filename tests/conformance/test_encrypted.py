@@ -15,7 +15,7 @@ KEY = SecretKey(bytes(range(32)))
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """What waits is the plain provider's, which keeps its promises on both event loops."""
+    """All waiting is done by the plain provider, which is tested on both event loops."""
     return "asyncio"
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """What waits is the plain provider's, which keeps its promises on both event loops."""
+    """All waiting is done by the plain provider, which is tested on both event loops."""
     return "asyncio"
 
 

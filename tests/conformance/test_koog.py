@@ -1,4 +1,4 @@
-"""What Koog's own tests of facts, scopes and storage ask for, and what went wrong there, over every provider.
+"""Requirements of Koog's own tests of facts, scopes and storage, and its defects there, over every provider.
 
 The numbers are those of Koog's tests and the letters those of its defects, in the study that factmem's
 vocabulary comes from. Detection is in ``test_koog_detection.py``; the choice among scopes and subjects is tested
@@ -279,7 +279,7 @@ async def test_d20_nothing_of_a_fact_is_logged_or_printed(
 
 @pytest.mark.parametrize("name", ["file", "sqlite-vec"])
 async def test_d21_a_save_that_cannot_be_kept_is_an_error(name: str, tmp_path: Path) -> None:
-    """Where the store cannot be, and after it was closed; Koog returns as if nothing had happened."""
+    """A blocked location and a closed store raise errors; Koog returns as if nothing had happened."""
     (tmp_path / "in the way").write_text("a file, not a directory")
     blocked = open_provider(f"{name}:{tmp_path / 'in the way' / 'facts'}")
     with pytest.raises(StoreUnavailableError):

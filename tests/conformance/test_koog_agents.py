@@ -1,4 +1,4 @@
-"""What Koog's tests of agents, nodes and compression ask for, and its defects there.
+"""Requirements of Koog's tests of agents, nodes and compression, and its defects there.
 
 The numbers are those of Koog's tests and the letters those of its defects, in the study that factmem's
 vocabulary comes from. Those that are tested elsewhere:

@@ -1,4 +1,4 @@
-"""What Koog's tests of saving facts from a history and of auto-detection ask for, and what goes wrong there.
+"""Requirements of Koog's tests of saving facts from a history and of auto-detection, and its defects there.
 
 The numbers are those of Koog's tests and the letters those of its defects, in the study. Facts, scopes and
 storage are in ``test_koog.py``. Covered elsewhere:

@@ -1,4 +1,4 @@
-"""What the lists of conformance refer to is there."""
+"""Every test that the lists of conformance refer to exists."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class World:
         return await self.provider.changes(tenant)
 
     async def current(self, tenant: str | None = "acme") -> list[Current]:
-        """What is current, of every owner, scope and subject of a tenant."""
+        """Return the current records of every owner, scope and subject of a tenant."""
         return fold(await self.log(tenant), Moment(now=START + dt.timedelta(days=1)))
 
     async def texts(self, tenant: str | None = "acme") -> list[str]:

@@ -1,4 +1,4 @@
-"""What happened between two folds, and planning twice."""
+"""Tests of the changes between two folds, and of planning twice."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_values_are_read_with_their_declared_concepts(world: World) -> Non
 async def test_the_same_candidates_again_bring_nothing_about(
     world: World, actions: tuple[Action, ...], insert: bool
 ) -> None:
-    """Whatever was decided about them, and although the consolidator would decide the same again."""
+    """No decision about the candidates is repeated, although the consolidator would decide the same again."""
     await world.save(world.says("the user lives in Paris"))
     candidates = await world.candidates(
         world.says("the user lives in Berlin", minute=1), world.typed("city", "Berlin", minute=1)

@@ -61,7 +61,7 @@ async def test_a_part_of_a_record_can_be_forgotten(world: World) -> None:
 
 
 async def test_a_wish_reaches_what_was_said_before_it_in_the_same_batch(world: World) -> None:
-    """What is taken back is kept as something that was said, and what comes after the wish stands."""
+    """The withdrawn statement is kept as something that was said, and a statement after the wish stands."""
     candidates = await world.candidates(world.says(PARIS))
     candidates += await world.candidates(world.says("where the user lives", minute=1), removal=True)
     candidates += await world.candidates(world.says(BERLIN, minute=2))

@@ -103,7 +103,7 @@ async def seen_outside(world: World, batch: list[CandidateAssertion]) -> list[An
 
 
 async def standing_in(world: World) -> dict[str, Recorded]:
-    """What is current anywhere, by record id."""
+    """Return everything that is current anywhere, by record id."""
     current = fold(await world.whole_log(), Moment(now=NOW))
     return {item.recorded.record_id: item.recorded for item in current}
 

@@ -1,4 +1,4 @@
-"""What candidates do to what is known."""
+"""Tests of the effects of candidates on what is known."""
 
 from __future__ import annotations
 

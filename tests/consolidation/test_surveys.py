@@ -1,4 +1,4 @@
-"""How much is looked at: a big batch against a big store takes no more looks than both are long."""
+"""The number of looks is bounded: a big batch against a big store takes no more of them than both are long."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def put_in_slot(name: str, value: object) -> Callable[[dict[str, Any]], Any]:
 
 @pytest.fixture
 def stretched(monkeypatch: pytest.MonkeyPatch) -> list[Argon2id]:
-    """What passphrases are stretched with, in place of stretching them."""
+    """Record the costs with which passphrases would be stretched, instead of stretching them."""
     costs: list[Argon2id] = []
 
     def stretch(self: Argon2id, secret: bytes, salt: bytes) -> bytes:
@@ -84,7 +84,7 @@ def test_the_keyring_needs_the_id_that_the_document_names() -> None:
 
 
 def test_every_flipped_bit_and_every_truncation_of_the_document_is_a_typed_error() -> None:
-    """Where the document still opens, it opens to the very same keys."""
+    """A damaged document that still opens gives the very same keys."""
     roots = Roots.new()
     document = locked_roots(roots, RING)
     for at, bit in itertools.product(range(len(document)), range(8)):

@@ -35,7 +35,7 @@ TRACES = (TEXT, SECRET.hex(), repr(SECRET), str(list(SECRET)), WORDS, "Batterie"
 
 
 def fetch(token: str) -> bytes:
-    """What a key management service's client would do."""
+    """Return a secret as the client of a key management service would."""
     if token == WORDS:
         raise RuntimeError(f"denied for {token}")
     return SECRET
@@ -178,7 +178,7 @@ def test_a_keyring_says_what_it_takes() -> None:
 
 @attrs.define
 class Kept:
-    """What the keyring of an operating system keeps."""
+    """Contents of the keyring of an operating system."""
 
     passwords: dict[tuple[str, str], str] = attrs.field(factory=dict)
     fault: Exception | None = None
@@ -229,7 +229,7 @@ def test_a_key_is_made_in_the_systems_keyring_only_when_asked(kept: Kept) -> Non
 
 
 def test_what_goes_wrong_in_the_systems_keyring_is_an_error_of_ours_that_shows_nothing(kept: Kept) -> None:
-    """Whatever the backend raises: those of the system's own libraries are no `KeyringError`."""
+    """Every error of the backend is covered: those of the system's own libraries are no `KeyringError`."""
     errors = pytest.importorskip("keyring.errors")
     kept.passwords["notes", "factmem"] = WORDS
     for fault in (None, errors.KeyringLocked(WORDS), errors.NoKeyringError(WORDS), RuntimeError(WORDS), OSError(5)):

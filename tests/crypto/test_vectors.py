@@ -1,4 +1,4 @@
-"""What everything rests on does what its published test vectors say."""
+"""The cryptography that everything rests on agrees with its published test vectors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_library_takes_data_in_any_pieces() -> None:
 
 
 def test_every_published_way_to_break_a_message_is_refused() -> None:
-    """What the failing vectors do to a message made with SHA-256 is done to one made with SHA-512."""
+    """Messages made with SHA-512 are damaged in the same ways as the failing vectors, which are made with SHA-256."""
     accepted = [name for name, (key, context, sealed) in _broken().items() if _accepted(key, context, sealed)]
     assert not accepted
     failing = {vector.name.removeprefix("aes256gcm_") for vector in chunked_vectors() if not vector.genuine}

@@ -1,4 +1,4 @@
-"""Where the published test vectors are found."""
+"""Locations of the published test vectors."""
 
 from __future__ import annotations
 

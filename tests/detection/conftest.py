@@ -18,7 +18,7 @@ BEGAN = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
 
 @attrs.frozen
 class Reading:
-    """What came of a conversation.
+    """Outcome of reading a conversation.
 
     Attributes:
         detection: what was found.

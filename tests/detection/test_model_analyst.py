@@ -1,4 +1,4 @@
-"""What a text is about, and the statements it makes, as a model says."""
+"""Tests of the analysis of a text by a model: its properties, and the statements it makes."""
 
 from __future__ import annotations
 

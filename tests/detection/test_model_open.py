@@ -51,7 +51,7 @@ async def test_a_multiple_is_what_the_model_calls_one(read: Callable[..., Any]) 
 
 @pytest.mark.parametrize("keyword", ["favourite_drink", "Favourite Drink", "favouriteDrink", "FAVOURITE-DRINK"])
 async def test_a_keyword_in_use_keeps_its_spelling_type_and_description(read: Callable[..., Any], keyword: str) -> None:
-    """What the model says of it counts for nothing."""
+    """The model's own details of the concept are ignored."""
     answer = fact(keyword, "tea", kind="single", description="something else")
     reading = await read(["so it is"], DetectionRequest(open=True, in_use=[DRINK]), answer)
     assert [item.fact.concept for item in reading.detection.candidates] == [DRINK]

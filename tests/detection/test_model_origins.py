@@ -1,4 +1,4 @@
-"""Whose words give facts, whose are shown to the model, and whose never reach it."""
+"""Tests of the origins of words: which give facts, which are shown to the model, and which never reach it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_the_assistants_words_are_context_if_nothing_else_is_said(read: Ca
 
 
 async def test_a_message_may_say_itself_what_is_made_of_it(read: Callable[..., Any]) -> None:
-    """That goes before the treatment of its origin."""
+    """The treatment of the message overrides that of its origin."""
     said = [
         Message(content="I live in Oslo.", treatment=Treatment.CONTEXT),
         Message(content="You live in Rome.", role="assistant", treatment=Treatment.FACTS),

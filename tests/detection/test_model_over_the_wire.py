@@ -87,7 +87,7 @@ async def test_the_schema_that_is_sent_holds_the_types_asked_for() -> None:
 
 
 async def test_a_short_text_has_a_short_answer() -> None:
-    """Where the schema is enforced, a small model can neither repeat one value for ever nor talk on in a quote."""
+    """An enforced schema keeps a small model from repeating one value for ever and from talking on in a quote."""
     _, (request,) = await detected(answering(RIGHT))
     schema = request["response_format"]["json_schema"]["schema"]
     lists, parts = schema["properties"], schema["$defs"]

@@ -1,4 +1,4 @@
-"""Where the words stand that a model quotes."""
+"""Tests of finding the places of the words that a model quotes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_any_part_of_a_message_is_found_however_its_spaces_are_mangled(data: st.
 
 @given(TEXTS, TEXTS)
 def test_what_is_found_has_the_letters_of_the_quote(text: str, quote: str) -> None:
-    """Whatever is tolerated, no other word passes for the quoted one."""
+    """No other word passes for the quoted one, regardless of what is tolerated."""
     found = QuotableText(text).find(quote)
     if found is not None:
         kept = "".join(char for char in text[slice(*found)].casefold() if char.isascii() and char.isalnum())

@@ -1,4 +1,4 @@
-"""What is redacted and what is not, on a labelled corpus of made-up secrets.
+"""Tests of redaction, on a labelled corpus of made-up secrets and of text that must stay.
 
 The corpus holds recipes (``ghp_<an36>``), not secrets, so that no scanner of this repository takes them for real.
 """

@@ -1,4 +1,4 @@
-"""Where a long text is cut."""
+"""Tests of cutting a long text into statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the detector without a model makes of a conversation."""
+"""Tests of the detector without a model."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(params=sorted(STORES))
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which store."""
+    """Kind of the store."""
     if request.param == "encrypted-sqlite" and not hasattr(apsw, "mc_version"):
         pytest.skip("apsw here cannot encrypt: apsw-sqlite3mc is not installed, or apsw lies over it")
     return str(request.param)
@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the store and nothing else lies."""
+    """Folder that holds the store and nothing else."""
     made = tmp_path / "store"
     made.mkdir()
     return made

@@ -1,4 +1,4 @@
-"""What other processes do in the tests of forgetting. Each runs in a process of its own, which may be killed."""
+"""Programs that run in other processes in the tests of forgetting, each in one of its own that may be killed."""
 
 from __future__ import annotations
 

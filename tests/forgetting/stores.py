@@ -40,7 +40,7 @@ LIKES: Final = Concept.multiple("likes", "what they like")
 
 
 def likes(*texts: str) -> MultipleFacts[str]:
-    """What somebody likes."""
+    """Return a fact with the things that somebody likes."""
     return MultipleFacts(LIKES, texts)
 
 
@@ -85,7 +85,7 @@ def files_of(folder: Path) -> bytes:
 
 
 def hits(folder: Path, words: Collection[str], vectors: Collection[NDArray[np.float32]] = ()) -> list[str]:
-    """What of some words and vectors is in the files of a folder, in any form."""
+    """Return those of some words and vectors that are in the files of a folder, in any form."""
     content = files_of(folder)
     found = [text for text in words if any(form in content for form in _forms(text))]
     return found + [f"vector {row[:2]}" for row in vectors if any(piece in content for piece in _pieces(row))]

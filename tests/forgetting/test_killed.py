@@ -42,7 +42,7 @@ def killed_while_erasing(kind: str, folder: Path, start: int, after: float) -> t
 async def test_kill_9_in_the_middle_of_erasing(
     kind: str, opened: Callable[[], AgentMemoryProvider], folder: Path, promise: Promise, big: bool
 ) -> None:
-    """What was acknowledged is gone at once; what was not is there as it was, or gone once it is finished."""
+    """Acknowledged erasures are complete at once; other records are as they were, or gone once erasing is finished."""
     kills, inside, start = 200 if big else 4, 0, 0
     kept: set[str] = set()
     chance = random.Random(3)

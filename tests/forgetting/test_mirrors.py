@@ -1,4 +1,4 @@
-"""What is forgotten is not kept in memory either: not here, and not in another process that looks again."""
+"""Forgotten facts are not kept in memory either: not here, and not in another process that looks again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("value", "older", "quote", "reason")
 
 
 def held(root: object, words: Collection[str]) -> list[str]:
-    """Which words are in any text that can be reached from an object."""
+    """Return those of some words that are in any text that can be reached from an object."""
     seen: set[int] = set()
     waiting: list[Any] = [root]
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""What is forgotten is in no file of any store, whatever it was: words, names, vectors, ids."""
+"""Forgotten facts are in no file of any store, of any kind: words, names, vectors, ids."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ async def test_names_of_files_are_searched_too(provider: AgentMemoryProvider, fo
 
 
 async def test_ids_and_digests_are_found(provider: AgentMemoryProvider, folder: Path) -> None:
-    """Who has a digest of a value can find out by trying whether it was a certain one."""
+    """A digest of a value counts as a trace, because guesses of the value can be checked against it."""
     memory = Memory(provider, embedder=DenseEmbedder())
     (record,) = await memory.save(likes("tea"))
     traces = await memory.traces(record.id)

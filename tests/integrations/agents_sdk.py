@@ -1,4 +1,4 @@
-"""What the tests of the OpenAI Agents SDK share: a user, a model that answers what it is told to, and runs."""
+"""Shared helpers of the tests of the OpenAI Agents SDK: a user, a model that answers as it is told to, and runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answering(*answers: str) -> ScriptedModel:
 
 
 def shown(model: ScriptedModel) -> list[str]:
-    """What each request showed the model."""
+    """Return the input that each request showed to the model."""
     return [json.dumps(call.input) for call in model.calls]
 
 

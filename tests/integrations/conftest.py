@@ -1,4 +1,4 @@
-"""What tests of hosts share: a server in place of OpenAI's, and both of its APIs."""
+"""Shared fixtures of the tests of hosts: a server in place of OpenAI's, and both of its APIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of OpenAI's own client share: a memory that knows something, clients, and requests of both APIs."""
+"""Shared helpers of the tests of OpenAI's own client: a memory that knows something, clients, requests of both APIs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def asked(client: AsyncOpenAI, api: Api, messages: Any = HISTORY, **option
 
 
 def sent(server: LoopbackOpenAIServer, number: int = -1) -> list[Any]:
-    """What a request said."""
+    """Return the messages of a request."""
     body = server.requests[number][1]
     found: list[Any] = body.get("messages") or body["input"]
     return found

@@ -167,7 +167,7 @@ def test_a_runner_without_an_event_loop_is_told_and_learnt_from() -> None:
 
 
 async def test_a_runner_gets_a_memory_of_its_own_kind(memory: AgentMemory) -> None:
-    """What was given stays as it was; a memory service is brought along only where there is none."""
+    """The given runner stays as it was; a memory service is added only if there is none."""
     model = Scripted()
     given = runner_of(app_of(model))
     runner = install(memory, into=given)

@@ -1,4 +1,4 @@
-"""How ADK's events and genai's contents are read, and what memory puts among them is known again."""
+"""Tests of reading ADK's events and genai's contents, and of recognizing what memory puts among them."""
 
 from __future__ import annotations
 

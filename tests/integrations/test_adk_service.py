@@ -62,7 +62,7 @@ def entry(text: str, **fields: Any) -> MemoryEntry:
 
 
 async def texts(service: FactMemMemoryService, **whose: Any) -> list[str]:
-    """What a user's agent may see, sorted."""
+    """Return the texts that a user's agent may see, sorted."""
     response = await service.search_memory(**(ALICE | whose), query=" ", top_k=100)
     parts = [memory.content.parts or [] for memory in response.memories]
     return sorted(part.text or "" for each in parts for part in each)
@@ -145,7 +145,7 @@ async def test_users_and_apps_see_and_delete_their_own_only(service: FactMemMemo
 
 
 async def test_scopes_go_beyond_app_and_user() -> None:
-    """What the configuration names is where facts are: two apps of one product share what one user said."""
+    """The configuration decides where facts are kept: two apps of one product share the words of one user."""
     async with agent_memory(product_name="suite", agent_name="clerk") as memory:
         service = FactMemMemoryService(memory)
         await service.add_session_to_memory(session("I have a dog."))

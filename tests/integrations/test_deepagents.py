@@ -64,7 +64,7 @@ async def records(memory: AgentMemory) -> list[FactRecord[Any]]:
 
 @pytest.fixture
 async def memory() -> AsyncIterator[AgentMemory]:
-    """What is known of alice and bob, of the product, and one lie that is kept apart."""
+    """Provide a memory with facts about alice, bob and the product, and one lie that is kept apart."""
     async with over() as memory:
         mine, fair = USER.individual("alice"), "/product/fair"
         await told(

@@ -1,4 +1,4 @@
-"""What the tests of asking share: a question, its answer, and where a text may have got out."""
+"""Shared helpers of the tests of asking: a question, its answer, and the places where a text may have got out."""
 
 from __future__ import annotations
 

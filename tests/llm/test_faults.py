@@ -1,4 +1,4 @@
-"""What foreign errors and answers mean, also those of clients that are not OpenAI's."""
+"""Tests of the meaning of foreign errors and answers, also those of clients that are not OpenAI's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ForeignError(Exception):
 
 
 class ReadTimeoutError(Exception):
-    """What many a client calls it."""
+    """Timeout error under the name that many clients give it."""
 
 
 def test_endings_are_told_in_every_dialect() -> None:

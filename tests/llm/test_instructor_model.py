@@ -1,4 +1,4 @@
-"""How questions are put: modes and their order, second tries, clients, keys and packages."""
+"""Tests of asking questions: modes and their order, second tries, clients, keys and packages."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_an_answer_model_goes_by_a_name_that_endpoints_take(mode: str) -> 
 
 
 async def test_questions_asked_at_once_get_each_its_own_answer() -> None:
-    """What one question hears is never another's, nor its failure."""
+    """The answer or failure of one question never reaches another one."""
 
     def echo(path: str, request: dict[str, Any]) -> Answer:
         said = str(request["messages"][-1]["content"])

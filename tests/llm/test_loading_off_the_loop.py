@@ -1,4 +1,4 @@
-"""What takes long to load is loaded in a worker thread: the event loop of whoever asks goes on meanwhile."""
+"""Slow imports take place in a worker thread: the event loop of the caller goes on meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt looks like on its way to the model."""
+"""Tests of the messages in which a prompt is sent to the model."""
 
 from __future__ import annotations
 

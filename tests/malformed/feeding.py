@@ -70,7 +70,7 @@ def peak_memory() -> int:
 
 @attrs.define
 class _Watch:
-    """What came of the inputs so far."""
+    """Outcome of the inputs so far."""
 
     name: str
     echoes: bool

@@ -28,7 +28,7 @@ _BIG = pytest.mark.timeout(14_400)
 
 @_BIG
 def test_a_document_is_refused_or_good_for_everything(big: bool, promise: Promise) -> None:
-    """What was read can be written, folded and shown: nothing that passes here fails later."""
+    """Every entry that was read can be written, folded and shown: nothing that passes here fails later."""
 
     def feed(rng: random.Random) -> None:
         document = rng.choice(_LOADED)

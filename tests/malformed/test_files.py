@@ -85,7 +85,7 @@ def test_what_unpacks_to_far_more_than_it_is_does_not_fill_the_memory() -> None:
 
 @_BIG
 def test_an_import_is_refused_or_leaves_a_memory_that_can_be_read(big: bool, promise: Promise) -> None:
-    """What was let in must not keep anybody from what was there."""
+    """Imported entries must not keep anybody from what was there before."""
     lines = [json.dumps({"v": 1, "kind": "factmem-export"}).encode(), *map(dump_entry, _recorded())]
     keywords = [said.keyword for said in assertions()]
     concepts: list[Concept[Any, Any]] = [

@@ -1,4 +1,4 @@
-"""What people and programs type: addresses, options, scopes, names, pages, arguments of the command line."""
+"""Tests of the input that people and programs type: addresses, options, scopes, names, pages, command lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the server share: a client of it, and a store with something on either side of a wall."""
+"""Shared helpers of the tests of the server: a client of it, and a store with something on either side of a wall."""
 
 from __future__ import annotations
 

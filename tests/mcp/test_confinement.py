@@ -53,7 +53,7 @@ async def confined() -> AsyncIterator[Confined]:
 
 
 async def everything(memory: Memory) -> list[Any]:
-    """What a store holds, whoever looks."""
+    """Return everything that a store holds, for any viewer."""
     seen = [await memory.as_viewer(name).list_records() for name in (None, "maya", "noah")]
     return sorted({str(record.value) for records in seen for record in records})
 

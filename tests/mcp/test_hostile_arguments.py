@@ -20,7 +20,7 @@ for _ in range(500):
 
 @pytest.fixture(params=["asyncio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """What is refused does not depend on the event loop."""
+    """The refusals do not depend on the event loop."""
     return str(request.param)
 
 

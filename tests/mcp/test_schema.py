@@ -1,4 +1,4 @@
-"""What clients are told of the server: names, schemas, hints. A change here is one that every client sees."""
+"""Tests of the server's description: names, schemas, hints. Every client sees any change of it."""
 
 from __future__ import annotations
 

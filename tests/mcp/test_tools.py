@@ -1,4 +1,4 @@
-"""What the tools do for a client that is trusted."""
+"""Tests of the tools for a client that is trusted."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ async def test_two_servers_of_one_store_see_what_either_saves() -> None:
 
 
 async def test_a_cancelled_call_leaves_the_store_as_it_was_or_should_be() -> None:
-    """What is cancelled was kept whole or not at all, and the server serves on."""
+    """Cancelled calls are kept whole or not at all, and the server serves on."""
     async with opened() as memory, connected(memory, trust=True) as client:
         for number in range(8):
             with anyio.move_on_after(0.002 * number):

@@ -1,4 +1,4 @@
-"""What clients may do: read only, write what is kept apart, or write what is believed."""
+"""Tests of the permissions of clients: read only, write what is kept apart, or write what is believed."""
 
 from __future__ import annotations
 

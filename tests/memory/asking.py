@@ -1,4 +1,4 @@
-"""What the tests of deep recall share: an analyst whose answers are written by the test."""
+"""Shared helpers for the deep recall tests: an analyst whose answers are written by the test."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def remembering(analyst: QuestionAnalyst | None = None, **options: Any) -> Memor
 
 
 def values(matches: Sequence[RecallMatch]) -> list[Any]:
-    """What was found, best first."""
+    """Return the values found, best first."""
     return [match.record.value for match in matches]
 
 

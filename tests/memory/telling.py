@@ -1,4 +1,4 @@
-"""What the tests of handing over share: somebody to listen to, a model that understands them, and its moods."""
+"""Shared helpers for the hand-over tests: people to listen to, a model that understands them, and its failure modes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def talk(*said: str, id: str = "talk", start: dt.datetime = BEGAN) -> Conversati
 
 
 def understood(content: str) -> dict[str, Any]:
-    """What a model finds that understands a handful of sentences."""
+    """Return the findings of a model that understands a handful of sentences."""
     found: dict[str, list[dict[str, Any]]] = {"city": [], "seats": [], "pets": [], "remember": [], "forget": []}
     for number, escaped in _MESSAGE.findall(content):
         said = html.unescape(escaped)
@@ -84,7 +84,7 @@ def _known(wish: str) -> dict[str, Any]:
 
 
 def answer_to(content: str, name: str) -> dict[str, Any]:
-    """What a model that is well answers to a document, by the name of what is asked for."""
+    """Return a healthy model's answer to a document, by the name of the requested type."""
     match name:
         case "Findings":
             return understood(content)
@@ -104,7 +104,7 @@ def well(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
 
 
 def over_the_wire(request: dict[str, Any]) -> dict[str, Any]:
-    """What a model that is well answers to a request."""
+    """Return a healthy model's answer to a request."""
     name = request["response_format"]["json_schema"]["name"]
     documents = [message["content"] for message in request["messages"] if message["role"] == "user"]
     return answer_to(next(text for text in reversed(documents) if "<document>" in text or "<conv" in text), name)
@@ -161,7 +161,7 @@ def opened(provider: AgentMemoryProvider, model: LanguageModel | None = None, **
 async def log_of(
     provider: AgentMemoryProvider, organization: str | None = None
 ) -> tuple[list[Recorded], Counter[AssertionState]]:
-    """What a store holds, and in how many of which state."""
+    """Return the assertions recorded in a store, and the number of them in each state."""
     assert isinstance(provider, FeedsChanges)
     log = await provider.changes(organization)
     return [entry for entry in log if isinstance(entry, Recorded)], Counter(states_of(log).values())

@@ -1,4 +1,4 @@
-"""How often records are recalled: counted in memory, written together, kept beside the facts and erased with them."""
+"""Tests of recall counts: kept in memory, written in batches, stored beside the facts and erased with them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """What is counted where does not depend on the event loop, and there are many stores."""
+    """Use one event loop only: the counts do not depend on it, and there are many stores."""
     return "asyncio"
 
 
@@ -195,7 +195,7 @@ async def test_no_wall_is_passed(provider: AgentMemoryProvider) -> None:
 
 
 async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvider) -> None:
-    """What others have counted can be asked for all the same."""
+    """Counts made by other memories can still be asked for."""
     async with counting(provider, access_statistics=False) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.recall("seats")

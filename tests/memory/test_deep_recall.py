@@ -74,7 +74,7 @@ async def test_a_blank_question_is_refused_as_it_is_by_plain_recall() -> None:
 
 
 async def test_only_a_question_that_is_not_answered_with_confidence_is_taken_apart() -> None:
-    """Where the best match stands out, no model is asked, and the result is that of plain recall."""
+    """No model is asked if the best match stands out, and the result is that of plain recall."""
     memory = remembering(analyst := Asked(parts("Where is Ana?")))
     await told(memory, *VILLAGE, "The choir sings on Monday.")
     for question in ("Who sings in the choir?", f"{'So tell me, please: ' * 20}who sings in the choir?"):

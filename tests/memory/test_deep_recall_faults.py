@@ -1,4 +1,4 @@
-"""Whatever becomes of the model, deep recall finds what plain recall finds, in time, and says what went wrong."""
+"""Deep recall with a failing model: it finds what plain recall finds, in time, and reports what went wrong."""
 
 from __future__ import annotations
 

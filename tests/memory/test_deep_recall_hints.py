@@ -1,4 +1,4 @@
-"""What a model says in deep recall are hints: they open no wall, hide nothing, and change with no chance."""
+"""A model's answers in deep recall are hints: they open no wall, hide nothing, and have the same effect every time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ gaps = st.lists(st.builds(Gap, missing=texts, question=texts), max_size=5)
 async def test_whatever_a_model_says_no_hint_hides_or_shows_anything(
     analysis: QuestionAnalysis, missing: list[list[Gap]], question: str, data: st.DataObject
 ) -> None:
-    """What plain recall finds keeps its places, but for the last; what these filters hide is not there."""
+    """Matches of plain recall keep their places, except the last; records hidden by these filters are absent."""
     if "\ud800" in question:
         return
     memory, analyst = await _once()

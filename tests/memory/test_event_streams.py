@@ -116,7 +116,7 @@ async def test_a_flush_reads_what_waits_whatever_the_trigger_says(provider: Agen
 
 
 async def test_a_restart_continues_where_the_last_process_left_off(provider: AgentMemoryProvider) -> None:
-    """What waits waits on, and counts; what was read is known as read; the trigger is remembered."""
+    """Waiting events keep waiting, and count; events already read are known as read; the trigger is remembered."""
     model, trigger = ScriptedModel(well), Trigger(count=3)
     async with opened(provider, model) as memory:
         await told(memory, OSLO, CAT, trigger=trigger)
@@ -186,7 +186,7 @@ async def test_what_a_model_cannot_read_is_a_dead_letter_and_not_a_new_event() -
 
 
 async def test_only_what_was_said_is_an_event() -> None:
-    """What memory itself put into a prompt, instructions and blank messages are passed over; tools are not believed."""
+    """Memory's own prompt text, instructions and blank messages are passed over; tools are not believed."""
     model, provider = ScriptedModel(well), InMemoryProvider()
     async with opened(provider, model) as memory:
         unsaid = [event("I have a cat.", role=MEMORY_ROLE), event("I have a cow.", 1, role="system"), event("  ", 2)]

@@ -1,4 +1,4 @@
-"""When the events of a stream are read: by count, idle time, interval, or once nobody comes any more."""
+"""Triggers for reading a stream's events: count, idle time, interval, or a day without further events."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def test_a_stream_is_watched_and_read_without_anybody_asking(trigger: Trig
 
 
 async def test_a_trigger_that_changes_is_heeded_at_once() -> None:
-    """Whoever waited for the old one is not left to it."""
+    """A caller who waited for the old trigger is not left to it."""
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         handover = await told(memory, OSLO, trigger=Trigger(count=9))
         await told(memory, CAT, trigger=Trigger(idle=SOON))
@@ -251,7 +251,7 @@ async def test_a_flush_waits_for_what_is_being_read_already() -> None:
 
 
 async def test_of_two_processes_each_event_is_read_by_one(provider: AgentMemoryProvider) -> None:
-    """What comes to one while the other one reads is read, though the plan it was part of came too late."""
+    """An event handed to one memory while the other is reading is read, though its plan came too late."""
     ones, others = Gated(), Gated()
     async with opened(provider, ones) as one, opened(provider, others) as other:
         first = await told(one, OSLO)

@@ -22,7 +22,7 @@ NAMELESS = event("I have a cat.", id=None, timestamp=None)
 
 
 def counting(provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many statements are in each transaction from now on."""
+    """Return a list that collects the number of statements in each transaction from now on."""
     assert isinstance(provider, KeepsHistory)
     written, append = list[int](), provider.append
 

@@ -1,4 +1,4 @@
-"""What has expired is removed for good without anybody asking for it."""
+"""Expired records are removed for good without anybody asking for it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def planted(memory: Memory) -> None:
 
 
 async def test_it_goes_when_the_memory_is_opened(provider: AgentMemoryProvider, clock: FakeClock) -> None:
-    """Whoever owns it; closing waits for what was begun."""
+    """Expired records are removed whoever owns them; closing waits for work that has begun."""
     memory = over(provider, clock)
     await planted(memory)
     async with memory:

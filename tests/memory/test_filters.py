@@ -129,7 +129,7 @@ async def test_listings_and_recall_are_narrowed_by_the_same_filters_before_ranki
 
 
 async def both(memory: Memory, query: str, **filters: object) -> set[str]:
-    """What a filter keeps, of a listing and of recall alike."""
+    """Return the values that a filter keeps, in a listing and in recall alike."""
     listed = {record.value for record in await memory.list_records(**filters)}  # type: ignore[arg-type]
     recalled = {match.record.value for match in await memory.recall(query, **filters)}  # type: ignore[arg-type]
     assert listed == recalled

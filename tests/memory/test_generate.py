@@ -123,7 +123,7 @@ async def test_any_number_of_ready_facts_is_taken(provider: AgentMemoryProvider)
 
 
 async def test_a_stored_session_is_read_in_part_or_whole(provider: AgentMemoryProvider) -> None:
-    """What an earlier process kept word for word, from a time on and before another; its words stay as they are."""
+    """A session kept word for word by an earlier process is read between two times; its words stay as they are."""
     lines = ["I live in Oslo.", "We booked 12 seats.", "I have a cat."]
     request = DetectionRequest(subjects=[USER], concepts=[CITY, SEATS, PETS])
     async with opened(provider) as memory:
@@ -180,7 +180,7 @@ async def test_with_consolidation_a_similar_memory_is_updated_and_without_it_cre
     ],
 )
 async def test_metadata_joins_as_was_said(merge: MetadataMerge, metadata: dict[str, int] | None) -> None:
-    """Where an exact match is required and there is none, the record stays as it is and the new one is created."""
+    """If an exact match is required and there is none, the record stays as it is and the new one is created."""
     async with opened(InMemoryProvider(), consolidator=Merging()) as memory:
         await generated(memory, [statement(OLD)], metadata={"a": 1, "b": 1})
         (outcome,) = await generated(memory, [statement(NEW, 1)], metadata={"b": 2, "c": 3}, merge=merge)
@@ -214,7 +214,7 @@ async def test_labels_belong_to_the_revisions_that_this_makes() -> None:
 
 
 async def test_what_is_generated_lasts_as_long_as_the_policy_says(clock: FakeClock) -> None:
-    """What was created, and from when on it was updated, each by its own time; what the caller gives stands."""
+    """Created records, and updated ones from the update on, last their own time; the caller's expiry stands."""
     policy = TtlPolicy(generate_created=HOUR, generate_updated=3 * HOUR)
     clock.set(BEGAN + 24 * HOUR)
     async with opened(InMemoryProvider(clock=clock), consolidator=Merging(), ttl=policy, clock=clock) as memory:

@@ -40,7 +40,7 @@ FOUND = [12, "Oslo", "cat"]
 
 
 class Stop(Exception):
-    """What a test raises in the middle."""
+    """An exception that a test raises in the middle."""
 
 
 def down(prompt: object, answer: object) -> Exception:
@@ -189,7 +189,7 @@ async def test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on(pr
 
 
 async def test_what_a_private_memory_left_is_resumed_for_its_owner(provider: AgentMemoryProvider) -> None:
-    """Whoever opens the store next has it read, yet only the owner ever sees or hears of it."""
+    """The next memory to open the store has it read, yet only the owner ever sees or hears of it."""
     async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
         await memory.remember_many(TALKS, subject=USER, private=True)
     heard: list[MemoryEvent] = []
@@ -321,7 +321,7 @@ async def test_nothing_to_hand_over_is_over_at_once() -> None:
 
 
 async def test_what_is_handed_over_is_gone_through_once() -> None:
-    """Whatever gives one thing after the other is as good as a list, and nothing is kept if one of them is no good."""
+    """An iterator is as good as a list, and nothing is kept if one of its items is invalid."""
     async with opened(InMemoryProvider()) as memory:
         handover = await memory.remember_many(text for text in TEXTS)
         assert len(await handover.wait()) == len(TEXTS)

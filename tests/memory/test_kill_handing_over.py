@@ -89,7 +89,7 @@ def hands() -> Iterator[Hands]:
 
 
 async def numbers_in(address: str) -> tuple[Counter[int], set[str]]:
-    """What is there after a restart, before anybody reads on: numbers read, and texts that wait, as they were said."""
+    """Return the numbers read and the waiting texts, as they were said, after a restart and before reading on."""
     async with memory_at(address, pause=None) as memory:
         records = await memory.list_records()
     read = Counter(record.value for record in records if record.concept.keyword == NUMBERS.keyword)
@@ -103,7 +103,7 @@ async def read_on(address: str) -> None:
 
 
 async def states_at(address: str) -> Counter[tuple[str, AssertionState]]:
-    """How many assertions of which concept are in which state."""
+    """Return the number of assertions of each concept in each state."""
     async with open_provider(address) as provider:
         assert isinstance(provider, FeedsChanges)
         log = await provider.changes(None)

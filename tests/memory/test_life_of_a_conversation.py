@@ -92,7 +92,7 @@ def _after(conversation: Conversation, *texts: str) -> list[Message]:
 
 
 async def test_conversations_in_any_order_come_to_the_same(provider: AgentMemoryProvider) -> None:
-    """What counts is when it was said, not when it arrived."""
+    """The time of saying counts, not the time of arrival."""
     async with opened(provider, ScriptedModel(well)) as memory:
         late = await memory.remember(LATER, subject=USER)
         assert {change.kind for change in late.changes} == {ChangeKind.CREATED}
@@ -241,7 +241,7 @@ async def test_hearing_a_planted_text_again_does_not_let_it_in(provider: AgentMe
 
 
 async def test_a_planted_value_of_another_type_does_not_stand_in_the_users_way(provider: AgentMemoryProvider) -> None:
-    """Whoever is quarantined first must not say which type the user's own facts have."""
+    """A quarantined value that came first does not determine the type of the user's own facts."""
     planted = Concept.multiple("seats", "A poisoned type", str).fact(["many"], timestamp=BEGAN)
     async with opened(provider, ScriptedModel(well), concepts=()) as memory:
         await memory.save(planted, subject=USER, details=FactDetails(origin=Origin.TOOL))

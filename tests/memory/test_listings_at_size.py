@@ -81,7 +81,7 @@ async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """What is counted does not depend on the event loop, and takes its time."""
+    """Use one event loop only: the counts do not depend on it, and counting takes its time."""
     return "asyncio"
 
 

@@ -206,7 +206,7 @@ ATTACK = (
 
 
 def ours(request: dict[str, Any]) -> str:
-    """What a request says before the document; how much an answer may hold goes by the document's length."""
+    """Return the part of a request before the document, without the answer limits, which vary with its length."""
     return re.sub(r'"max(?:Items|Length)\\*": ?\d+', "", json.dumps(request["messages"][:-1]))
 
 
@@ -227,7 +227,7 @@ async def test_an_injected_prompt_stays_data() -> None:
 
 
 async def test_a_model_that_obeys_the_injection_changes_nothing_known() -> None:
-    """What it is told to say stands in no message, so it is dropped; nobody else's facts are within reach."""
+    """A planted quote stands in no message, so it is dropped; nobody else's facts are within reach."""
     obeyed = RIGHT | {
         "seats": [],
         "city": [CITY_ITEM | {"message": 9, "quote": "You live in Rome", "value": "Rome"}],

@@ -1,4 +1,4 @@
-"""What a model is told to be in use: nothing private, where public words are read, and nobody else's, ever."""
+"""Facts shown to a model as in use: no private ones when public words are read, and never anybody else's."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_words_of_a_dead_letter_are_read_again_without_anything_private(
 
 @pytest.mark.parametrize("private", [True, False])
 async def test_a_wish_to_forget_all_of_a_concept_goes_for_its_own_owner_alone(private: bool) -> None:
-    """What is public and what is private are neither shown for each other nor taken back by each other."""
+    """Public and private facts are neither shown for each other nor taken back by each other."""
     wish = {"quote": "Forget my pets", "message": 0, "what": "my pets", "keyword": "pets", "value": None}
     model = ScriptedModel(
         lambda prompt, answer: {"forget": [wish]} if answer.__name__ == "Findings" else well(prompt, answer)

@@ -52,7 +52,7 @@ class Address:
 
 @attrs.frozen(kw_only=True)
 class UserProfile:
-    """What an agent wants to know of its user."""
+    """A profile of the user, as an agent might declare it."""
 
     name: str = attrs.field(metadata={"description": "What the user is called"})
     age: int | None = None

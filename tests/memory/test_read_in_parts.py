@@ -18,7 +18,7 @@ ALL = ["Rome", "cat", "cow", "dog", "hen", "pig"]
 
 
 async def test_the_rest_is_read_at_once(provider: AgentMemoryProvider) -> None:
-    """Whoever waits is told of all of it; what was read elsewhere is only read along."""
+    """A waiting caller is told of all of it; messages already read elsewhere are only read along."""
     slow = Gated()
     other = opened(provider, ScriptedModel(well))  # not entered: its resuming would read what the first one reads
     async with opened(provider, slow) as memory:

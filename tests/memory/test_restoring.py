@@ -33,7 +33,7 @@ async def number(memory: Memory) -> int | None:
 @pytest.mark.parametrize("reason", [None, "a mistake"])
 @pytest.mark.parametrize("back_to", [0, 1])
 async def test_what_was_rolled_back_before_stays_so(memory: Memory, back_to: int, reason: str | None) -> None:
-    """Whatever order it was said in, and also if the same reason was given for both."""
+    """The order of the revisions makes no difference, nor does giving the same reason for both changes."""
     revisions = await saved(memory, 1, 2, 3)
     await memory.rollback(revisions[back_to], reason=reason)
     await memory.retract(revisions[0].id, reason=reason)

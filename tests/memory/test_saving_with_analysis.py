@@ -162,7 +162,7 @@ async def test_a_scope_that_a_model_proposes_is_a_legal_one(proposed: str | None
 
 
 async def test_another_organisations_scope_is_out_of_reach() -> None:
-    """Whatever a model proposes lies below the tenant's own root."""
+    """A scope proposed by a model always lies below the tenant's own root."""
     provider = InMemoryProvider()
     async with opened(provider, analysing(scope="/tenant/b/secrets"), organization="a") as memory:
         await memory.remember(TEXT)
@@ -236,7 +236,7 @@ async def test_what_is_merely_similar_is_kept_and_numbers_make_a_difference() ->
 
 
 async def test_a_batch_is_consolidated_against_the_store() -> None:
-    """What is known already is known once; what changes it updates it, with the previous revision."""
+    """A text already known is kept once; a text that changes a record updates it, with the previous revision."""
     old, new = "The project is led by Ana from Lyon.", "The project is led by Ana from Faro."
 
     def update(novelty: Novelty) -> Verdicts:

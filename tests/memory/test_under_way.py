@@ -1,4 +1,4 @@
-"""What is under way in the background: read once, a bounded number at a time, told of as it goes."""
+"""Reading that is under way in the background: done once, a bounded number at a time, reported as it goes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_all_that_is_handed_over_asks_no_more_at_once_than_was_set() -> No
 
 
 async def test_a_long_hand_over_is_settled_piece_by_piece() -> None:
-    """Who waits sees it go on, and a process that dies has to ask little again."""
+    """A waiting caller sees progress, and a process that dies has to ask little again."""
     detector = Slow(free=64)
     async with reading(InMemoryProvider(), detector) as memory:
         handover = await memory.remember_many([talk(number) for number in range(70)])

@@ -1,4 +1,4 @@
-"""What an untrusted mouth writes of what is known: it waits in quarantine, and is told to."""
+"""Untrusted updates of known facts: they wait in quarantine, and the caller is told so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is easily written wrong is refused with a word of what to write, and never taken for something else."""
+"""Common mistakes in arguments are refused with a hint of what to write, and never taken for something else."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_a_listing_counts_in_whole_numbers(memory: Memory, wrong: dict[str
 
 
 async def test_a_scope_is_a_scope(memory: Memory) -> None:
-    """Whatever takes one; nothing is kept."""
+    """Every method that takes a scope refuses anything else; nothing is kept."""
     wrong: Any = 5
     async with memory:
         calls: list[Callable[[], Awaitable[object]]] = [

@@ -32,7 +32,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def module_paths() -> Mapping[str, Path]:
-    """Where each shipped module lies, by its dotted name."""
+    """Return the path of each shipped module, by its dotted name."""
     return {_module_name(path): path for package in PACKAGES for path in sorted(package.rglob("*.py"))}
 
 
@@ -44,7 +44,7 @@ def modules(module_paths: Mapping[str, Path]) -> Mapping[str, ast.Module]:
 
 @pytest.fixture(scope="session")
 def exports(modules: Mapping[str, ast.Module]) -> Mapping[str, list[str]]:
-    """What each module lists in its ``__all__``; modules without one are left out."""
+    """Return the names each module lists in its ``__all__``; modules without one are left out."""
     return {name: listed for name, tree in modules.items() if (listed := _listed(tree)) is not None}
 
 

@@ -1,4 +1,4 @@
-"""What a module lists in ``__all__`` is what it has to offer: all of it, in order, and it is there."""
+"""A module's ``__all__`` lists everything it offers, in order, and every listed name exists."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_all_is_complete(modules: Mapping[str, ast.Module], exports: Mappi
 def test_every_package_lists_what_it_collects(
     modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]], module_paths: Mapping[str, Path]
 ) -> None:
-    """What an ``__init__`` imports from its own package and does not itself use, it hands on."""
+    """An ``__init__`` hands on every name that it imports from its own package and does not itself use."""
     missing = [
         f"{package}.{name}"
         for package, path in module_paths.items()

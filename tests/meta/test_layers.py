@@ -91,7 +91,7 @@ def test_the_core_never_imports_a_provider(modules: Mapping[str, ast.Module]) ->
 def test_providers_examples_and_benchmarks_use_only_public_names(
     modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]], root: Path
 ) -> None:
-    """Whatever a provider of ours can do, a third party's can do as well."""
+    """A third party's provider can do everything that a provider of ours can do."""
     outside = {name: tree for name, tree in modules.items() if name.startswith("factmem_")}
     ours = {name.split(".")[0] for name in modules}
     for path in [*root.glob("examples/**/*.py"), *root.glob("benchmarks/*.py")]:

@@ -97,7 +97,7 @@ def model() -> Iterator[str]:
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.title)
 def test_the_fences_of_a_section_run(section: Section, tmp_path: Path, model: str) -> None:
-    """Whoever copies them gets what the text says, with warnings as errors and without a network."""
+    """A reader who copies the fences gets what the text says, with warnings as errors and without a network."""
     shell = _shell_environment(tmp_path) | ({"FACTMEM_MODEL": model} if section.asks else {})
     said: list[str] = []
     work = tmp_path / "work"
@@ -119,7 +119,7 @@ def test_the_fences_of_a_section_run(section: Section, tmp_path: Path, model: st
 
 
 def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> None:
-    """What is shown is typed as it is used: a load that may give None is treated as one."""
+    """The examples are typed as they are used: a load that may give None is treated as one."""
     for section in SECTIONS:
         for number, (language, code) in enumerate(_runnable(section)):
             if language == "python" and not RUNS_ELSEWHERE.search(code):

@@ -1,4 +1,4 @@
-"""What is checked in holds for everyone: no one's own machine shows in it."""
+"""Tracked files hold for everyone: no one's own machine shows in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things are said and what: few places and values that meet often, and some that nobody foresaw."""
+"""Strategies for places and values: a few that meet often, and some that nobody foresaw."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def values(kind: str) -> st.SearchStrategy[Any]:
 
 @attrs.frozen
 class World:
-    """Where one run takes place.
+    """The places and keywords of one run.
 
     Attributes:
         places: without their tenant.

@@ -263,7 +263,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(who=_who)
     def expire(self, who: tuple[str | None, str | None, int]) -> None:
-        """What has outlived its time is erased, and nothing that is current changes."""
+        """Expired assertions are erased, and nothing that is current changes."""
         self._step()
         memory, plain = self._both(who)
         before = [shown(item.said, item.alike) for item in plain.standing()]

@@ -1,4 +1,4 @@
-"""What a `Memory` does, over the plain store: which assertions it adds, and which change their state."""
+"""A model of `Memory` over the plain store: the assertions it adds, and the states it changes."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class PlainMemory:
         ]
 
     def chosen(self, keyword: str, fits: Callable[[Assertion], bool]) -> list[Standing]:
-        """What an agent sees of a concept that several places may have."""
+        """Return the records an agent sees of a concept that several places may have."""
         items = [item for item in self.standing() if item.said.it.keyword == keyword and fits(item.said.it)]
         if not items:
             return []

@@ -1,4 +1,4 @@
-"""What a `Memory` shows, as plain values that can be compared."""
+"""The output of a `Memory`, as plain values that can be compared."""
 
 from __future__ import annotations
 

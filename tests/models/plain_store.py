@@ -24,7 +24,7 @@ _TRUSTED = (Origin.USER, Origin.ASSISTANT)
 
 @attrs.frozen
 class Words:
-    """What is handed to a store, and what its value was before anything was encoded."""
+    """An assertion as handed to a store, with its value before anything was encoded."""
 
     assertion: Assertion
     kind: str
@@ -33,7 +33,7 @@ class Words:
 
 @attrs.define(eq=False)
 class Said:
-    """What a store holds of them; the ids are the store's to give, and begin with a ``?`` until it has."""
+    """An assertion as a store holds it; ids are given by the store, and begin with a ``?`` until then."""
 
     words: Words
     seq: int
@@ -91,7 +91,7 @@ class Moved:
 
 @attrs.frozen(eq=False)
 class Gone:
-    """What is left of what was erased."""
+    """The remains of an erased assertion."""
 
     id: str
     seq: int
@@ -142,7 +142,7 @@ class PlainStore:
         new.joined = True
 
     def _record_of(self, new: Said) -> str:
-        """Whoever said this last gives the record, unless that has become something else since."""
+        """Return the record of the last assertion that said this, unless it has become something else since."""
         if new.it.revises is not None:
             return new.it.revises
         alike = [said for said in self.said() if said.track == new.track and said.slot() == new.slot()]

@@ -1,4 +1,4 @@
-"""When two values are the same, and which types go together: said here once more, without asking factmem."""
+"""Equality of values and compatibility of types, defined here once more without asking factmem."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def as_json(value: Any) -> Any:
 
 
 def exact(value: Any) -> Any:
-    """What tells a value from every other one, 1 from 1.0 from True, and é from e with an accent."""
+    """Return a key that tells a value from every other one, 1 from 1.0 from True, and é from e with an accent."""
     match value:
         case dict():
             return ("map", frozenset((key, exact(item)) for key, item in value.items()))
@@ -102,7 +102,7 @@ def exact(value: Any) -> Any:
 
 
 def same(value: Any) -> Any:
-    """What two values have in common that are the same to factmem: texts are compared in NFC."""
+    """Return a key that values share if they are the same to factmem: texts are compared in NFC."""
     match value:
         case str():
             return ("str", unicodedata.normalize("NFC", value))

@@ -115,7 +115,7 @@ class ProviderMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), handle=st.integers(0, 1), other=st.sampled_from(sorted(TYPES)))
     def let_in(self, data: st.DataObject, handle: int, other: str) -> None:
-        """What is let in sets the type of a track, or is held to it; then somebody comes with another type."""
+        """An assertion let in sets the type of its track, or is held to it; then another type arrives."""
         self._step(handle)
         apart = [said for said in self.model.said() if said.state is AssertionState.QUARANTINED]
         if not apart:

@@ -1,4 +1,4 @@
-"""What walking beside a plain model found, one test a difference."""
+"""Differences found by running beside a plain model, one test each."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.observing.watching import Watcher
 
 
 async def test_the_memory_of_an_agent_tells_the_observers_of_its_configuration() -> None:
-    """Whatever host it is put into."""
+    """The observers are told whatever host the agent's memory is put into."""
     watcher = Watcher()
     config = AgentMemoryConfig(
         store="memory:", agent_name="planner", users="shared", embedder=HashEmbedder(), observers=[watcher]

@@ -96,13 +96,13 @@ def test_every_method_that_waits_is_an_operation() -> None:
 
 
 def test_every_method_that_waits_is_called_here() -> None:
-    """What is not called is not known to tell anything."""
+    """A method missing from the calls is not known to tell observers anything."""
     methods = {method.operation for _, method in _waiting()}
     assert methods == CALLS.keys()
 
 
 def test_questions_to_a_model_all_go_the_same_way() -> None:
-    """Whoever asks a model by itself tells nobody."""
+    """Code that asks a model by itself would tell no observer."""
     package = Path(factmem.memory.__file__).parents[1]
     asking = [
         str(path.relative_to(package))

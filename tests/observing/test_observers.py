@@ -1,4 +1,4 @@
-"""What observers are told, in which order, and what becomes of those that fail."""
+"""Events told to observers, their order, and the handling of observers that fail."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_ids_are_no_scope(watcher: Watcher) -> None:
 
 
 async def test_a_view_and_another_moment_are_observed_as_well(watcher: Watcher) -> None:
-    """Whatever the memory hands out tells the same observers."""
+    """Every memory derived from another one tells the same observers."""
     async with watched(watcher) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.as_of(record.timestamp).load(SEATS)
@@ -104,7 +104,7 @@ async def test_a_view_and_another_moment_are_observed_as_well(watcher: Watcher) 
 
 
 async def test_a_failure_tells_the_error_s_type_and_no_word_of_it(watcher: Watcher) -> None:
-    """What it says might be somebody's own."""
+    """The message of an error might contain somebody's own words."""
     async with watched(watcher) as memory:
         with pytest.raises(RecordNotFoundError):
             await memory.get("nobody knows")
@@ -169,7 +169,7 @@ async def test_content_is_told_where_a_memory_was_opened_so(watcher: Watcher) ->
 
 
 async def test_content_of_what_is_done_for_another_viewer_is_never_told(watcher: Watcher) -> None:
-    """Whoever opens the store reads what was left for everybody, and hears no word of it."""
+    """The next memory to open the store reads what was left for everybody, and its observers hear no word of it."""
     provider = InMemoryProvider()
     with anyio.CancelScope() as killed:
         async with opened(provider, Gated()) as alices:
@@ -239,7 +239,7 @@ async def test_an_embedding_tells_its_embedder(watcher: Watcher) -> None:
 
 
 async def test_where_nobody_observes_nothing_is_under_way() -> None:
-    """What could be told is not even put together."""
+    """Events are not even put together if there are no observers."""
     seen: list[object] = []
 
     class Looking(HashEmbedder):

@@ -1,4 +1,4 @@
-"""What the tests of observers share: one that keeps what it is told, and what can be read from that."""
+"""Shared helpers for the observer tests: an observer that keeps the events it is told, and queries on them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Watcher:
         return [event for event in self._of(operation) if isinstance(event, OperationStarted)]
 
     def completed(self, operation: Operation) -> list[OperationCompleted]:
-        """What one operation came to."""
+        """Return the completion events of one operation."""
         return [event for event in self._of(operation) if isinstance(event, OperationCompleted)]
 
     def failed(self, operation: Operation) -> list[OperationFailed]:
-        """How one operation failed."""
+        """Return the failure events of one operation."""
         return [event for event in self._of(operation) if isinstance(event, OperationFailed)]
 
     def within(self, parent: OperationEvent) -> list[Operation]:

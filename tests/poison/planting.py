@@ -1,4 +1,4 @@
-"""What the tests of poisoning share: something to plant, and every way in by which it might be believed."""
+"""Shared helpers for the poisoning tests: a text to plant, and every way in by which it might be believed."""
 
 from __future__ import annotations
 

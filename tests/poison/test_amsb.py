@@ -92,7 +92,7 @@ def test_none_of_its_attacks_is_believed_and_all_of_its_controls_are(bench: Any,
 
 
 def test_without_origins_the_flags_and_the_redaction_alone_stop_most(bench: Any, promise: Promise) -> None:
-    """Where every attack is told in the user's own name, what is neither an order nor shaped like a secret gets in."""
+    """Attacks told in the user's own name get in only if they are neither an order nor shaped like a secret."""
     score, breached, mangled = graded(bench, lambda source: "user", FlaggedPolicy.QUARANTINE_ALL)
     assert (breached, mangled) == (["leak-connection-string", "esc-role", "esc-permissions"], [])
     promise(
@@ -103,7 +103,7 @@ def test_without_origins_the_flags_and_the_redaction_alone_stop_most(bench: Any,
 
 
 def test_the_harness_tells_a_store_without_defences(bench: Any) -> None:
-    """That it can fail is what makes passing it worth something."""
+    """The harness can fail a store, which is what makes passing it worth something."""
     score, breached, _ = graded(bench, lambda source: "user", FlaggedPolicy.IGNORE)
     assert score.grade.value == "F"
     assert len(breached) == 13, "two of the secrets are redacted all the same"

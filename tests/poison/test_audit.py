@@ -43,7 +43,7 @@ async def happened(memory: Memory, *ids: str, **filters: Any) -> list[AuditEntry
 
 
 def told(entries: list[AuditEntry]) -> list[tuple[str, str | None, str | None]]:
-    """What was done, by whom and why."""
+    """Return the action, actor and reason of each entry."""
     return [(entry.action.value, entry.actor, entry.reason) for entry in entries]
 
 
@@ -194,7 +194,7 @@ async def test_organizations_see_nothing_of_each_other_not_even_erasures() -> No
 
 
 def test_documents_without_an_actor_and_flags_still_read() -> None:
-    """What was written before there were any; and what has none is written as it was then."""
+    """Documents from before there were actors are read; an entry without an actor is written as it was then."""
     change = StateChange(
         assertion_id="x", state=AssertionState.ACTIVE, seq=1, recorded_at=dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
     )

@@ -1,4 +1,4 @@
-"""What becomes of what is flagged: from the user it is kept and says so, from anybody else it waits."""
+"""The treatment of flagged text: from the user it is kept with its flags, from anybody else it waits."""
 
 from __future__ import annotations
 

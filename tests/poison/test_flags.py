@@ -98,7 +98,7 @@ def test_what_is_encoded_is_looked_into() -> None:
 
 
 def test_an_order_without_any_wrapping_has_no_flag() -> None:
-    """That it cannot be told from a wish of the user's is why origins, and not flags, keep it out."""
+    """An order cannot be told from a wish of the user's, which is why origins, and not flags, keep it out."""
     assert [goal for goal in GOALS if flags_in(goal)] == [GOALS[1]]
 
 

@@ -1,4 +1,4 @@
-"""Whatever facts say: what shows them parses back to exactly them, and nothing stands outside of its element."""
+"""Rendered facts parse back to exactly the same facts, and nothing stands outside of its element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the way in: words of an origin that is not trusted are kept apart, and nobody is told of them."""
+"""Words of an untrusted origin are kept apart by every way in, and nobody is told of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `InMemoryProvider` does beyond the kit: its clock, its closing, and what its own kin are built on."""
+"""Behaviour of `InMemoryProvider` beyond the kit: its clock, its closing, and the base of its own kin."""
 
 from __future__ import annotations
 

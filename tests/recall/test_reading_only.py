@@ -71,7 +71,7 @@ def read_only(path: Path, dimension: int = 8) -> Memory:
 
 @pytest.fixture(params=STORES)
 def address(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where no store is yet, in a folder that is not there either."""
+    """Return the address of a store that does not exist yet, in a folder that does not exist either."""
     monkeypatch.setenv("FACTMEM_TEST_KEY", "5a" * 32)
     template: str = request.param
     return template.format(path=tmp_path / "typo" / "facts")

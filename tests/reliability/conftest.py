@@ -1,4 +1,4 @@
-"""What the tests of reliability share."""
+"""Shared fixtures for the reliability tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.reliability.workers import Workers, workers_running
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment() -> Iterator[None]:
-    """What the stores ask of the environment, such as keys."""
+    """Set the environment variables that the stores need, such as keys."""
     with pytest.MonkeyPatch.context() as patch:
         for store in STORES:
             for name, value in store.environment.items():

@@ -1,4 +1,4 @@
-"""What a store answers, question by question, and what it may answer once its files were damaged."""
+"""Answers of a store, question by question, and the answers allowed once its files were damaged."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _asked_of(provider: Any, number: int, place: Place) -> dict[str, Callable[[]
 
 
 class Replayed(HistoryProvider):
-    """What a log says, without any store."""
+    """Read-only provider that answers from a log alone, without any store."""
 
     def __init__(self, log: Sequence[LogEntry]) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ FACT = THINGS.fact([f"thing {number}" for number in range(20)], timestamp=NOON)
 
 
 class Collections:
-    """How long, in ms, full garbage collections took."""
+    """Durations of full garbage collections, in ms."""
 
     def __init__(self) -> None:
         self._started: float | None = None
@@ -60,7 +60,7 @@ class Collections:
 
 
 class Waits:
-    """How long, in ms, a task of this loop waited beyond the millisecond it asked for."""
+    """Longest delay, in ms, of a task of this loop beyond the millisecond it asked for."""
 
     def __init__(self) -> None:
         self.longest = 0.0

@@ -43,7 +43,7 @@ async def test_a_clock_that_jumps_between_saves_changes_no_answer(
 
 @durable_stores
 async def test_a_memory_whose_clock_was_set_back_goes_on(store: DurableStore, tmp_path: Path) -> None:
-    """What was said before lies in the future now; it is there, and what is said next is kept too."""
+    """Facts saved before the clock was set back, now in the future, are kept, and so are facts saved afterwards."""
     clock = FakeClock(NOON)
     async with Memory(store.open(tmp_path / "store", clock=clock), embedder=HashEmbedder(), clock=clock) as memory:
         for number, jump in enumerate([0, 400, -3000, 2]):

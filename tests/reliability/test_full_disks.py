@@ -119,7 +119,7 @@ async def test_a_store_on_a_full_disk_can_be_read_and_erased_from(store: Durable
 @durable_stores
 @on_one_loop
 async def test_a_store_cannot_be_made_on_a_full_disk_but_later(store: DurableStore, disk: Path) -> None:
-    """What was begun on a full disk stands in nobody's way."""
+    """A store whose creation failed on a full disk can be created once there is space."""
     with (disk / "the rest").open("wb", buffering=0) as rest:
         try:
             while rest.write(b"x" * 1024):

@@ -88,7 +88,7 @@ class Stage:
         return OLD if self._exists else None
 
     def check(self, trace: Traced, fault: Fault | None = None) -> None:
-        """What was acknowledged is there, what was refused is not, no error was foreign, no flush tried again."""
+        """Check that acknowledged saves are kept, refused ones are not, errors are typed, and no flush is retried."""
         kept = self._workers.told("kept")
         errors = {name for _, name in self._workers.refusals}
         # What cannot be read just now is no damage, whatever SQLite takes it for.
@@ -102,7 +102,7 @@ class Stage:
         assert trace.flushes_tried_again(files_only=self.store.ignores_folders) == []
 
     def check_killed(self) -> None:
-        """What was acknowledged is there; what was under way may be."""
+        """Check that all acknowledged saves are kept; saves in progress may be."""
         kept = self._workers.told("kept")
         known = [self.old, FIRST, SECOND]
         least = 2 if 2 in kept else 1 if 1 in kept else 0
@@ -157,7 +157,7 @@ def test_a_call_that_fails_is_a_typed_error_and_the_old_value_stays(
 def test_a_kill_at_any_system_call_leaves_a_store_that_opens(
     store: DurableStore, scenario: str, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """What was acknowledged is there, what was under way is there in whole or not at all."""
+    """Acknowledged saves are kept, and saves in progress are there as a whole or not at all."""
     stage = Stage(store, workers, tmp_path, exists=scenario == "saving")
     calls = stage.play().calls(stage.path, until="closed")
     tried = faults(calls, (*FLUSHES, *CHANGES, "flock"), "signal=SIGKILL", big=big)

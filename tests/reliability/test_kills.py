@@ -60,7 +60,7 @@ def test_no_acknowledged_save_is_lost_to_a_kill(
 def test_a_kill_while_erasing_brings_nothing_back(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """What was said to be erased stays so, what was not begun stays there, and the next erasure finishes."""
+    """Erased facts stay erased, untouched facts stay there, and the next erasure finishes."""
     chance = random.Random(10)
     rounds, gone = 200 if big else 2, 0
     for life in range(rounds):

@@ -36,7 +36,7 @@ def test_many_processes_share_one_store(
 def test_two_processes_make_one_store_at_the_same_time(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Whoever comes first: both saves are kept in one store."""
+    """Two processes that make one store at the same time both keep their saves in it, whichever is first."""
     rounds = 500 if big else 4
     for life in range(rounds):
         path = tmp_path / str(life) / "new" / "store"

@@ -89,7 +89,7 @@ def test_no_acknowledged_save_is_lost_to_a_power_cut(
 def test_a_power_cut_while_erasing_brings_nothing_back(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """What was said to be erased stays erased, and what nobody erased stays there."""
+    """Acknowledged erasures survive the power cut, and facts that nobody erased stay there."""
     chance = random.Random(13)
     cuts, gone = 50 if big else 2, 0
     for _ in range(cuts):

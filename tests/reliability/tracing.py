@@ -28,7 +28,7 @@ _REPORT = re.compile(r'iov_base="(\w+)')
 
 @attrs.frozen
 class Fault:
-    """What happens to one system call.
+    """Fault injected into one system call.
 
     Attributes:
         call: its name.
@@ -46,7 +46,7 @@ class Fault:
 
 @attrs.frozen
 class Traced:
-    """What a process called.
+    """System calls of a traced process.
 
     Attributes:
         lines: of strace.

@@ -45,7 +45,7 @@ EMBEDDERS = [EmbedderIdentity(name=f"embedder {number}", dimension=8) for number
 
 @attrs.frozen
 class Order:
-    """What to do; see the module."""
+    """Task for a worker process; see the module."""
 
     do: str
     address: str

@@ -1,4 +1,4 @@
-"""What makes an assertion the same assertion."""
+"""The identity of assertions."""
 
 from __future__ import annotations
 

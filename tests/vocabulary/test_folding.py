@@ -1,4 +1,4 @@
-"""What is current is a pure fold over a log, whatever the order in which it arrived."""
+"""The current state is a pure fold over a log, whatever the order in which it arrived."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_the_order_of_the_log_makes_no_difference(log: list[LogEntry], moment: M
 
 @given(st.lists(says, max_size=8, unique_by=lambda say: (say.concept, say.minute)), st.randoms(use_true_random=False))
 def test_the_order_of_arrival_makes_no_difference(steps: list[Say], chance: Any) -> None:
-    """Where no two were said at the same time."""
+    """The order of arrival is irrelevant if no two assertions were said at the same time."""
     shuffled = list(steps)
     chance.shuffle(shuffled)
     assert values(log_of(shuffled)) == values(log_of(steps))
@@ -240,7 +240,7 @@ def test_a_superseded_value_is_shown_as_such() -> None:
 
 
 def test_as_of_looks_at_what_had_been_said() -> None:
-    """What was said early and recorded late belongs to the early time."""
+    """An assertion said early and recorded late belongs to the early time."""
     log = log_of([Say("Oslo", 5), Say("Rome", 3)])
     assert values(log, attrs.evolve(LATE, as_of=at(4))) == {"city": ["Rome"]}
     assert values(log, attrs.evolve(LATE, as_of=at(5))) == {"city": ["Oslo"]}

@@ -87,7 +87,7 @@ def test_an_entry_survives_its_document(entry: LogEntry) -> None:
 @given(strategies.assertions())
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_an_entry_keeps_its_identity(assertion: Any) -> None:
-    """What decides whether two assertions are the same, and share a record, is not lost in writing."""
+    """The parts that decide whether two assertions are the same, and share a record, are not lost in writing."""
     recorded = Recorded(assertion=assertion, id="i", record_id="r", seq=1, recorded_at=NOON)
     read = load_entry(dump_entry(recorded))
     assert isinstance(read, Recorded)
@@ -204,7 +204,7 @@ def test_no_bomb_is_an_untyped_error(line: bytes | str) -> None:
 
 
 def test_mutated_documents_are_read_or_refused(big: bool) -> None:
-    """Whatever is read can be folded, shown and written again: no damage surfaces later as a foreign error."""
+    """Every entry that is read can be folded, shown and written again: no damage surfaces later as a foreign error."""
     chance = random.Random(20240101)
     change = StateChange(assertion_id="i", state=sample().assertion.state, seq=8, recorded_at=NOON, reason="why")
     lines = [dump_entry(sample()), dump_entry(change)]

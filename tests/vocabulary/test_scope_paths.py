@@ -54,7 +54,7 @@ def _as_file(scope: MemoryScope) -> str:
     ],
 )
 def test_an_anchored_scope_is_written_with_its_tenant(scope: MemoryScope, text: str) -> None:
-    """What has none is written as it always was, so that stores stay readable."""
+    """A scope without a tenant is written as it always was, so that stores stay readable."""
     assert str(scope) == text
 
 

@@ -105,7 +105,7 @@ def test_a_type_that_cannot_be_stored_is_refused(value_type: Any) -> None:
 
 @given(strategies.typed_values())
 def test_the_type_of_a_shape_reads_the_values_of_the_shape(typed: tuple[Any, Any]) -> None:
-    """Whoever has not declared a concept can still read every value of it."""
+    """A reader who has not declared a concept can still read every value of it."""
     value_type, value = typed
     data = json.loads(json.dumps(encode_value(value, value_type)))
     read_as = type_of(shape_of(value_type))

@@ -1,4 +1,4 @@
-"""What `factmem.testing` publishes works without pytest and Hypothesis, and says what to install."""
+"""The `factmem.testing` package works without pytest and Hypothesis, and says what to install."""
 
 from __future__ import annotations
 

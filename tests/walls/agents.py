@@ -35,7 +35,7 @@ _NAME: Final = "a"
 
 
 def agent_seat(seat: Seat) -> Seat:
-    """Where an agent looks from that is called ``a``, in a product of that name."""
+    """Return the seat of an agent called ``a``, in a product of that name."""
     scopes = (MemoryScope.product(_NAME), MemoryScope.agent(_NAME))
     return attrs.evolve(
         seat,

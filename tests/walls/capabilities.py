@@ -67,7 +67,7 @@ async def _vectors(asked: Asked) -> object:
 
 
 async def _scanned(asked: Asked) -> object:
-    """What vectors are told of where they lie, by what was said under the numbers that are answered."""
+    """Return the tokens of all revisions that the vector calls return numbers, products or rows for."""
     provider, tenant = asked.grown.provider, asked.seat.tenant
     await asked.memory.recall("green door")
     (vector,) = await EMBEDDER.embed([asked.query])
@@ -86,7 +86,7 @@ async def _changes(asked: Asked) -> object:
 
 
 async def _accessed(asked: Asked) -> object:
-    """Whose records are counted, by what was said in them."""
+    """Return the tokens of the records whose accesses are told."""
     provider, records = asked.grown.provider, asked.grown.records
     for tenant in {plant.scope.tenant for plant in asked.grown.world.plants}:
         await provider.add_accesses(tenant, dict.fromkeys(records.values(), Access(count=1, last=NOW)))
@@ -95,7 +95,7 @@ async def _accessed(asked: Asked) -> object:
 
 
 async def _outlined(asked: Asked) -> object:
-    """What is outlined, by what was said under the numbers that are answered."""
+    """Return the tokens of the revisions that the outlines of the log contain."""
     provider, tenant = asked.grown.provider, asked.seat.tenant
     await asked.memory.recall("green door")
     logs = [await to_thread.run_sync(provider.outlined, tenant, since) for since in (0, 3)]
@@ -113,7 +113,7 @@ def _of_tenant(plant: Plant, asked: Asked) -> bool:
 
 
 async def _erased(asked: Asked) -> object:
-    """What another tenant's ids erase."""
+    """Erase by the ids of other tenants, and assert that nothing is erased."""
     elsewhere = [plant for plant in asked.some if not _of_tenant(plant, asked)]
     ids = [asked.grown.records[plant.token] for plant in elsewhere]
     entries = [asked.grown.entries[plant.token] for plant in elsewhere]

@@ -83,7 +83,7 @@ def _here(plant: Plant, asked: Asked) -> bool:
 
 
 async def _plainly(asked: Asked) -> object:
-    """What people read who want no JSON, hints and notes among it."""
+    """Run commands without JSON and return their plain output, including hints and notes."""
     commands = (
         ["recall", "green door"],
         ["info"],

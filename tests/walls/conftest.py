@@ -1,4 +1,4 @@
-"""What the tests of the walls share."""
+"""Shared fixtures for the tests of the walls."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ async def _pages(asked: Asked) -> object:
 
 
 async def _recalled_deeply(asked: Asked) -> object:
-    """What is found, how, and what the analyst was shown of it."""
+    """Recall in depth and return the result's details and everything the analyst was shown."""
     CURIOUS.heard.clear()
     found = await asked.reader.recall("the green door", limit=99, depth="deep", deep=CURIOUS.settings, strict=True)
     return found.deep, list(CURIOUS.heard)
@@ -95,7 +95,7 @@ async def _histories(asked: Asked) -> object:
 
 
 async def _filtered(asked: Asked) -> object:
-    """What of a few is found by what is theirs alone."""
+    """Return the records found by filters that match only one plant each."""
     found: list[object] = []
     for plant in asked.some[:1]:
         by: list[dict[str, Any]] = [
@@ -203,7 +203,7 @@ async def _audited_one_by_one(asked: Asked) -> object:
 
 
 async def _accessed(asked: Asked) -> object:
-    """Whose counts are told, by what was said in records that hold nothing else."""
+    """Return the access counts told for all ids, and the tokens of records that hold nothing else."""
     found = await each(asked.ids, asked.memory.accesses)
     alone = Counter(asked.grown.records.values())
     tokens = {id: token for token, id in asked.grown.records.items() if alone[id] == 1}

@@ -53,7 +53,7 @@ def _of_text(text: str, path: str, depth: int) -> Iterator[Leaf]:
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, object]]:
-    """What a thing is made of, each with its name."""
+    """Yield the parts of a thing, each with its name."""
     cls = type(thing)
     yield ".type", cls.__name__
     match thing:

@@ -91,7 +91,7 @@ def _successors(world: World) -> dict[str, Plant]:
 
 
 def _revised(world: World, early: Mapping[str, Receipt]) -> dict[str, Receipt]:
-    """What was updated by its id, by the token of what came in its place."""
+    """Return the receipts of facts that were updated by id, keyed by the token of their successor."""
     return {token: early[plant.token] for token, plant in _successors(world).items() if plant.fate is Fate.REVISED}
 
 

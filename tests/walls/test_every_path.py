@@ -55,7 +55,7 @@ def test_every_public_path_is_listed() -> None:
 
 
 def test_every_path_that_is_listed_is_there() -> None:
-    """What was renamed or taken out leaves no entry behind that nobody walks any more."""
+    """Renamed or removed paths leave no stale entry in the lists."""
     found: dict[int, set[str]] = {}
     for cls in classes():
         if (listed := CLASSES.get(cls.__name__)) is not None:

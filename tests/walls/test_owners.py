@@ -1,4 +1,4 @@
-"""What somebody keeps for themselves is heard of by nobody else, whoever has it read, listened to or brought in."""
+"""Private facts of one user reach nobody else, whether they are read, observed or imported."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_words_of_two_owners_are_never_read_together(state: AssertionState
 
 
 async def test_words_that_show_nothing_of_a_conversation_are_passed_over() -> None:
-    """What an import brings may say to wait and have no evidence: there is nothing to read, and nothing breaks."""
+    """Imported words may be marked as waiting without having evidence: nothing is read, and nothing breaks."""
     provider = InMemoryProvider()
     for id in (f"{STREAM}guessed", "guessed"):
         (words,) = assertions_of(STATEMENT.fact([f"Of {id}."], timestamp=BEGAN), Place(USER, CROSS_PRODUCT))
@@ -122,7 +122,7 @@ async def test_what_waits_is_not_read_by_who_may_not_write() -> None:
 
 
 async def test_a_private_keyword_gives_no_type_away() -> None:
-    """What alice keeps as a number, in one value, anybody else may keep as texts, in several; hers stays hers."""
+    """A keyword that alice keeps privately as a single number can be a multiple text for others; hers is unchanged."""
     number, texts = Concept.single("code", "", int), Concept.multiple("code", "", str)
     async with opened(InMemoryProvider()) as memory:
         await memory.save(SingleFact(number, 7), private=True)

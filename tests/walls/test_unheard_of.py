@@ -1,4 +1,4 @@
-"""What is hidden changes nothing: no score, order, count, type or error is another one because of it."""
+"""Hidden facts have no effect on answers: no score, order, count, type or error differs because of them."""
 
 from __future__ import annotations
 

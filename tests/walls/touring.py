@@ -74,7 +74,7 @@ class Leak:
 
 @attrs.define
 class Notes:
-    """What was found out so far.
+    """Findings of a tour so far.
 
     Attributes:
         leaks: what went wrong.
@@ -222,11 +222,11 @@ def _note_mixed(model: ScriptedModel, asked: Asked, notes: Notes) -> None:
 
 
 async def _nothing(asked: Asked) -> None:
-    """What is heard by itself needs no asking."""
+    """Do nothing, for paths that are heard without asking."""
 
 
 async def hidden_log(grown: Grown, seat: Seat) -> dict[str, object]:
-    """What the store holds of all that a seat does not see, by id; words that wait may be read by anybody's model."""
+    """Return the log entries hidden from a seat, by id, except pending words, which anybody's model may read."""
     hidden = [plant for plant in grown.world.hidden_from(seat) if plant.fate.name != "PENDING"]
     ids = {grown.entries[plant.token] for plant in hidden}
     tenants = {plant.scope.tenant for plant in hidden}

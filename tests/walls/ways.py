@@ -1,4 +1,4 @@
-"""How a path is walked, what may be seen on it, and who asks."""
+"""Definitions of walks: how a path is walked, what may be seen on it, and who asks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EMBEDDER: Final = HashEmbedder(64)
 
 
 class Shows(enum.Enum):
-    """What a path is there to show, of what its seat may see."""
+    """Kinds of facts that a path is there to show, among those its seat may see."""
 
     NOW = "what is current"
     EVER = "also what was current once"
@@ -71,7 +71,7 @@ class Shows(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """Who asks for what.
+    """Context of one walk along a path: who asks, and for what.
 
     Attributes:
         grown: the world, in its store.
@@ -258,7 +258,7 @@ async def walked(way: Way, asked: Asked) -> list[Leaf]:
 
 
 async def outcome(made: Callable[[], Awaitable[object]]) -> object:
-    """What is returned, or the error that is raised."""
+    """Return the result of a call, or the error that it raises."""
     try:
         return await made()
     except FactMemError as error:
@@ -266,7 +266,7 @@ async def outcome(made: Callable[[], Awaitable[object]]) -> object:
 
 
 async def each(items: Iterable[T], done: Callable[[T], Awaitable[object]]) -> list[object]:
-    """What is returned for each of some things, or the error that is raised."""
+    """Return the result of a call for each item, or the error that it raises."""
     return [await outcome(partial(done, item)) for item in items]
 
 

@@ -71,7 +71,7 @@ _WORDS: Final = [
 
 
 class Fate(enum.Enum):
-    """What becomes of what was planted."""
+    """Fate of a planted fact."""
 
     CURRENT = "it stands as it was said"
     ACCEPTED = "it was quarantined and let in"
@@ -125,12 +125,12 @@ class Plant:
 
     @property
     def value(self) -> str:
-        """What it says."""
+        """Return the text of the planted fact."""
         return f"{self.words} {self.token}"
 
     @property
     def details(self) -> FactDetails:
-        """What is known of it besides, all of which would give it away."""
+        """Return the other details of the planted fact, all of which would give it away."""
         evidence = Evidence(
             quote=self.value,
             message_id=f"m-{len(self.words) % 3}",
@@ -157,7 +157,7 @@ class Plant:
 
 @attrs.frozen(kw_only=True)
 class Seat:
-    """Where somebody looks from.
+    """Point of view of somebody who looks at the memory.
 
     Attributes:
         tenant: the organization whose memory it is.
@@ -191,7 +191,7 @@ def below(scope: MemoryScope, root: MemoryScope) -> bool:
 
 @attrs.frozen
 class World:
-    """What was planted, in the order said."""
+    """Planted facts, in the order said."""
 
     plants: tuple[Plant, ...]
 

@@ -13,7 +13,7 @@ __all__ = ["Adapter"]
 
 
 class Adapter:
-    """What embedding costs, which all the others are spared here."""
+    """Adapter that only embeds, to measure the cost that all the others are spared here."""
 
     ways = ("embedding",)
     batch = 500

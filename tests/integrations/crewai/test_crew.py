@@ -50,7 +50,7 @@ def known(memory: AgentMemory, user: str, city: str) -> None:
 
 
 def learnt(memory: AgentMemory) -> list[str]:
-    """What was learnt, sorted; in quarantine or not."""
+    """Return everything that was learnt, in quarantine or not, sorted."""
 
     async def listed(store: Memory) -> list[str]:
         records = [*await store.list_records(concepts=["statement"]), *await store.quarantine.list()]

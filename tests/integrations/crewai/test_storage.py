@@ -86,7 +86,7 @@ def test_search_returns_the_closest_by_their_cosines(storage: FactMemStorage) ->
 
 
 def test_search_is_narrowed_before_it_is_cut(storage: FactMemStorage) -> None:
-    """What does not pass takes nobody's place, however close it is."""
+    """A record that does not pass the filters takes no place in the results, however close it is."""
     near = [record(f"near {number}", 1.0, 0.0) for number in range(20)]
     storage.save([*near, record("far", 0.1, 1.0, categories=["a", "b"], metadata={"k": 1, "l": 2})])
     assert found(storage, categories=["b", "c"], limit=1) == ["far"]
@@ -181,7 +181,7 @@ def dumped(seen: MemoryRecord | None) -> dict[str, Any] | None:
 
 
 def test_records_of_the_same_words_are_kept_each_as_it_is(storage: FactMemStorage, memory: AgentMemory) -> None:
-    """What one of them says beside its words does not replace what another one says."""
+    """The details of one record do not replace those of another one with the same words."""
     first = record("We chose Postgres.", 1.0, 0.0, metadata={"by": "ana"}, categories=["db"], source="a")
     later = MOMENT + dt.timedelta(days=1)
     second = record("We chose Postgres.", 0.0, 1.0, importance=0.9, created_at=later)
@@ -309,7 +309,7 @@ async def test_in_an_event_loop_there_are_other_ways(storage: FactMemStorage) ->
 
 
 def test_an_address_will_do_for_a_memory(tmp_path: Any) -> None:
-    """Where nothing is named, CrewAI is the product; another process finds what one has saved."""
+    """CrewAI is the product if none is named; another process finds the records that one has saved."""
     address = f"sqlite-vec:{tmp_path / 'facts.db'}"
     first = FactMemStorage(address)
     first.save([record("We chose Postgres.")])

@@ -1,4 +1,4 @@
-"""Whose words the records of CrewAI are."""
+"""Tests of the origin of the words in CrewAI's records."""
 
 # pyright: reportMissingImports=false
 

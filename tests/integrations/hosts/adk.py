@@ -36,7 +36,7 @@ class Scripted(BaseLlm):
 
 
 def said(*texts: str) -> types.Content:
-    """What a user says."""
+    """Return the content of a user's message."""
     return types.Content(role="user", parts=[types.Part(text=text) for text in texts])
 
 

@@ -25,7 +25,7 @@ REFUSALS: Final = (CorruptStoreError, WrongKeyError, NewerVersionError, StoreUna
 
 
 class Verdict(enum.Enum):
-    """What became of an attack, seen from one path."""
+    """Outcome of an attack on a store, as observed on one read or write path."""
 
     REFUSED = "a typed error"
     HARMLESS = "the very same facts"
@@ -76,7 +76,7 @@ REMADE: Final = tuple(path for path in LOOKS if path.startswith(("embedder", "ve
 
 
 async def answers_of(root: Path) -> Answers:
-    """What every path says of a sound store."""
+    """Return the answers of all read paths for an intact store."""
     return {path: await _asked(root, look) for path, look in LOOKS.items()}
 
 
@@ -86,7 +86,7 @@ async def _asked(root: Path, look: Look) -> Any:
 
 
 async def judged(root: Path, sound: Answers, paths: Sequence[str] = tuple(LOOKS)) -> dict[str, Verdict]:
-    """What some paths make of a store that was attacked; a path that is refused leaves it as it was."""
+    """Return the verdict of each path on an attacked store; assert that a refused path leaves the store unchanged."""
     verdicts = {}
     for path in paths:
         before = Files.of(root).lasting
@@ -110,7 +110,7 @@ def _part_of(found: Any, expected: Any) -> bool:
 
 
 async def judged_save(root: Path, sound: Answers, number: int) -> Verdict:
-    """What saving at a place makes of a store that was attacked: refused, or nothing that was there is missing."""
+    """Save at one place of an attacked store; return REFUSED, HARMLESS, or ACCEPTED if existing entries are missing."""
     identity = await HashEmbedder(DIMENSION).identity()
     bound = await _refused(root, lambda provider: provider.use_embedder(identity))
     if bound or await _refused(root, lambda provider: provider.append(statements(PLACES[number], ["a new drink"]))):

@@ -1,4 +1,4 @@
-"""What the tests of the encrypted store share."""
+"""Shared fixtures for the tests of the encrypted store."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def sound_root(_sound: tuple[Path, Answers]) -> Path:
 
 @pytest.fixture
 def sound_answers(_sound: tuple[Path, Answers]) -> Answers:
-    """What every read path says of it."""
+    """Return the answers of all read paths for the sound store."""
     return _sound[1]

@@ -102,7 +102,7 @@ def test_damage_is_refused(
 def test_damage_with_its_checksum_set_right_is_refused(
     root: Path, sound_answers: Answers, big: bool, promise: Promise
 ) -> None:
-    """What may pass is what nobody believes: a generation in the clear, the spare bits of base64."""
+    """Bit flips pass only in bytes that nothing relies on: a plaintext generation number, spare base64 bits."""
     files = Files.of(root).content
     changes = list(sealed_flips(files)) if big else some(sealed_flips(files), 48, random.Random(6))
     attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=False))
@@ -125,5 +125,5 @@ def test_whatever_is_put_in_place_of_a_file_is_a_typed_error(root: Path, sound_a
 
 
 def told(attacks: Attacks) -> str:
-    """What became of all that was read and saved."""
+    """Return the count of each verdict as text."""
     return ", ".join(f"{count} {verdict.value}" for verdict, count in attacks.counts.items())

@@ -44,7 +44,7 @@ def disguises(text: str) -> Iterator[bytes]:
 
 
 def in_base64(raw: bytes) -> Iterator[bytes]:
-    """What base64 shows of some bytes wherever they begin: three alignments, without what the neighbours change."""
+    """Yield the base64 forms of some bytes at all three alignments, without characters that depend on neighbours."""
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + raw)
         whole = encoded[-(-offset * 8 // 6) : (offset + len(raw)) * 8 // 6]
@@ -54,7 +54,7 @@ def in_base64(raw: bytes) -> Iterator[bytes]:
 
 
 def needles(texts: Iterable[str], vectors: Iterable[bytes]) -> dict[bytes, str]:
-    """What must not be found, and what it is."""
+    """Return the byte strings that must not be found, each with the text or vector it comes from."""
     found = {form: text for text in texts for form in disguises(text) if len(form) >= 5}
     for number, vector in enumerate(vectors):
         found.update(
@@ -64,7 +64,7 @@ def needles(texts: Iterable[str], vectors: Iterable[bytes]) -> dict[bytes, str]:
 
 
 def hits(root: Path, wanted: dict[bytes, str]) -> list[str]:
-    """Where any of it is found: in files or in their names."""
+    """Return every occurrence of the wanted byte strings in files or in their names."""
     everything = {str(path.relative_to(root)): path.read_bytes() if path.is_file() else b"" for path in root.rglob("*")}
     return [
         f"{what} in {name}"

@@ -38,7 +38,7 @@ RING = Keyring.of(KEY)
 
 
 async def values_at(root: Path, number: int) -> list[str]:
-    """What is saved at a place, as a process that begins anew reads it."""
+    """Return the values saved at a place, as read by a newly opened store."""
     place = PLACES[number]
     async with opened(root) as provider:
         fact = await provider.load(LIKES, place.subject, place.scope)

@@ -1,4 +1,4 @@
-"""What was put back to an earlier state, or is gone, is missed: each file by itself, and any two together.
+"""Rollback detection: each file, and any two together, put back to an earlier state or removed.
 
 What cannot be missed is written on `EncryptedMemoryProvider`: that all of the store was put back, or the manifest
 together with its head by its last commit alone, which then looks as if its writer had died.
@@ -41,7 +41,7 @@ class Past:
     answers: Answers
 
     def earlier(self, path: Path) -> list[bytes | None]:
-        """What a file once was and is no more: each content once, the latest first, and that it is gone."""
+        """Return the distinct former contents of a file, latest first, and None for its removal."""
         now = self.states[-1].get(path)
         once = dict.fromkeys(state.get(path) for state in reversed(self.states))
         return [content for content in {**once, None: None} if content != now]
@@ -152,7 +152,7 @@ async def test_what_is_not_detected_is_the_last_commit_alone(tmp_path: Path) -> 
 
 
 async def test_an_open_store_notices_too(tmp_path: Path) -> None:
-    """What it has read it knows; its manifest is never older than a moment ago, its keys never gone."""
+    """An open store notices when its manifest or its keys are removed or put back to an earlier state."""
     root = tmp_path / "facts"
     await save(root, "one")
     earlier = Files.of(root).content

@@ -48,7 +48,7 @@ async def fill(root: Path, places: int, each: int) -> None:
 
 
 async def facts_in(root: Path, key: Keyring) -> int | None:
-    """How many facts can be read, with their vectors; None if this is the wrong key."""
+    """Return the number of readable facts, all with vectors, or None if the key is wrong."""
     async with opened(root, key) as provider:
         try:
             facts = await provider.changes(None)
@@ -91,7 +91,7 @@ def test_a_rotation_killed_at_any_point_goes_on(tmp_path: Path, big: bool, promi
 
 
 async def epochs_of(root: Path, key: Keyring) -> int:
-    """How many epochs the store's keys are of: one, once a rotation is done."""
+    """Return the number of epochs among the store's keys: one, once a rotation is done."""
     async with opened(root, key) as provider:
         return len(provider._sealed._keys.roots().of_epochs)
 
@@ -210,6 +210,6 @@ def test_others_read_and_save_while_it_goes_on(tmp_path: Path, big: bool) -> Non
 
 
 async def facts_in_all(root: Path, key: Keyring) -> int:
-    """How many facts both tenants have."""
+    """Return the number of facts of both tenants together."""
     async with opened(root, key) as provider:
         return len(await provider.changes(None)) + len(await provider.changes("acme"))

@@ -1,4 +1,4 @@
-"""What was forgotten cannot be read from old copies either: its key is destroyed."""
+"""Crypto-shredding: forgotten facts cannot be read from old copies either, because their key is destroyed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def forget(root: Path, subject: MemorySubject | None, tenant: str | None, 
 
 
 async def readable(copy: Path, root: Path) -> set[tuple[str, str | None]]:
-    """Whose facts, by tenant and individual, any key of a store opens in files of an old copy of it.
+    """Return tenant and individual of all facts in an old copy that any key of the store still opens.
 
     The old manifest, which names them, is given to whoever tries.
     """
@@ -157,7 +157,7 @@ async def test_somebody_who_comes_back_has_a_new_key(tmp_path: Path) -> None:
 
 
 async def test_what_has_a_key_of_its_own_may_change_between_openings(tmp_path: Path) -> None:
-    """What is there keeps its keys until it is sealed anew; nothing is lost either way."""
+    """Existing logs keep their keys until they are sealed anew, and no entry is lost either way."""
     root = tmp_path / "facts"
     await fill(root, "subject")
     other = Place(ANNA, MemoryScope.agent("second"))

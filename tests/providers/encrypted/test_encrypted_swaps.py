@@ -95,7 +95,7 @@ def test_no_two_of_a_hundred_files_can_be_swapped(tmp_path: Path, big: bool, pro
 
 
 async def _read(root: Path, places: list[Place]) -> dict[Place, Any]:
-    """What a process that begins anew finds at each place; None where it is refused."""
+    """Return the entries that a newly opened store finds at each place, or None where it refuses."""
     found: dict[Place, Any] = {}
     for place in places:
         try:

@@ -127,7 +127,7 @@ async def told(
 
 
 async def listing_of(root: Path, key: Keyring | KeySource = KEY) -> Listing:
-    """What the manifest says: which file is what. For tests, that have the key."""
+    """Return the manifest's listing, which maps files to logs; for tests, which have the key."""
     async with opened(root, key) as provider:
         storage = provider._sealed
         return storage._manifest.listing(storage._keys.roots())
@@ -163,7 +163,7 @@ class Files:
 
     @property
     def lasting(self) -> dict[Path, bytes]:
-        """What a refused call must not change; a number's note is found out again, and may be written as it was."""
+        """Return the files that a refused call must not change: all but the sequence note, which may be rewritten."""
         return {path: content for path, content in self.content.items() if path.name != "sequence.note"}
 
     def put_back(self) -> None:

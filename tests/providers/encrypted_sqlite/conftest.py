@@ -1,4 +1,4 @@
-"""What the tests of the encrypted SQLite store share."""
+"""Shared fixtures for the tests of the encrypted SQLite store."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def path(_sound: tuple[Path, Told], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sound(_sound: tuple[Path, Told]) -> Told:
-    """What every read path says of it."""
+    """Return the answers of all read paths for the sound store."""
     return _sound[1]

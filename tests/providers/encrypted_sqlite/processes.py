@@ -61,7 +61,7 @@ class Child:
         return self._told.recv()
 
     def all_told(self) -> list[Any]:
-        """What it says until it ends."""
+        """Return everything the process reports until it ends."""
         said = []
         try:
             while True:

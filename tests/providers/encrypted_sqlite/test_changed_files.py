@@ -1,4 +1,4 @@
-"""Whoever changes the files without the key is found out: flipped bits, swapped and replayed pages, cut files."""
+"""Detection of changes made without the key: flipped bits, swapped and replayed pages, cut files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(3_600)
 
 
 def refused(path: Path, error: type[Exception] | tuple[type[Exception], ...] = CorruptStoreError) -> None:
-    """What was changed is refused when read, nothing is changed by that, and neither by a save."""
+    """Assert that reading and saving are refused with an error and leave the files unchanged."""
     before = files_of(path)
     anyio.run(_refused, path, error)
     assert files_of(path) == before

@@ -1,4 +1,4 @@
-"""Whoever has all the keys never notices that another process changes them, wherever both happen to be."""
+"""Key rotation by another process goes unnoticed by processes that have all the keys, at every stage."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Stops:
 async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_save(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever had it open before, whoever has used it at every stage, and whoever opens it just then."""
+    """Providers opened before, used at every stage, or opened at that moment can all read and save."""
     ring = {"default": KEY, "second": SecretKey.generate(), "third": SecretKey.generate()}
     keys, stops, saved = Keyring(ring, "default"), Stops(), 60
     async with opened(path, keys) as rotating, opened(path, keys) as always, anyio.create_task_group() as tasks:

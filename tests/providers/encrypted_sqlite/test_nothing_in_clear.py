@@ -19,7 +19,7 @@ COUNT = 40
 
 
 def hits(path: Path) -> list[tuple[str, bytes]]:
-    """Where something that must not be there is found: in which file, what."""
+    """Return the file and the secret of each secret that is found in the clear."""
     files = files_of(path)
     assert len(b"".join(files.values())) > 50_000
     return [(name, secret) for name, content in files.items() for secret in secrets(COUNT) if secret in content]

@@ -86,7 +86,7 @@ async def test_a_rotation_to_a_key_that_cannot_be_had_changes_nothing(path: Path
 
 
 async def test_a_plain_database_is_no_encrypted_one(tmp_path: Path) -> None:
-    """Whoever puts a plain one in its place does not get its words believed, nor written to in clear."""
+    """A plain database put in place of an encrypted one is refused: neither read nor written to in the clear."""
     path = tmp_path / "facts.db"
     async with SqliteVecMemoryProvider(path) as plain:
         await append(plain, range(3))

@@ -84,7 +84,7 @@ async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
 
 
 async def told_by(path: Path, key: Keyring | KeySource = KEY) -> Told:
-    """What every read path of the provider says."""
+    """Return the answers of every read path of the provider."""
     async with opened(path, key, busy_timeout=0.2) as provider:
         told: list[Any] = [await provider.verify(), await provider.version(), await provider.embedder()]
         for place in PLACES:
@@ -103,7 +103,7 @@ def files_of(path: Path) -> dict[str, bytes]:
 
 
 def secrets(count: int) -> list[bytes]:
-    """What must not be found on the disk: every word as UTF-8 and UTF-16, and vectors, whole and in part."""
+    """Return all that must not be on the disk: every word as UTF-8 and UTF-16, and vectors, whole and in part."""
     words = [*WORDS, *(word.lower() for word in WORDS), "zanzibedder", "quokkauser", "marmaladeplanner", "margueritix"]
     words += ["zeppelinware", "acmetenant", "xylobeverages", "quaffsalot", "aliceowner", "thirstcategory", "sesameconv"]
     words += ["SQLite format", "CREATE TABLE", "assertions"]

@@ -1,4 +1,4 @@
-"""What a save costs does not grow with what is there, and nothing blocks the event loop."""
+"""Cost of a save: it does not grow with the size of the store, and nothing blocks the event loop."""
 
 from __future__ import annotations
 

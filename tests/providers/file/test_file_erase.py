@@ -1,4 +1,4 @@
-"""What is erased is in no file any more, whatever happened on the way."""
+"""Erasure from a folder of files: erased facts are left in no file, even after failures on the way."""
 
 from __future__ import annotations
 

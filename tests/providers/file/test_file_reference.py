@@ -1,4 +1,4 @@
-"""Whatever is done to it, and however often it is reopened, it answers as the store in memory does."""
+"""Comparison with the in-memory store: equal answers after any operations and any number of reopenings."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class _Pair:
 
 
 async def _appended(provider: _Provider, statements: Sequence[Statement]) -> Sequence[Receipt] | str:
-    """What came of it, or the words with which it was refused."""
+    """Append statements; return the receipts, or the error message if they are refused."""
     try:
         return await provider.append(statements)
     except (ConceptConflictError, RecordNotFoundError, StateConflictError) as error:

@@ -1,4 +1,4 @@
-"""What goes into a folder of files comes out again, in this process and the next."""
+"""Round trips through a folder of files: facts read back unchanged, in this process and the next."""
 
 from __future__ import annotations
 
