@@ -20,6 +20,7 @@ VOCABULARY = {
     "scopes",
     "shapes",
     "showing",
+    "stemming",
     "structuring",
     "subjects",
     "validators",
