@@ -45,6 +45,21 @@ def is_hardly_slower(figure: str) -> bool:
     return found is not None and float(found[1]) <= 1.5
 
 
+def is_within_a_percent(figure: str) -> bool:
+    """Whether of all cases at least 99% were held back, or at most 1% lost."""
+    found = re.match(r"([\d,]+) of ([\d,]+) (lost|dropped)", figure)
+    if found is None:
+        return False
+    part, whole = (int(number.replace(",", "")) for number in found.groups()[:2])
+    return 100 * (part if found[3] == "lost" else whole - part) <= whole
+
+
+def takes_a_second(figure: str) -> bool:
+    """Whether the slowest answer took a second of CPU at the most; no test asserts a time."""
+    found = re.match(r"([\d.]+) s", figure)
+    return found is not None and float(found[1]) <= 1
+
+
 @attrs.frozen
 class Promise:
     """One line of the table.
@@ -212,6 +227,26 @@ PROMISES = (
         "AMSB 15 of 15, 0 of 6 false; 0.1% on real dialogue at most",
         ["tests/poison"],
         figures=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
+    ),
+    Promise(
+        "evidence supports the value",
+        "forged: 99% dropped or quarantined; honest: 1% lost at most; 300 cases each, half of them unseen",
+        ["tests/detection/test_support.py"],
+        figures=[f"{kind} evidence, {half}" for kind in ("forged", "honest") for half in ("seen", "unseen")],
+        good=is_within_a_percent,
+    ),
+    Promise(
+        "a model's answer of 10 MB",
+        "1 s of CPU at most",
+        ["tests/detection/test_long_answers.py"],
+        figures=["an answer of 10 MB"],
+        good=takes_a_second,
+    ),
+    Promise(
+        "regular expressions",
+        "every one linear at 1 MB",
+        ["tests/malformed/test_patterns.py"],
+        figures=["regular expressions"],
     ),
 )
 
