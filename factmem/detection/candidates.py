@@ -392,10 +392,9 @@ class _Check:
         unclear: list[Any] = []
         for value in _values(found, concept, citation.quoted, dropped):
             stance = support_of(value, concept, citation)
-            if stance is Stance.STATED:
-                stated.append(value)
-            elif stance is Stance.UNCLEAR:
-                unclear.append(value)
+            if stance in (Stance.STATED, Stance.UNCLEAR):
+                kept = redact(value).text if concept == STATEMENT else value
+                (stated if stance is Stance.STATED else unclear).append(kept)
             else:
                 short = stance is Stance.NOT_SAID and not is_enough(citation)
                 dropped[DropReason.QUOTE_TOO_SHORT if short else _REASONS[stance]] += 1
@@ -457,12 +456,12 @@ _LONGEST_DESCRIPTION: Final = 1_000
 
 
 def _without_secrets(data: Json, concept: Concept[Any, Any]) -> Any:
-    """Return a value without secrets: a sentence with its secrets redacted, any other value only if it has none.
+    """Return a value if it has no secrets; a statement anyway, whose secrets are redacted once it is found true.
 
     A word that only its concept makes a secret (``wifi_password``) is one.
     """
     if concept == STATEMENT:
-        return redact(data).text if isinstance(data, str) else data
+        return data
     if isinstance(data, str):
         announced = f"{concept.keyword.replace('_', ' ')} is {data}"
         secret = bool(redact(data).findings) or any(

@@ -76,7 +76,7 @@ _HARMLESS: Final = (
         "no earlier than",
     ),
     *("can't help", "don't worry", "do not worry", "nothing but", "none other than", "if not", "whether or not"),
-    *("not bad", "no need", "can't complain", "won't lie", "not gonna lie", "not going to lie", "no idea why"),
+    *("not bad", "can't complain", "won't lie", "not gonna lie", "not going to lie", "no idea why"),
     *("couldn't be happier", "can't believe", "cannot believe", "couldn't believe", "never been better", "no rush"),
     *("can't go wrong", "no thanks", "no thank", "not exceed", "not exceeding", "not to exceed", "without fail"),
     *_UNBEARABLE,
@@ -634,7 +634,8 @@ class _Clause:
         if not negated:
             return bool(rest) and rest[0] in _WRONG
         return bool(
-            set(rest[:2]) & (_OWN | {"where", "what", "the", "correct", "right", "true", "it", "who", "longer", "how"})
+            set(rest[:2])
+            & (_OWN | {"where", "what", "enough", "the", "correct", "right", "true", "it", "who", "longer", "how"})
         )
 
     def _is_cut_off(self) -> bool:

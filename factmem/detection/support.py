@@ -98,6 +98,7 @@ _ENDINGS: Final = (
     *("y", "ies", "ic", "ical", "ity", "ive", "ant", "ance", "ness", "en", "ee", "eer", "ship"),
 )
 _OWN: Final = word_set("i my me we our us mine i'm i've i'd i'll we're we've we'd")
+_LIKED: Final = word_set("like love enjoy prefer favourit favorit")
 _UNTYPED: Final = ("true", "false", "yes", "no")
 
 _Type: TypeAlias = Any  # the type of a value, made at run time
@@ -498,9 +499,13 @@ class _Judge:
         meant = [word for word in words if not word.is_mark and word.text not in _EMPTY] or [
             word for word in words if not word.is_mark
         ]
+        # What the text itself holds ("quit the job") takes nothing back.
+        own = {word.stem for word in words}
+        liking = self.leaning.liking or bool(own & _LIKED)
+        judge = attrs.evolve(self, leaning=attrs.evolve(self.leaning, stems=self.leaning.stems | own, liking=liking))
         if self.leaning.loose or len(meant) >= _LONG:
-            return _Retelling(self, words, meant).support()
-        return self._phrase(text, words, meant)
+            return _Retelling(judge, words, meant).support()
+        return judge._phrase(text, words, meant)
 
     def _phrase(self, text: str, words: Sequence[Word], meant: Sequence[Word]) -> Stance:
         """Return the support of a short text."""
