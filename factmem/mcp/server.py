@@ -28,7 +28,7 @@ from factmem.errors import (
     StoreUnavailableError,
 )
 from factmem.mcp.access import Access, ServedMemory
-from factmem.mcp.answers import ServedAnswer
+from factmem.mcp.answers import ServedAnswer, concise_schema
 from factmem.mcp.reading import ReadingTools, add_prompts, add_resources, scope_resources
 from factmem.mcp.stdio import serve_stdio
 from factmem.mcp.writing import WritingTools
@@ -211,7 +211,9 @@ def _tools(reading: ReadingTools, writing: WritingTools, offered: Iterable[str])
         tool = Tool.from_function(
             call, name=name, title=title, description=inspect.getdoc(call), annotations=annotations
         )
-        tool.parameters["additionalProperties"] = False
+        tool.parameters = concise_schema(tool.parameters)
+        # Answers are structured, and speak for themselves: their schemas would be three quarters of all descriptions.
+        tool.fn_metadata.output_schema = {"type": "object"}
         made.append(tool)
     return made
 
