@@ -14,7 +14,7 @@ from factmem import AgentMemoryProvider, Background, Concept, Conversation, Fact
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.detection import utterances
 from factmem.errors import FactMemError, ModelUnavailableError
-from factmem.memory import HandoverFailed, HandoverFinished, MemoryEvent, StoredSession
+from factmem.memory import HandoverFailed, HandoverFinished, MemoryEvent, Policies, StoredSession
 from tests.forgetting.stores import DenseEmbedder, hits, word
 from tests.memory.telling import BEGAN
 
@@ -81,7 +81,7 @@ def scene(provider: AgentMemoryProvider) -> Scene:
         embedder=DenseEmbedder(),
         on_event=events.append,
         background=Background(attempts=1, concurrency=3),
-        keep_words=False,
+        policies=Policies(keep_words=False),
     )
     return Scene(memory, slow, events)
 

@@ -11,15 +11,11 @@ import pytest
 
 from factmem import (
     AgentMemoryProvider,
-    AssertionState,
     Background,
     BlockingMemory,
     Handover,
-    HandoverFailed,
-    HandoverFinished,
     InMemoryProvider,
     Memory,
-    MemoryEvent,
     NoMemory,
 )
 from factmem.abc import Receipt, Statement
@@ -30,7 +26,8 @@ from factmem.errors import (
     ModelUnavailableError,
     ReadOnlyError,
 )
-from factmem.records import LogEntry
+from factmem.memory import HandoverFailed, HandoverFinished, MemoryEvent
+from factmem.records import AssertionState, LogEntry
 from factmem.testing import ScriptedModel
 from tests.memory.telling import CITY, SEATS, USER, Gated, log_of, opened, said, talk, understood, until, well, words
 
