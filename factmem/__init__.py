@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from factmem.errors import FactMemError
     from factmem.facts import STATEMENT, Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
     from factmem.llm import language_model
-    from factmem.memory import Background, BlockingMemory, Handover, Memory, Policies, Remembered, TtlPolicy
+    from factmem.memory import Background, BlockingMemory, Memory, Policies, Remembered, Submission, TtlPolicy
     from factmem.providers import InMemoryProvider, NoMemory, open_provider
     from factmem.recall import RecallMatch, RecallSettings
     from factmem.records import Change, ChangeKind, Evidence, FactDetails, FactRecord, Origin
@@ -43,7 +43,6 @@ __all__ = [
     "FactDetails",
     "FactMemError",
     "FactRecord",
-    "Handover",
     "InMemoryProvider",
     "LanguageModel",
     "Memory",
@@ -61,6 +60,7 @@ __all__ = [
     "Remembered",
     "SingleConcept",
     "SingleFact",
+    "Submission",
     "Topic",
     "TtlPolicy",
     "language_model",
@@ -94,7 +94,7 @@ _HOME = {
     "memory": (
         "Background",
         "BlockingMemory",
-        "Handover",
+        "Submission",
         "Memory",
         "Policies",
         "Remembered",

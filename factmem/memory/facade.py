@@ -43,15 +43,15 @@ from factmem.llm import language_model
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
-from factmem.memory.background import Background, Handover, MemoryEvent, Worker
+from factmem.memory.background import Background, MemoryEvent, Submission, Worker
 from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, Policies
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.errands import Trigger
 from factmem.memory.exchange import Exchange, ImportReceipt
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession, Words
+from factmem.memory.jobs import Trigger
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema
@@ -1013,7 +1013,7 @@ class Memory:
         """
         return await self._inbox.remember(what, about)
 
-    async def remember_many(self, what: Iterable[Words], **about: Unpack[About]) -> Handover:
+    async def remember_many(self, what: Iterable[Words], **about: Unpack[About]) -> Submission:
         """Submit many texts, messages or conversations; see `remember` for the treatment of each.
 
         When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said. It
@@ -1055,7 +1055,7 @@ class Memory:
         expires_at: dt.datetime | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
-    ) -> Handover:
+    ) -> Submission:
         """Generate memories from messages, ready facts or a stored session, in the background.
 
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
@@ -1111,7 +1111,7 @@ class Memory:
         source: str | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
-    ) -> Handover:
+    ) -> Submission:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
 
         An event is identified by its id: a second one with the same id changes nothing. Events are read in the order of
@@ -1157,7 +1157,7 @@ class Memory:
         """
         await self._streams.flush()
 
-    async def resume(self) -> Handover:
+    async def resume(self) -> Submission:
         """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
 
         Streams whose trigger has not fired are watched again.

@@ -202,7 +202,7 @@ class Writer:
             details=details,
             revises=record_id,
             revised=previous.revision,
-            errand=None,
+            job=None,
             actor=None,
             state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )

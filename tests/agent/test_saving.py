@@ -43,7 +43,7 @@ async def test_typed_facts_are_found_with_their_source() -> None:
 
 
 async def test_a_growing_history_is_learnt_from_once() -> None:
-    """Each run hands in all of it; what was handed over is passed over, and read along for context."""
+    """Each run hands in all of it; what was submitted is passed over, and read along for context."""
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
         agent, history = plugin(memory), [LIVES, assistant("Noted.")]
@@ -60,7 +60,7 @@ async def test_a_growing_history_is_learnt_from_once() -> None:
         assert [prompt.content.count('take_facts="yes"') for prompt in model.prompts] == [1, 1, 1]
 
 
-async def test_what_is_handed_over_is_kept_at_once_and_read_in_the_background() -> None:
+async def test_what_is_submitted_is_kept_at_once_and_read_in_the_background() -> None:
     model, provider = Gated(), InMemoryProvider()
     async with opened(provider, model, viewer=None) as memory:
         agent = plugin(memory)

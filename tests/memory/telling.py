@@ -1,4 +1,4 @@
-"""Shared helpers for the hand-over tests: people to listen to, a model that understands them, and its failure modes."""
+"""Shared helpers of the submission tests: people to listen to, a model that understands them, its failure modes."""
 
 from __future__ import annotations
 

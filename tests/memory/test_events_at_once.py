@@ -75,7 +75,7 @@ async def test_a_flush_reads_all_streams_together(
     """As many questions at a time as are allowed, and one transaction for all that was found."""
     model = Gated()
     async with opened(provider, model, background=Background(concurrency=4)) as memory:
-        handovers = [
+        submissions = [
             await memory.ingest_events(f"chat{number}", [event(f"I have a cat{number}.")], trigger=LATER, subject=USER)
             for number in range(12)
         ]
@@ -85,7 +85,7 @@ async def test_a_flush_reads_all_streams_together(
             await until(lambda: model.under_way == 4)
             model.gate.set()
         assert written == [24]
-        assert [said((await handover.wait())[0].records) for handover in handovers] == [
+        assert [said((await submission.wait())[0].records) for submission in submissions] == [
             [f"cat{number}"] for number in range(12)
         ]
 

@@ -186,14 +186,14 @@ async def test_what_cannot_wait_in_the_store_is_refused() -> None:
             await memory.generate(StoredSession(id="talk"), subject=USER, scope=ALPHA)
 
 
-async def test_many_are_kept_before_the_hand_over_returns() -> None:
+async def test_many_are_kept_before_the_submission_returns() -> None:
     shelf = Shelf()
     async with over(shelf, ScriptedModel(well)) as memory:
-        handover = await memory.remember_many(
+        submission = await memory.remember_many(
             [talk("I live in Oslo."), talk("I have a cat.", id="b")], subject=USER, scope=ALPHA
         )
-        assert (handover.pending, len(handover.outcomes)) == (0, 2)
-        assert [said(outcome.records) for outcome in await handover.wait()] == [["Oslo"], ["cat"]]
+        assert (submission.pending, len(submission.outcomes)) == (0, 2)
+        assert [said(outcome.records) for outcome in await submission.wait()] == [["Oslo"], ["cat"]]
         ready = await memory.generate([SingleFact(SEATS, 12, timestamp=BEGAN)], subject=USER, scope=ALPHA)
         assert [said(outcome.records) for outcome in ready.outcomes] == [[12]]
         assert ready.outcomes[0].unrepresented == {}
@@ -214,8 +214,8 @@ async def test_an_event_is_read_once_by_a_process() -> None:
             await memory.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
             history.append(Message(content=more, id=more, timestamp=BEGAN + dt.timedelta(minutes=len(history))))
         asked = len(model.prompts)
-        handover = await memory.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
-        assert [said(outcome.records) for outcome in handover.outcomes] == [[12]], "the cat was context"
+        submission = await memory.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
+        assert [said(outcome.records) for outcome in submission.outcomes] == [[12]], "the cat was context"
         assert "cat" in model.prompts[-1].content
         assert len(model.prompts) == asked + 1
         known = await memory.ingest_events("s", history, subject=USER, scope=ALPHA)

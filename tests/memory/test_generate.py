@@ -68,11 +68,11 @@ async def test_it_is_a_long_running_operation_that_can_be_awaited_or_left(provid
     model = Gated()
     request = DetectionRequest(subjects=[USER], concepts=[CITY, SEATS, PETS])
     async with opened(provider, model) as memory:
-        handover = await memory.generate(talk("I live in Oslo."), subject=USER, looking_for=request)
+        submission = await memory.generate(talk("I live in Oslo."), subject=USER, looking_for=request)
         await until(lambda: model.under_way == 1)
-        assert handover.pending == 1
+        assert submission.pending == 1
         model.gate.set()
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert [(change.kind, change.record.value) for change in outcome.changes] == [(ChangeKind.CREATED, "Oslo")]
 
 

@@ -1,4 +1,4 @@
-"""Two organizations on one store: whatever is handed over in one is unheard of in the other, and stays untouched."""
+"""Two organizations on one store: whatever is submitted in one is unheard of in the other, and stays untouched."""
 
 from __future__ import annotations
 
