@@ -111,6 +111,9 @@ class Memory:
     `as_viewer`, `acting_as`, `scope`, `slice`, `reviewed`, `with_flagged`, `as_of` and `known_at` return views: the
     same backend under another context. A view lives as long as the memory that it was made of is open.
 
+    A memory serves one event loop at a time: another loop gets `WrongLoopError` until the first one has ended or the
+    memory is closed. Open one in each loop over the same store; threads without a loop share a `BlockingMemory`.
+
     Every scope may be given as a path such as ``"/product/alpha"``, and includes its subtree unless
     ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
 
@@ -279,6 +282,7 @@ class Memory:
 
     async def __aenter__(self) -> Self:
         worker = self._backend.worker
+        self._backend.loop.check()
         await worker.__aenter__()
         if (
             self._backend.reads_words
@@ -318,6 +322,8 @@ class Memory:
         finally:
             if self._owns_store:
                 await self._backend.provider.aclose()
+            if not self._backend.worker.running:
+                self._backend.loop.release()
 
     async def reembed(self) -> int:
         """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
