@@ -13,7 +13,9 @@ import tempfile
 
 import anyio
 
-from factmem import Background, Concept, InstructorModel, LanguageModel, Memory, Message, Trigger, language_model
+from factmem import Background, Concept, LanguageModel, Memory, Message, language_model
+from factmem.llm import InstructorModel
+from factmem.memory import Trigger
 from factmem.testing.chat_answers import answering, unreachable_base_url
 from factmem.testing.openai_server import LoopbackOpenAIServer
 

@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 
 from factmem.abc import DropReason, Message
 from factmem.errors import CapabilityError, FactMemError, ModelUnavailableError
+from factmem.loops import OneLoop
 from factmem.memory.journal import Unit
 from factmem.memory.outcomes import Remembered
 from factmem.validators import positive
@@ -93,6 +94,8 @@ class Submission:
         self._outcomes: dict[str, Remembered] = {}
         self._dropped: dict[str | None, Counter[DropReason]] = defaultdict(Counter)
         self._over = anyio.Event()
+        self._loop = OneLoop("this submission")
+        self._loop.check()
         self._beside = None if beside is None else beside._over
         if not self.ids:
             self._over.set()
@@ -125,7 +128,11 @@ class Submission:
 
         If the memory is closed first, the outcomes so far are returned; the rest waits for the next process that opens
         the store.
+
+        Raises:
+            WrongLoopError: It was submitted in another event loop.
         """
+        self._loop.check()
         await self._over.wait()
         if self._beside is not None:
             await self._beside.wait()

@@ -8,19 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import (
-    AssertionState,
-    DetectionRequest,
-    DropReason,
-    InMemoryProvider,
-    MemoryScope,
-    MemorySubject,
-    Message,
-    ScopeKind,
-)
+from factmem import InMemoryProvider, MemoryScope, MemorySubject, Message
+from factmem.abc import DetectionRequest, DropReason
 from factmem.agent import USER, AgentMemoryConfig, FailurePolicy, Hooks, Loading, RunIdentity, SavedHistory, Saving
 from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
 from factmem.facts import STATEMENT
+from factmem.records import AssertionState
+from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
 from tests.agent.installed import assistant, memory_over, plugin, texts, tool, user
 from tests.memory.telling import CITY, SEATS, Gated, log_of, opened, said, until, well, words

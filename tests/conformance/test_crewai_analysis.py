@@ -22,8 +22,9 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, FactDetails, InMemoryProvider, InstructorModel, Memory
+from factmem import Concept, FactDetails, InMemoryProvider, Memory
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
+from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import Said, answering, tool_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

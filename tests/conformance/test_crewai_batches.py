@@ -41,11 +41,13 @@ import attrs
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import ChangeKind, ConsolidationPolicy, InMemoryProvider, Memory, MemoryEvent, SubmissionFailed
+from factmem import ChangeKind, InMemoryProvider, Memory
 from factmem.abc import Action, Novelty, Receipt, Statement, Verdict, Verdicts
+from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import EmbedderError, EmbedderMismatchError, ModelUnavailableError, StoreUnavailableError
+from factmem.memory import MemoryEvent, SubmissionFailed
 from factmem.testing import HashEmbedder, ScriptedModel
-from tests.memory.telling import USER, Gated, log_of, opened, until, words
+from tests.memory.telling import FOUND_ALONE, USER, Gated, log_of, opened, until, words
 
 ALL: dict[str, Any] = {"subject": USER, "scope": "/product/alpha", "categories": ["plans"], "importance": 0.4}
 OLD, NEW = "The project is led by Ana from Lyon.", "The project is led by Ana from Faro."
@@ -102,7 +104,9 @@ def test_7_thresholds_are_settings_with_documented_defaults() -> None:
 async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
     """Any two texts with the same numbers are the same to a memory that is told so."""
     anything = ConsolidationPolicy(duplicate=0.0, threshold=1.0)
-    async with opened(InMemoryProvider(), consolidator=Deciding(), consolidation=anything) as memory:
+    async with opened(
+        InMemoryProvider(), consolidator=Deciding(), policies=attrs.evolve(FOUND_ALONE, consolidation=anything)
+    ) as memory:
         await (await memory.remember_many(["Bees make honey.", "Bees make honey and wax."], **ALL)).wait()
         assert len(await memory.list_records()) == 1
 

@@ -65,24 +65,14 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import (
-    MANAGED_TOPICS,
-    ChangeKind,
-    Concept,
-    ConsolidationPolicy,
-    DetectionRequest,
-    InMemoryProvider,
-    Memory,
-    MetadataMerge,
-    SingleFact,
-    TtlPolicy,
-)
-from factmem.abc import Action, Novelty, Verdict, Verdicts
+from factmem import ChangeKind, Concept, InMemoryProvider, Memory, SingleFact, TtlPolicy
+from factmem.abc import MANAGED_TOPICS, Action, DetectionRequest, Novelty, Verdict, Verdicts
+from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import RecordNotFoundError
 from factmem.facts import STATEMENT
 from factmem.memory import concepts_of
 from factmem.memory.jobs import Job, JobKind
-from factmem.records import AssertionState
+from factmem.records import AssertionState, MetadataMerge
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import BEGAN, CITY, PETS, USER, Gated, opened, said, talk, well, words
 

@@ -10,7 +10,7 @@ import anyio
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, Background, Concept, Conversation, FactDetails, Memory, Message
+from factmem import AgentMemoryProvider, Background, Concept, Conversation, FactDetails, Memory, Message, Policies
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.detection import utterances
 from factmem.errors import FactMemError, ModelUnavailableError
@@ -81,7 +81,7 @@ def scene(provider: AgentMemoryProvider) -> Scene:
         embedder=DenseEmbedder(),
         on_event=events.append,
         background=Background(attempts=1, concurrency=3),
-        keep_words=False,
+        policies=Policies(keep_words=False),
     )
     return Scene(memory, slow, events)
 

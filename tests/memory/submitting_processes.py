@@ -15,8 +15,9 @@ import anyio
 import numpy  # noqa: F401  # every import that a child would make, made once
 from anyio.to_thread import run_sync  # noqa: F401
 
-from factmem import Background, BlockingMemory, Concept, Conversation, DetectionRequest, Memory, MemorySubject, Message
-from factmem.abc import Candidate, Detection
+from factmem import Background, BlockingMemory, Concept, Conversation, Memory, MemorySubject, Message
+from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.memory import Policies
 from factmem.providers import provider_entry_points
 from factmem.records import Evidence, FactDetails, Origin
 from factmem.testing import HashEmbedder
@@ -56,7 +57,7 @@ def memory_at(address: str, *, pause: float | None = 0.0) -> Memory:
         concepts=[NUMBERS],
         embedder=HashEmbedder(),
         detector=None if pause is None else SlowDetector(pause),
-        keep_words=False,
+        policies=Policies(keep_words=False),
         background=Background(concurrency=2),
     )
 

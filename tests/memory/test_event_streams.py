@@ -7,17 +7,11 @@ from typing import Any
 
 import pytest
 
-from factmem import (
-    MEMORY_ROLE,
-    AgentMemoryProvider,
-    AssertionState,
-    InMemoryProvider,
-    Memory,
-    Message,
-    Submission,
-    Trigger,
-)
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message, Submission
+from factmem.abc import MEMORY_ROLE
 from factmem.errors import CapabilityError, InvalidDataError, ModelUnavailableError, ReadOnlyError
+from factmem.memory import Trigger
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, CITY, PETS, USER, Gated, log_of, opened, said, until, well, words
 

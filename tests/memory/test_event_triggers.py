@@ -9,12 +9,14 @@ import anyio
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, InMemoryProvider, Trigger
+from factmem import AgentMemoryProvider, InMemoryProvider
 from factmem.abc import Prompt
 from factmem.errors import InvalidDataError
 from factmem.fold import states_of
+from factmem.memory import Trigger
 from factmem.memory.journal import units_in
 from factmem.memory.streams import ABANDONED_AFTER, due_at
+from factmem.records import AssertionState
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import Gated, log_of, opened, said, until, well
 from tests.memory.test_event_streams import CAT, DOG, OSLO, event, known, told

@@ -8,11 +8,11 @@ from functools import partial
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, InMemoryProvider, Message, Trigger
+from factmem import AgentMemoryProvider, InMemoryProvider, Message
 from factmem.abc import KeepsHistory, Receipt, Statement
-from factmem.memory import Background
+from factmem.memory import Background, Trigger
 from factmem.memory.streams import ABANDONED_AFTER
-from factmem.records import Recorded
+from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import USER, Gated, log_of, opened, said, until, well
 from tests.memory.test_event_streams import CAT, LATER, MINUTE, event, told

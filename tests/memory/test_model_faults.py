@@ -13,7 +13,10 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, DropReason, InMemoryProvider, InstructorModel
+from factmem import AgentMemoryProvider, InMemoryProvider
+from factmem.abc import DropReason
+from factmem.llm import InstructorModel
+from factmem.records import AssertionState
 from factmem.testing.chat_answers import Said, answering, chat_answer, error_answer, unreachable_base_url
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.memory.telling import CITY, SEATS, SOON, USER, log_of, opened, over_the_wire, said, talk, words

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from factmem import Background, Conversation, DropReason, InMemoryProvider, Memory, Message, SubmissionFinished, Trigger
-from factmem.abc import AgentMemoryProvider
+from factmem import Background, Conversation, InMemoryProvider, Memory, Message
+from factmem.abc import AgentMemoryProvider, DropReason
 from factmem.errors import InvalidDataError
+from factmem.memory import SubmissionFinished, Trigger
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import opened, said, well

@@ -10,10 +10,11 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, Concept, Memory, Message, SingleFact, StoredSession
+from factmem import AgentMemoryProvider, Concept, Memory, Message, SingleFact
 from factmem.abc import Prompt
 from factmem.errors import ModelRefusedError, RecordNotFoundError
-from factmem.records import FactDetails
+from factmem.memory import StoredSession
+from factmem.records import AssertionState, FactDetails
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, SOON, USER, log_of, opened, said, talk, well
 from tests.memory.test_event_streams import LATER

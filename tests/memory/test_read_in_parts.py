@@ -6,8 +6,9 @@ import anyio
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, Conversation, InMemoryProvider, Memory
+from factmem import AgentMemoryProvider, Conversation, InMemoryProvider, Memory
 from factmem.errors import ModelRefusedError
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.memory.telling import USER, Gated, log_of, opened, said, talk, until, well
 

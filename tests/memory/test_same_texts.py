@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from factmem import AgentMemoryProvider, DropReason, InMemoryProvider, Memory, Message
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message
+from factmem.abc import DropReason
 from factmem.errors import EmbedderError
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import log_of, opened, talk, well, words

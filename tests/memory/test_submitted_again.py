@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
-from factmem import AgentMemoryProvider, MemoryEvent, Remembered, SubmissionFailed
+from factmem import AgentMemoryProvider, Remembered
 from factmem.errors import ModelUnavailableError
+from factmem.memory import MemoryEvent, SubmissionFailed
 from factmem.testing import ScriptedModel
 from tests.memory.telling import USER, Gated, opened, said, talk, until, well
 

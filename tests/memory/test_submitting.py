@@ -11,16 +11,12 @@ import pytest
 
 from factmem import (
     AgentMemoryProvider,
-    AssertionState,
     Background,
     BlockingMemory,
     InMemoryProvider,
     Memory,
-    MemoryEvent,
     NoMemory,
     Submission,
-    SubmissionFailed,
-    SubmissionFinished,
 )
 from factmem.abc import Receipt, Statement
 from factmem.errors import (
@@ -30,7 +26,8 @@ from factmem.errors import (
     ModelUnavailableError,
     ReadOnlyError,
 )
-from factmem.records import LogEntry
+from factmem.memory import MemoryEvent, SubmissionFailed, SubmissionFinished
+from factmem.records import AssertionState, LogEntry
 from factmem.testing import ScriptedModel
 from tests.memory.telling import CITY, SEATS, USER, Gated, log_of, opened, said, talk, understood, until, well, words
 

@@ -14,9 +14,9 @@ import anyio.to_thread
 import attrs
 import pytest
 
-from factmem import AssertionState
 from factmem.llm import InstructorModel
 from factmem.providers import open_provider
+from factmem.records import AssertionState
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.memory.telling import USER, log_of, opened, over_the_wire, said, talk

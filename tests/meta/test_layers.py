@@ -33,7 +33,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing"},
+    {"observing", "loops"},
     {"llm"},
     MIDDLE,
     {"memory"},

@@ -13,18 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factmem import (
-    BlockingMemory,
-    Conversation,
-    InMemoryProvider,
-    Memory,
-    MemoryScope,
-    RecordOrder,
-    SingleFact,
-)
+from factmem import BlockingMemory, Conversation, InMemoryProvider, Memory, MemoryScope, SingleFact
 from factmem.abc import EmbedderIdentity, Operation, OperationCompleted, OperationEvent, OperationStarted
 from factmem.errors import RecordNotFoundError
 from factmem.llm import InstructorModel
+from factmem.memory import RecordOrder
 from factmem.observing import current_call
 from factmem.records import FactDetails
 from factmem.testing import HashEmbedder, ScriptedModel

@@ -14,11 +14,11 @@ from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import AssertionState, InMemoryProvider
+from factmem import InMemoryProvider
 from factmem.abc import Append, Receipt, Statement, StateRequest
 from factmem.crypto import SecretKey
 from factmem.memory.jobs import Job, JobKind, job_json
-from factmem.records import Assertion, Place, assertions_of
+from factmem.records import Assertion, AssertionState, Place, assertions_of
 from factmem.testing import FakeClock
 from tests.walls.worlds import BEGAN, NOW, Fate, Plant, World
 

@@ -7,12 +7,13 @@ import datetime as dt
 import attrs
 import pytest
 
-from factmem import AssertionState, Background, Concept, Evidence, InMemoryProvider, Memory, MemoryEvent, SingleFact
+from factmem import Background, Concept, Evidence, InMemoryProvider, Memory, SingleFact
 from factmem.abc import Append, Statement, StateRequest
 from factmem.errors import ConceptConflictError, InvalidDataError, ModelUnavailableError, ReadOnlyError
 from factmem.facts import STATEMENT
+from factmem.memory import MemoryEvent
 from factmem.memory.jobs import STREAM, Job, JobKind, job_json
-from factmem.records import FactDetails, Place, assertions_of
+from factmem.records import AssertionState, FactDetails, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, USER, opened, said, talk, until, well

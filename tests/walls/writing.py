@@ -23,10 +23,9 @@ from factmem import (
     MultipleFacts,
     Origin,
     SingleFact,
-    StoredSession,
 )
 from factmem.facts import STATEMENT
-from factmem.memory import Submission
+from factmem.memory import StoredSession, Submission
 from tests.walls.facade import Household
 from tests.walls.ways import Asked, Door, Shows, Way, Writes, each, outcome, plain, unnamed_scope
 from tests.walls.worlds import MANY, NOW, SHARED, Plant
