@@ -50,6 +50,7 @@ __all__ = [
     "ValueTypeArgument",
     "WordsAnswer",
     "WrittenAnswer",
+    "awaited",
     "concept_and_value",
     "concise_schema",
     "value_of",
@@ -206,6 +207,23 @@ def _as_float(number: int) -> float:
         raise InvalidDataError("the number is too large for a float: save it as an int", path="$.value") from None
 
 
+def awaited(waiting: int, *, trusted: bool) -> str | None:
+    """Return why facts may be missing, and the next step; None if nothing waits in quarantine.
+
+    Args:
+        waiting: Number of statements in quarantine.
+        trusted: Whether clients are trusted.
+    """
+    if not waiting:
+        return None
+    many = f"{waiting} statements wait" if waiting > 1 else "1 statement waits"
+    hint = "" if trusted else "; if the user trusts the clients of this server, start it with --trust"
+    return (
+        f"{many} in quarantine and cannot be recalled: tell the user to look at them with `factmem quarantine list` "
+        f"and to let them in with `factmem quarantine accept ID`{hint}."
+    )
+
+
 def concise_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a tool's arguments without what tells a model nothing: it is a part of every prompt.
 
@@ -327,7 +345,7 @@ class RecallAnswer(_Answer):
     """Results of recall, best first."""
 
     matches: list[MatchAnswer]
-    note: str | None = Field(default=None, description="A failure because of which facts may be missing.")
+    note: str | None = Field(default=None, description="Reasons for which facts may be missing.")
 
 
 class LoadAnswer(_Answer):
@@ -336,6 +354,7 @@ class LoadAnswer(_Answer):
     keyword: str
     facts: list[FactAnswer] = Field(description="The current fact, or one per value; empty if nothing is known.")
     similar_keywords: list[str] = Field(description="If nothing is known: similar keywords that are in use.")
+    note: str | None = Field(default=None, description="If nothing is known: a reason for which a fact may be missing.")
 
 
 class ListAnswer(_Answer):

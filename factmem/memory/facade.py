@@ -59,7 +59,7 @@ from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.streams import Streams
 from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt
@@ -363,6 +363,21 @@ class Memory:
         if not isinstance(policy, FlaggedPolicy):
             raise InvalidDataError(f"the policy is a FlaggedPolicy, not a {type(policy).__name__}", path="$.policy")
         policies = attrs.evolve(self._context.policies, flagged=policy)
+        return self._view(attrs.evolve(self._context, policies=policies))
+
+    def with_quota(self, quota: QuarantineQuota) -> Self:
+        """Return this memory with other limits of what waits in quarantine, for writers that are not trusted.
+
+        ::
+
+            guarded = memory.with_quota(QuarantineQuota(total=1_000, per_writer=100))
+
+        Args:
+            quota: The limits of what is written through the returned memory.
+        """
+        if not isinstance(quota, QuarantineQuota):
+            raise InvalidDataError(f"the quota is a QuarantineQuota, not a {type(quota).__name__}", path="$.quota")
+        policies = attrs.evolve(self._context.policies, quarantine=quota)
         return self._view(attrs.evolve(self._context, policies=policies))
 
     def reviewed(self) -> Self:

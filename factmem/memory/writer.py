@@ -19,6 +19,7 @@ from factmem.errors import (
     EmbedderError,
     InvalidDataError,
     OutOfViewError,
+    QuotaExceededError,
     RecordNotFoundError,
     StateConflictError,
 )
@@ -31,7 +32,7 @@ from factmem.memory.filters import ids_of
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.reader import Reader
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
-from factmem.memory.screening import Screening
+from factmem.memory.screening import QuarantineQuota, Screening, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
 from factmem.recall import LogPart, RecallFilter, embedded, hydrate, indexed_text
@@ -60,6 +61,8 @@ T = TypeVar("T")
 _log = logging.getLogger("factmem")
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
+
+_UNSETTLED: Final = (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 
 
 class _Unset(enum.Enum):
@@ -347,6 +350,7 @@ class Writer:
         Raises:
             OutOfViewError: A place lies outside of the view.
             CapabilityError: The provider has the four verbs only.
+            QuotaExceededError: More would wait in quarantine than the policies allow.
         """
         if not assertions:
             return []
@@ -357,18 +361,42 @@ class Writer:
         self._backend.history()
         if vectors is None:
             vectors = await self.vectors(assertions)
-        return await self.commit(
+        return await self._admitted(
             [
                 Append(assertion=assertion, vector=vector, follows=follows)
                 for assertion, vector in zip(assertions, vectors, strict=True)
             ]
         )
 
+    async def _admitted(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        """Commit new assertions, unless more of them would wait in quarantine than the quota allows."""
+        signed = await to_thread.run_sync(self._signed, statements)
+        coming = sum(isinstance(statement, Append) and waits(statement.assertion) for statement in signed)
+        if not coming or self._context.policies.quarantine == QuarantineQuota():
+            return await self._appended(signed)
+        async with self._backend.worker.alone("quarantine"):
+            await self._check_quota(coming)
+            return await self._appended(signed)
+
+    async def _check_quota(self, coming: int) -> None:
+        quota, waiting = self._context.policies.quarantine, await self._reader.waiting()
+        if quota.total is not None and waiting + coming > quota.total:
+            raise QuotaExceededError(quota.total, per_writer=False)
+        if quota.per_writer is None or waiting + coming <= quota.per_writer:
+            return
+        entries = (entry.assertion for entry in await self._reader.recorded_in(_UNSETTLED))
+        mine = sum(said.actor == self._context.writer and waits(said) for said in entries)
+        if mine + coming > quota.per_writer:
+            raise QuotaExceededError(quota.per_writer, per_writer=True)
+
     async def commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        """Commit statements to the store, in one transaction. Every write is screened and signed here."""
+        """Commit statements to the store, in one transaction. Every write is screened and signed before."""
+        return await self._appended(await to_thread.run_sync(self._signed, statements))
+
+    async def _appended(self, signed: Sequence[Statement]) -> Sequence[Receipt]:
         store = self._backend.history()
-        with nested(Operation.COMMIT, records_in=len(statements)) as call:
-            receipts = await store.append(await to_thread.run_sync(self._signed, statements))
+        with nested(Operation.COMMIT, records_in=len(signed)) as call:
+            receipts = await store.append(signed)
             call.gave(len(receipts))
             return receipts
 

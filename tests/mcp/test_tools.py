@@ -222,7 +222,7 @@ async def test_of_several_ids_all_are_retracted_or_none() -> None:
 
 
 async def test_what_is_forgotten_is_gone_for_good() -> None:
-    async with opened() as memory, connected(memory, allow_erase=True) as client:
+    async with opened() as memory, connected(memory, trust=True, allow_erase=True) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=MONDAY))
         await memory.update(record.id, value="Rome")
         assert await refusal(client, "forget", ids=[record.id, "nope"]) == (
