@@ -28,18 +28,10 @@ from factmem.abc import (
     QuestionAnalyst,
     system_clock,
 )
-from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
-from factmem.detection import (
-    InstructorAnalyst,
-    InstructorDetector,
-    InstructorQuestionAnalyst,
-    OriginPolicy,
-    VerbatimDetector,
-    redact,
-)
+from factmem.consolidation import ConsolidationPolicy
+from factmem.detection import OriginPolicy, VerbatimDetector, redact
 from factmem.errors import IncompleteProfileError, InvalidDataError, OutOfViewError
 from factmem.facts import Concept, Fact, FactT
-from factmem.llm import language_model
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
@@ -211,7 +203,7 @@ class Memory:
         else:
             check_store(store)
             address, provider = None, store
-        model = language_model(model) if isinstance(model, str) else model
+        model = _language_model(model) if isinstance(model, str) else model
         embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         check_parts(consolidator=consolidator, question_analyst=question_analyst)
@@ -269,10 +261,10 @@ class Memory:
             provider=provider,
             mirror=mirror,
             embedder=bounded,
-            detector=detector or _detector(model, policy, clock),
-            analyst=analyst or (InstructorAnalyst(model) if model else None),
-            consolidator=consolidator or (InstructorConsolidator(model, redact=_redacted) if model else None),
-            question_analyst=question_analyst or (InstructorQuestionAnalyst(model) if model else None),
+            detector=detector or (_detector(model, policy, clock) if model else VerbatimDetector(clock=clock)),
+            analyst=analyst or (_analyst(model) if model else None),
+            consolidator=consolidator or (_consolidator(model) if model else None),
+            question_analyst=question_analyst or (_question_analyst(model) if model else None),
             worker=Worker(background, on_event, viewer=viewer),
             accesses=accesses,
             concurrency=background.concurrency,
@@ -1368,7 +1360,7 @@ def _origins(origins: OriginPolicy | None, detector: Detector | None) -> OriginP
         raise InvalidDataError(
             f"origins is an OriginPolicy(assistant=Treatment.…), not a {type(origins).__name__}", path="$.origins"
         )
-    own = detector.origins if isinstance(detector, InstructorDetector) else None
+    own = _origins_of(detector) if detector else None
     if origins is not None and own not in (None, origins):
         raise InvalidDataError(
             "the detector has an OriginPolicy of its own: give origins to it, or to the memory, not to both",
@@ -1377,9 +1369,40 @@ def _origins(origins: OriginPolicy | None, detector: Detector | None) -> OriginP
     return origins or own or OriginPolicy()
 
 
-def _detector(model: LanguageModel | None, origins: OriginPolicy, clock: Clock) -> Detector:
-    return VerbatimDetector(clock=clock) if model is None else InstructorDetector(model, clock=clock, origins=origins)
+def _origins_of(detector: Detector) -> OriginPolicy | None:
+    from factmem.detection import InstructorDetector
+
+    return detector.origins if isinstance(detector, InstructorDetector) else None
 
 
-def _redacted(text: str) -> str:
-    return redact(text).text
+# The parts that ask a model are imported for a memory that has one.
+
+
+def _language_model(address: str) -> LanguageModel:
+    from factmem.llm import language_model
+
+    return language_model(address)
+
+
+def _detector(model: LanguageModel, origins: OriginPolicy, clock: Clock) -> Detector:
+    from factmem.detection import InstructorDetector
+
+    return InstructorDetector(model, clock=clock, origins=origins)
+
+
+def _analyst(model: LanguageModel) -> Analyst:
+    from factmem.detection import InstructorAnalyst
+
+    return InstructorAnalyst(model)
+
+
+def _consolidator(model: LanguageModel) -> Consolidator:
+    from factmem.consolidation import InstructorConsolidator
+
+    return InstructorConsolidator(model, redact=lambda text: redact(text).text)
+
+
+def _question_analyst(model: LanguageModel) -> QuestionAnalyst:
+    from factmem.detection import InstructorQuestionAnalyst
+
+    return InstructorQuestionAnalyst(model)
