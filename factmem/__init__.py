@@ -8,8 +8,9 @@ in `factmem.testing`. Nothing heavy is imported before it is used.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from factmem.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from factmem.abc import AgentMemoryProvider, Conversation, Embedder, LanguageModel, Message, Topic
@@ -67,7 +68,7 @@ __all__ = [
     "open_provider",
 ]
 
-_HOME = {
+_HOMES = {
     "abc": (
         "AgentMemoryProvider",
         "Conversation",
@@ -123,7 +124,7 @@ _HOME = {
     ),
     "subjects": ("MemorySubject",),
 }
-_MODULE_OF = {name: f"factmem.{module}" for module, names in _HOME.items() for name in names}
+_lazy = lazy_names(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> object:
@@ -132,11 +133,7 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("factmem")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'factmem' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
+    return _lazy(name)
 
 
 def __dir__() -> list[str]:

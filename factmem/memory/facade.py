@@ -28,18 +28,9 @@ from factmem.abc import (
     QuestionAnalyst,
     system_clock,
 )
-from factmem.consolidation import InstructorConsolidator
-from factmem.detection import (
-    InstructorAnalyst,
-    InstructorDetector,
-    InstructorQuestionAnalyst,
-    OriginPolicy,
-    VerbatimDetector,
-    redact,
-)
+from factmem.detection import OriginPolicy, VerbatimDetector, redact
 from factmem.errors import IncompleteProfileError, InvalidDataError, OutOfViewError
 from factmem.facts import Concept, Fact, FactT, MultipleFacts, SingleFact
-from factmem.llm import language_model
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
@@ -199,7 +190,7 @@ class Memory:
         else:
             check_store(store)
             address, provider = None, store
-        model = language_model(model) if isinstance(model, str) else model
+        model = _language_model(model) if isinstance(model, str) else model
         embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         check_parts(consolidator=consolidator, question_analyst=question_analyst)
@@ -244,14 +235,15 @@ class Memory:
             clock=clock,
             memory_limit=memory_limit,
         )
+        asking = _Asking.of(model, policies.origins, clock)
         backend = Backend(
             provider=provider,
             mirror=mirror,
             embedder=bounded,
-            detector=detector or _detector(model, policies.origins, clock),
-            analyst=analyst or (InstructorAnalyst(model) if model else None),
-            consolidator=consolidator or (InstructorConsolidator(model, redact=_redacted) if model else None),
-            question_analyst=question_analyst or (InstructorQuestionAnalyst(model) if model else None),
+            detector=detector or asking.detector,
+            analyst=analyst or asking.analyst,
+            consolidator=consolidator or asking.consolidator,
+            question_analyst=question_analyst or asking.question_analyst,
             worker=Worker(background, on_event, viewer=viewer),
             accesses=accesses,
             concurrency=background.concurrency,
@@ -1388,6 +1380,10 @@ def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
     """Return the policies with the origins that a detector was made with."""
     if not isinstance(policies, Policies):
         raise InvalidDataError(f"policies is a Policies(…), not a {type(policies).__name__}", path="$.policies")
+    if detector is None:
+        return policies
+    from factmem.detection import InstructorDetector
+
     own = detector.origins if isinstance(detector, InstructorDetector) else policies.origins
     if policies.origins not in (own, OriginPolicy()):
         raise InvalidDataError(
@@ -1397,9 +1393,32 @@ def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
     return attrs.evolve(policies, origins=own)
 
 
-def _detector(model: LanguageModel | None, origins: OriginPolicy, clock: Clock) -> Detector:
-    return VerbatimDetector(clock=clock) if model is None else InstructorDetector(model, clock=clock, origins=origins)
+def _language_model(address: str) -> LanguageModel:
+    from factmem.llm import language_model
+
+    return language_model(address)
 
 
-def _redacted(text: str) -> str:
-    return redact(text).text
+@attrs.frozen
+class _Asking:
+    """The parts that ask a model."""
+
+    detector: Detector
+    analyst: Analyst | None = None
+    consolidator: Consolidator | None = None
+    question_analyst: QuestionAnalyst | None = None
+
+    @classmethod
+    def of(cls, model: LanguageModel | None, origins: OriginPolicy, clock: Clock) -> _Asking:
+        """Return the parts of a model; they are imported for a memory that has one."""
+        if model is None:
+            return cls(VerbatimDetector(clock=clock))
+        from factmem.consolidation import InstructorConsolidator
+        from factmem.detection import InstructorAnalyst, InstructorDetector, InstructorQuestionAnalyst
+
+        return cls(
+            InstructorDetector(model, clock=clock, origins=origins),
+            InstructorAnalyst(model),
+            InstructorConsolidator(model, redact=lambda text: redact(text).text),
+            InstructorQuestionAnalyst(model),
+        )
