@@ -134,14 +134,18 @@ class WritingTools:
         id: IdArgument,
         ctx: Context,
         value: ValueArgument = "",
+        scope: ScopeArgument = None,
         importance: ImportanceArgument = None,
         categories: CategoriesArgument = (),
         reason: ReasonArgument = "",
     ) -> WrittenAnswer:
-        """Change a record by its id: its value, importance or categories. Earlier revisions stay in its history."""
-        if not value and importance is None and not categories:
-            raise InvalidDataError("say what to change: a value, an importance or categories")
-        given: dict[str, Any] = {"importance": importance, "categories": categories or None}
+        """Change a record by its id: its value, importance, categories, or the scope that it is moved to.
+
+        Earlier revisions stay in its history. A moved record has a new id.
+        """
+        if not value and scope is None and importance is None and not categories:
+            raise InvalidDataError("say what to change: a value, a scope, an importance or categories")
+        given: dict[str, Any] = {"scope": scope, "importance": importance, "categories": categories or None}
 
         async def work(view: Memory) -> Change:
             (record,) = await self._access.records(view, [id])
@@ -151,6 +155,8 @@ class WritingTools:
             return await view.update(id, **given, labels=labels, origin=None if self._origin.trusted else self._origin)
 
         change = await self._access.use(work, actor=_client(ctx))
+        if change.previous is not None and change.previous.id != change.record.id:
+            await self._announce(ctx, [change.previous])
         return await self._written(ctx, [change.record], "Updated; what it was is in the history.")
 
     async def retract(self, ids: IdsArgument, ctx: Context, reason: ReasonArgument = "") -> WrittenAnswer:

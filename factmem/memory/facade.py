@@ -867,6 +867,7 @@ class Memory:
         record_id: str,
         *,
         value: Any = UNSET,
+        scope: MemoryScope | str | None = None,
         importance: float | None = None,
         categories: Sequence[str] | None = None,
         topics: Sequence[str] | None = None,
@@ -886,6 +887,9 @@ class Memory:
         Args:
             record_id: The record.
             value: The new value, said now, or at the present revision's time if that is later.
+            scope: The scope to move the record to. A record is one slot of its place, so it has another id there: that
+                of ``change.record``. What is at the old place is retracted with its history, in the same transaction.
+                `undo` of the change moves it back; `rollback` of an old revision restores that one beside it.
             importance: From 0 to 1.
             categories: Labels, in place of the present ones.
             topics: Topics, in place of the present ones.
@@ -900,13 +904,17 @@ class Memory:
 
         Raises:
             RecordNotFoundError: No record that is current and visible has this id.
-            InvalidDataError: The value is not of the concept's type, or both an expiry and a ttl are given.
+            InvalidDataError: The value is not of the concept's type, both an expiry and a ttl are given, or a record is
+                to be moved by words of an origin that is not trusted.
+            OutOfViewError: The scope lies outside of this view.
             ConceptConflictError: The value's type cannot join its place.
-            StateConflictError: The metadata is not the same, as ``merge`` requires.
+            StateConflictError: The metadata is not the same, as ``merge`` requires; the scope holds this value or
+                another one of a SINGLE; or the record waits for a model and cannot be moved yet.
         """
         return await self._writer.update(
             record_id,
             value=value,
+            scope=scope,
             importance=importance,
             categories=categories,
             topics=topics,

@@ -168,6 +168,7 @@ class Writer:
         record_id: str,
         *,
         value: Any,
+        scope: MemoryScope | str | None,
         importance: float | None,
         categories: Sequence[str] | None,
         topics: Sequence[str] | None,
@@ -199,6 +200,8 @@ class Writer:
         said = await self._stored(previous)
         if value is not UNSET:
             said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=(), flags=())
+        if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
+            return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
         # A current revision counts, whatever its first state was, and has no job.
         revised = attrs.evolve(
             said,
@@ -212,6 +215,55 @@ class Writer:
         (recorded,) = await self.append([revised], follows=previous.revision)
         record = record_of(recorded, previous.concept, state=recorded.assertion.state)
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
+
+    async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
+        """Retract a record at its place and append it at another one, in one transaction."""
+        if origin is not None and not origin.trusted:
+            raise InvalidDataError("words of an origin that is not trusted cannot move a record", path="$.scope")
+        moved = attrs.evolve(
+            said,
+            revises=None,
+            revised=previous.revision,  # which makes each move an assertion of its own, also one back to an old place
+            job=None,
+            actor=None,
+            state=AssertionState.ACTIVE,
+        )
+        there = RecallFilter(
+            subject=moved.place.subject, scope=moved.place.scope, exact=True, keywords=(moved.keyword,)
+        )
+        tracks = {
+            (row.recorded.assertion.track, row.recorded.assertion.slot) for row in await self._reader.visible(there)
+        }
+        if (moved.track, moved.slot) in tracks:
+            raise StateConflictError("the scope holds a record of this concept already: update or retract that one")
+        leaving = await self._leaving(previous.id, "moved to another scope")  # which one, not all readers may know
+        (vector,) = await self.vectors([moved])
+        receipts = await self._admitted([*leaving, Append(assertion=moved, vector=vector)])
+        record = record_of(receipts[0].recorded, previous.concept, state=AssertionState.ACTIVE)
+        return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
+
+    async def _leaving(self, record_id: str, reason: str | None) -> list[StateRequest]:
+        """Return the changes of state that retract a record, to be made together with others.
+
+        Raises:
+            RecordNotFoundError: No record that is current and visible has this id.
+            StateConflictError: It waits for a model.
+        """
+        await self._reader.current([record_id])
+        entries = await self._of_records([record_id], await self._reader.recorded_in(_COUNTING, [record_id]))
+        requests = await self._changes(entries, AssertionState.RETRACTED, reason)
+        if any(request.expected is AssertionState.PENDING for request in requests):
+            raise StateConflictError("the record waits for a model: move it when it was read")
+        return requests
+
+    async def _moved_back(self, record: FactRecord[Any], previous: FactRecord[Any], reason: str | None) -> Change:
+        """Undo a move: retract the record where it is, and restore it where it was, in one transaction."""
+        leaving = await self._leaving(record.id, reason)
+        log = await self._reader.log(LogPart(record_ids=[previous.id], related=True))
+        restoring = await to_thread.run_sync(restore_requests, log, [previous.id], self._context.moment, reason)
+        await self.commit([*leaving, *restoring])
+        (restored,) = await self._reader.current([previous.id])
+        return Change(kind=ChangeKind.UPDATED, record=restored, previous=record)
 
     def _updated_expiry(
         self,
@@ -290,12 +342,17 @@ class Writer:
                 case ChangeKind.CREATED:
                     done += await self.retract([change.record.id for change in alike], reason)
                 case ChangeKind.UPDATED:
-                    done += [await self.rollback(change.previous or change.record, reason) for change in alike]
+                    done += [await self._reverted(change, reason) for change in alike]
                 case ChangeKind.DELETED:
                     done += await self.restore([change.record.id for change in alike], reason)
                 case _:
                     assert_never(kind)
         return tuple(done)
+
+    async def _reverted(self, change: Change, reason: str | None) -> Change:
+        if change.previous is not None and change.previous.id != change.record.id:
+            return await self._moved_back(change.record, change.previous, reason)
+        return await self.rollback(change.previous or change.record, reason)
 
     def lasting(self, details: FactDetails, ttl: dt.timedelta | None = None) -> FactDetails:
         """Return the details of a new assertion with its expiry."""
@@ -434,13 +491,16 @@ class Writer:
     async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
         """Change the states of assertions; fail if another writer changes one of them meanwhile."""
         self._context.check_writable()
+        await self.commit(await self._changes(entries, state, reason))
+
+    async def _changes(
+        self, entries: Sequence[Recorded], state: AssertionState, reason: str | None
+    ) -> list[StateRequest]:
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
-        await self.commit(
-            [
-                StateRequest(assertion_id=entry.id, state=state, reason=reason, expected=states.get(entry.id))
-                for entry in entries
-            ]
-        )
+        return [
+            StateRequest(assertion_id=entry.id, state=state, reason=reason, expected=states.get(entry.id))
+            for entry in entries
+        ]
 
 
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:

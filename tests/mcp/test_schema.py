@@ -19,7 +19,7 @@ ARGUMENTS = {
     "info": "scope",
     "remember": "text scope subject importance categories private",
     "save_fact": ("keyword value type multiple description scope subject said importance categories private"),
-    "update": "id value importance categories reason",
+    "update": "id value scope importance categories reason",
     "retract": "ids reason",
     "forget": "ids",
 }

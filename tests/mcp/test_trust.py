@@ -52,6 +52,17 @@ async def test_an_update_by_a_client_waits_until_it_is_let_in() -> None:
         assert await known(memory) == ["Rome"]
 
 
+async def test_only_a_trusted_client_moves_a_record() -> None:
+    async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo"), scope="/product/alpha")
+        told = await refusal(client, "update", id=record.id, scope="/product/beta")
+        assert "not trusted cannot move a record" in told
+        (fact,) = (await answer(trusted, "update", id=record.id, scope="/product/beta"))["facts"]
+        assert (fact["scope"], fact["value"], fact["id"] != record.id) == ("/product/beta", "Oslo", True)
+        (found,) = await memory.list_records()
+        assert (found.id, str(found.scope)) == (fact["id"], "/product/beta")
+
+
 async def test_a_client_takes_back_only_what_clients_wrote_unless_it_is_trusted() -> None:
     """Else whoever can plant words could make the user's own ones disappear."""
     async with opened() as memory, connected(memory) as client:
