@@ -163,10 +163,9 @@ class WritingTools:
         """Retract facts that are wrong, or that the user wants to be forgotten. They are not erased."""
 
         async def work(view: Memory) -> tuple[Change, ...]:
+            records = await self._access.records(view, ids)
             if not self._trusted:
-                await self._check_own(view, await self._access.records(view, ids))
-            else:
-                await self._access.records(view, ids)
+                await self._check_own(view, records)
             return await view.retract(*ids, reason=f"{SOURCE}: {reason}" if reason.strip() else SOURCE)
 
         changes = await self._access.use(work, actor=_client(ctx))

@@ -904,8 +904,8 @@ class Memory:
 
         Raises:
             RecordNotFoundError: No record that is current and visible has this id.
-            InvalidDataError: The value is not of the concept's type, both an expiry and a ttl are given, or a record is
-                to be moved by words of an origin that is not trusted.
+            InvalidDataError: The value is not of the concept's type, both an expiry and a ttl are given, or the
+                record is to be moved with words that are quarantined.
             OutOfViewError: The scope lies outside of this view.
             ConceptConflictError: The value's type cannot join its place.
             StateConflictError: The metadata is not the same, as ``merge`` requires; the scope holds this value or

@@ -218,16 +218,16 @@ class Writer:
 
     async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
         """Retract a record at its place and append it at another one, in one transaction."""
-        if origin is not None and not origin.trusted:
-            raise InvalidDataError("words of an origin that is not trusted cannot move a record", path="$.scope")
         moved = attrs.evolve(
             said,
             revises=None,
             revised=previous.revision,  # which makes each move an assertion of its own, also one back to an old place
             job=None,
             actor=None,
-            state=AssertionState.ACTIVE,
+            state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )
+        if Screening(self._context.policies.flagged).screened(moved).state is not AssertionState.ACTIVE:
+            raise InvalidDataError("quarantined words cannot move a record: leave the scope out", path="$.scope")
         there = RecallFilter(
             subject=moved.place.subject, scope=moved.place.scope, exact=True, keywords=(moved.keyword,)
         )

@@ -56,7 +56,7 @@ async def test_only_a_trusted_client_moves_a_record() -> None:
     async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"), scope="/product/alpha")
         told = await refusal(client, "update", id=record.id, scope="/product/beta")
-        assert "not trusted cannot move a record" in told
+        assert "quarantined words cannot move a record" in told
         (fact,) = (await answer(trusted, "update", id=record.id, scope="/product/beta"))["facts"]
         assert (fact["scope"], fact["value"], fact["id"] != record.id) == ("/product/beta", "Oslo", True)
         (found,) = await memory.list_records()
