@@ -35,7 +35,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing"},
+    {"observing", "loops"},
     {"llm"},
     MIDDLE,
     {"memory"},
