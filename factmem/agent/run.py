@@ -433,7 +433,9 @@ class MemoryTools:
         return "Saved."
 
     async def forget_memory(self, memory_ids: list[str], reason: str = "") -> str:
-        """Retract memories that are wrong, or that the user wants to be forgotten.
+        """Retract memories of your own that are wrong, or that the user wants to be forgotten.
+
+        What the user said is taken back by the user's own words only, such as "forget that I like tea".
 
         Args:
             memory_ids: The ids of the memories, from recall_memory.
@@ -444,7 +446,7 @@ class MemoryTools:
             retracted = await self.run.held.use(partial(self._retracted, ids=memory_ids, reason=reason))
         except RecordNotFoundError:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
-        except (CapabilityError, ReadOnlyError) as error:
+        except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was taken back: {error}"
         return f"Taken back: {retracted}."
 
@@ -488,6 +490,9 @@ class MemoryTools:
         view = run.view(memory)
         keys = {subject.key for subject in (run.user, *run.config.subjects)}
         for id in ids:
-            if (await view.get(id)).subject.key not in keys:
+            record = await view.get(id)
+            if record.subject.key not in keys:
                 raise RecordNotFoundError("no memory of this run has this id")
+            if record.trust > run.config.saving.tool_origin.rank:
+                raise InvalidDataError('the user said it. Ask the user to say so if it is to go: "forget that …"')
         return len(await view.retract(*ids, reason=f"forget_memory: {reason}" if reason else "forget_memory"))
