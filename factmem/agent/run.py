@@ -176,8 +176,8 @@ class MemoryRun:
         place = self.config.home if scope is None else self.config.scope_of(scope)
         if hooks.before_save:
             history = await hooks.before_save(self.identity, history)
-        events = [message for message in history if message.detectable and self._is_submitted(message)]
-        if not events:
+        events = [self._as_submitted(message) for message in history if message.detectable]
+        if all(message.treatment is Treatment.IGNORE for message in events):
             return None
         try:
             submission = await self.held.use(
@@ -289,8 +289,11 @@ class MemoryRun:
             origins=saving.origins,
         )
 
-    def _is_submitted(self, message: Message) -> bool:
-        return self.config.saving.tool_results or message.origin is not Origin.TOOL
+    def _as_submitted(self, message: Message) -> Message:
+        """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""
+        if self.config.saving.tool_results or message.origin is not Origin.TOOL:
+            return message
+        return attrs.evolve(message, treatment=Treatment.IGNORE, not_text=0)
 
     def _request(self, request: DetectionRequest | None) -> DetectionRequest:
         if request is None:

@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 import anyio
 import attrs
@@ -25,7 +25,7 @@ from factmem.abc import (
 )
 from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, CandidateAssertion, Plan, changes, plan, without_duplicates
 from factmem.details import Treatment
-from factmem.detection import covers
+from factmem.detection import REPEATS, covers
 from factmem.errors import (
     ConceptConflictError,
     EmbedderError,
@@ -239,6 +239,8 @@ class Pipeline:
 
         def treated(recorded: Recorded) -> Treatment | None:
             own, origin = treatment_of(recorded), recorded.assertion.details.origin
+            if _repeats(recorded.assertion.details):
+                return _doubted(own or origins.of(origin)) if recorded.id in unit.ids else Treatment.IGNORE
             if recorded.id in unit.ids:
                 return own
             return Treatment.CONTEXT if origins.shows(own or origins.of(origin), origin) else Treatment.IGNORE
@@ -251,15 +253,20 @@ class Pipeline:
         place = Place(candidate.subject or unit.place.subject, unit.place.scope)
         position = words.evidence[0].position
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
-        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence))
+        repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
+        flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
+        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence, flags=flags))
         fact = self._writer.dated(candidate.fact)
-        if candidate.cleared is not None and (
-            gone := _removals(candidate.cleared, place, details, fact.timestamp, here)
+        quarantined = candidate.quarantined or repeated
+        if (
+            candidate.cleared is not None
+            and not quarantined
+            and (gone := _removals(candidate.cleared, place, details, fact.timestamp, here))
         ):
             return gone
         # The words of a request to forget are not themselves removed.
         removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
-        state = AssertionState.QUARANTINED if candidate.quarantined else AssertionState.ACTIVE
+        state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
         return tuple(
             attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
             for said in assertions_of(fact, place, details, removed=removed)
@@ -538,6 +545,24 @@ def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
         importance=given.importance if analysis.importance is None else analysis.importance,
         metadata=metadata,
     )
+
+
+def _repeats(details: FactDetails) -> bool:
+    """Return whether words only repeat what nobody vouches for."""
+    return any(flag in REPEATS.values() for flag in details.flags)
+
+
+def _doubted(treatment: Treatment) -> Treatment:
+    """Return the treatment of words that are not believed: no model is shown them beside others."""
+    match treatment:
+        case Treatment.FACTS | Treatment.QUARANTINED_FACTS:
+            return Treatment.QUARANTINED_FACTS
+        case Treatment.STATEMENTS:
+            return Treatment.STATEMENTS
+        case Treatment.CONTEXT | Treatment.IGNORE:
+            return Treatment.IGNORE
+        case _:
+            assert_never(treatment)
 
 
 def _message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
