@@ -899,8 +899,10 @@ class Memory:
             labels: Labels of the new revision; those of the present one are not copied.
             expires_at: The time of expiry; None for never.
             ttl: The same, counted from now.
-            origin: The origin of the words. Those of one that is not trusted are quarantined: until they are accepted,
-                the record stays as it is.
+            origin: The origin of the words (default: that of the record). Those of one that is not trusted are
+                quarantined: until they are accepted, the record stays as it is. It also stays as it is if its own
+                origin is higher, the user's rather than the assistant's: the words stand beside it in its history.
+                `FactRecord.state` of the change is QUARANTINED or SUPERSEDED then.
 
         Raises:
             RecordNotFoundError: No record that is current and visible has this id.
@@ -930,6 +932,8 @@ class Memory:
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Retract records: they are neither loaded nor recalled any more, and `restore` brings them back.
 
+        It applies to words of every origin: a program decides about it, not what was said.
+
         Args:
             record_ids: Ids of the records.
             reason: The reason, for the audit trail.
@@ -957,7 +961,8 @@ class Memory:
     async def rollback(self, revision: int | FactRecord[Any], *, reason: str | None = None) -> Change:
         """Roll a record back to a revision. Nothing is lost: a rollback can be rolled back.
 
-        Later revisions are retracted and the revision itself is restored. This also restores a retracted record.
+        Later revisions are retracted and the revision itself is restored. This also restores a retracted record. Like
+        `retract`, `restore` and `undo` it is the program's own decision: it applies to words of every origin.
 
         Args:
             revision: The revision, as `history` returns it, or its number (`FactRecord.revision`).

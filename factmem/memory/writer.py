@@ -197,7 +197,7 @@ class Writer:
             labels=labels or {},
             expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
         )
-        said = await self._stored(previous)
+        said = stored = await self._stored(previous)
         if value is not UNSET:
             said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=(), flags=())
         if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
@@ -213,7 +213,9 @@ class Writer:
             state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )
         (recorded,) = await self.append([revised], follows=previous.revision)
-        record = record_of(recorded, previous.concept, state=recorded.assertion.state)
+        outranked = revised.counts(revised.state) and revised.trust < stored.trust
+        state = AssertionState.SUPERSEDED if outranked else recorded.assertion.state
+        record = record_of(recorded, previous.concept, state=state)
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
 
     async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
