@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -162,12 +162,6 @@ class Mirror:
         async with self._lock:
             await self._pull()
             return await to_thread.run_sync(self._log.log, part)
-
-    async def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
-        """Return the number of assertions of any state that a viewer sees in some scopes."""
-        async with self._lock:
-            await self._pull()
-            return await to_thread.run_sync(self._log.count, viewer, reaches)
 
     async def let_go(self) -> None:
         """Drop erased assertions now rather than at the next read."""

@@ -22,7 +22,6 @@ from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.source import Held, Library, rows_in_outline
 from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
 from factmem.records import LogEntry, Recorded, StateChange, Tombstone
-from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,14 +112,6 @@ class TenantLog:
 
     def _in_full(self, rows: Sequence[int]) -> Iterable[Recorded]:
         return (item for item in self.documents.read(rows) if item is not None)
-
-    def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
-        """Return the number of assertions that a viewer sees in some scopes."""
-        columns = self._columns
-        scopes = np.array([reaches(columns.scope(number)) for number in range(len(columns.scopes))], np.bool_)
-        owners = [number for number in (0, columns.owners.find(viewer or "")) if number is not None]
-        heads = scopes[columns.of_heads("scope")] & np.isin(columns.of_heads("owner"), owners)
-        return int(heads[columns["head"]].sum())
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return the current records; None if that takes any work."""
