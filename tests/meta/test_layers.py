@@ -28,6 +28,7 @@ VOCABULARY = {
     "validators",
     "values",
     "vectors",
+    "views",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
 INTERFACES = {"integrations", "tui", "mcp"}
