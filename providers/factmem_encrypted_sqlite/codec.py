@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, starts_in_clear
+from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, create_database, starts_in_clear
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
 from typing_extensions import override
 
@@ -44,7 +44,7 @@ class SealedCodec(PageCodec):
     """
 
     is_keyed: bool = True
-    beside: Sequence[str] = (*BESIDE, ".keys", ".keys.tmp", ".keys.lock")
+    beside: Sequence[str] = (*BESIDE, ".keys", ".keys.lock")
 
     def __init__(self, keys: KeyFile) -> None:
         self._keys = keys
@@ -73,6 +73,7 @@ class SealedCodec(PageCodec):
     def begin(self, path: Path) -> None:
         if not self._keys.exists():
             self._keys.make()
+        create_database(path)
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
         """See `factmem_sqlite_vec.codecs.PageCodec.blamed`: a sealed page is not damaged by SQLite itself."""

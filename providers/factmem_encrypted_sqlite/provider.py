@@ -16,6 +16,7 @@ from factmem_sqlite_vec.store import Store
 from factmem.abc import Clock, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import CorruptStoreError
+from factmem.providers import flag_option
 from factmem_encrypted_sqlite.codec import SealedCodec, rekey
 from factmem_encrypted_sqlite.key_file import KeyFile
 
@@ -48,6 +49,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         key_env: Environment variable that holds the key, instead of ``key``.
         passphrase_env: Environment variable that holds a passphrase, instead of ``key``.
         os_keyring: Service under which the system's keyring holds the key, instead of ``key``.
+        weak_passphrase: Take any passphrase of ``passphrase_env`` for a new store; see `factmem.crypto.Passphrase`.
         clock: Returns the time of recording, and decides on expiry; called in a worker thread.
         read_only: Never write; a missing file is an error then.
         busy_timeout: Longest wait for another process that is writing, in seconds.
@@ -64,12 +66,18 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         key_env: str | None = None,
         passphrase_env: str | None = None,
         os_keyring: str | None = None,
+        weak_passphrase: bool | str = False,
         clock: Clock = system_clock,
         read_only: bool | str = False,
         busy_timeout: float | str = 10.0,
     ) -> None:
         self._keyring = one_keyring(
-            key, key_env, passphrase_env, os_keyring, example="encrypted-sqlite:facts.db?key_env=FACTMEM_KEY"
+            key,
+            key_env,
+            passphrase_env,
+            os_keyring,
+            allow_weak=flag_option(weak_passphrase, "weak_passphrase"),
+            example="encrypted-sqlite:facts.db?key_env=FACTMEM_KEY",
         )
         super().__init__(path, clock=clock, read_only=read_only, busy_timeout=busy_timeout)
 

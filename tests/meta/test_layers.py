@@ -33,7 +33,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing", "loops"},
+    {"observing", "loops", "private_files"},
     {"llm"},
     MIDDLE,
     {"memory"},
