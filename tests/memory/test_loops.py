@@ -18,7 +18,7 @@ import pytest
 from factmem import Memory
 from factmem.errors import WrongLoopError
 from factmem.facts import Concept, SingleFact
-from factmem.memory import BlockingMemory, Handover
+from factmem.memory import BlockingMemory, Submission
 from factmem.providers import InMemoryProvider, open_provider
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -135,10 +135,10 @@ def test_a_provider_refuses_a_second_loop_while_the_first_one_runs_and_not_after
 @loops
 @other_loops
 def test_a_submission_is_awaited_in_its_own_loop(first: str, second: str) -> None:
-    submitted: list[Handover] = []
+    submitted: list[Submission] = []
 
     async def submit() -> None:
-        submitted.append(Handover(["a submission"]))
+        submitted.append(Submission(["a submission"]))
 
     with running(first, submit), pytest.raises(WrongLoopError):
         run(second, submitted[0].wait)

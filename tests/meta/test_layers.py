@@ -9,10 +9,12 @@ from pathlib import Path
 VOCABULARY = {
     "codec",
     "details",
+    "entry_points",
     "errors",
     "facts",
     "fold",
     "hidden",
+    "lazy_names",
     "patterns",
     "names",
     "records",
