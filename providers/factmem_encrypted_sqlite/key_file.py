@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -58,16 +59,20 @@ class KeyFile:
                 self._seen = (document, unlocked_roots(document, self._keyring))
             return self._seen[1]
 
-    def make(self) -> None:
+    def make(self, first: Callable[[], None]) -> None:
         """Create the file with the keys of a new database, unless another process was first.
+
+        Args:
+            first: Called before that, once the key is known to be available.
 
         Raises:
             KeyUnavailableError: The key that wraps them is not available; nothing was created.
         """
-        document = locked_roots(Roots.new(), self._keyring)
+        document = None if self.exists() else locked_roots(Roots.new(), self._keyring)
         make_folders(self._path.parent)
         with self.locked():
-            if not self.exists():
+            first()
+            if document is not None and not self.exists():
                 replace_file(self._path, document)
 
     def replace(self, roots: Roots, keyring: Keyring) -> None:
@@ -107,8 +112,9 @@ class KeyFile:
 
     def _read(self) -> bytes:
         try:
-            with self._path.open("rb") as file:
-                document = file.read(_MOST_BYTES + 1)
+            with self._path.open("rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                document = file.read(min(size, _MOST_BYTES) + 1)
         except FileNotFoundError:
             raise RolledBackStoreError(
                 f"{self._path.name}, which holds the keys of this store, is missing: restore it; "

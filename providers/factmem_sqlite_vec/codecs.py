@@ -65,6 +65,18 @@ class PageCodec(Protocol):
         """
         ...
 
+    def ready(self, connection: apsw.Connection, path: Path) -> None:
+        """Prepare an open and migrated database for its first write by this process.
+
+        Raises:
+            OSError: The files beside it cannot be written.
+        """
+        ...
+
+    def committed(self, connection: apsw.Connection, path: Path) -> None:
+        """Note what was committed, before it is acknowledged; this never fails what is committed already."""
+        ...
+
 
 class ClearCodec(PageCodec):
     """Codec of unencrypted databases."""
@@ -100,6 +112,14 @@ class ClearCodec(PageCodec):
         # VACUUM rewrites everything: some builds of SQLite would do that in memory.
         connection.execute("PRAGMA temp_store=FILE")
         return connection
+
+    @override
+    def ready(self, connection: apsw.Connection, path: Path) -> None:
+        pass
+
+    @override
+    def committed(self, connection: apsw.Connection, path: Path) -> None:
+        pass
 
 
 def create_database(path: Path) -> None:

@@ -180,7 +180,9 @@ class Store:
         try:
             writer = self._open_writer()
             with foreign_rows(self.name), detecting_failed_reads(writer):
-                return work(writer)
+                done = work(writer)
+                self.codec.committed(writer, self._path)
+                return done
         except ReadError:
             self._drop_writer()
             raise
@@ -302,6 +304,7 @@ class Store:
                     connection.execute(f"PRAGMA {pragma}")
                 self._use_wal(connection)
                 migrate(connection, self.name)
+                self.codec.ready(connection, self._path)
             # The process that created the file may have died before it could.
             _sync_folders(self._path.parent)
         except BaseException as error:
