@@ -37,7 +37,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing", "loops"},
+    {"observing", "loops", "private_files"},
     {"llm"},
     MIDDLE,
     {"memory"},
