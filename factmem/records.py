@@ -56,7 +56,7 @@ class AssertionState(enum.Enum):
         FAILED: a model could not read its words. They count as when PENDING.
         QUARANTINED: it does not count until it is let in.
         RETRACTED: it does not count any more.
-        SUPERSEDED: a newer assertion replaced it.
+        SUPERSEDED: a newer assertion replaced it, or one of a higher origin stands; see `Assertion.trust`.
     """
 
     ACTIVE = "active"
@@ -100,7 +100,7 @@ class Place:
 
 
 def _state_by_origin(assertion: Assertion) -> AssertionState:
-    if assertion.errand is not None:
+    if assertion.job is not None:
         return AssertionState.PENDING
     return AssertionState.ACTIVE if assertion.details.believed else AssertionState.QUARANTINED
 
@@ -116,14 +116,14 @@ class Assertion:
         fact_type: whether the concept is SINGLE or MULTIPLE.
         shape: the structural tag of the value's type.
         data: the value as JSON; None in a removal of a SINGLE.
-        timestamp: time when it was said, in UTC. It orders the fold.
+        timestamp: time when it was said, in UTC. It orders assertions of equal trust in the fold.
         removed: this removes the value (any value, of a SINGLE).
         valid_from: time since which it is true.
         valid_to: time until which it is true.
         details: importance, owner, evidence and so on.
         revises: id of the record that this updates, in an update by id.
         revised: revision (sequence number) of that record.
-        errand: the job that submitted words wait for, as JSON.
+        job: the job that submitted words wait for, as JSON.
         actor: the author and the way in, such as ``cli:ada`` or ``mcp:claude 1.0``, for the audit trail.
         state: ACTIVE, or QUARANTINED if it is not believed; PENDING with a job.
     """
@@ -141,7 +141,7 @@ class Assertion:
     details: FactDetails = attrs.field(factory=FactDetails)
     revises: str | None = None
     revised: int | None = None
-    errand: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    job: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     actor: str | None = attrs.field(default=None, validator=text)
     state: AssertionState = attrs.Factory(_state_by_origin, takes_self=True)
 
@@ -158,9 +158,20 @@ class Assertion:
                 assert_never(state)
 
     @property
+    def trust(self) -> int:
+        """Rank of these words among those that count for a record: trust orders them before time.
+
+        It is the rank of their origin (`Origin.rank`). Words of an untrusted origin begin in quarantine and count only
+        after somebody has let them in: then they rank as the user's, and so does an update of them.
+        """
+        origin = self.details.origin
+        vouched = self.state is not AssertionState.ACTIVE or self.revises is not None
+        return Origin.USER.rank if vouched and not origin.trusted else origin.rank
+
+    @property
     def only_shown(self) -> bool:
         """Whether these words are context: shown to the model with the words that it reads, and never counted."""
-        return self.errand is not None and self.errand.get("treatment") == Treatment.CONTEXT.value
+        return self.job is not None and self.job.get("treatment") == Treatment.CONTEXT.value
 
     @functools.cached_property
     def track(self) -> tuple[object, ...]:
@@ -303,6 +314,12 @@ class FactRecord(Generic[T]):
     def evidence(self) -> tuple[Evidence, ...]:
         """The words it comes from."""
         return self.details.evidence
+
+    @property
+    def trust(self) -> int:
+        """Rank of its words; see `Assertion.trust`. A current record of an untrusted origin was let in."""
+        origin = self.details.origin
+        return origin.rank if origin.trusted else Origin.USER.rank
 
     @property
     def private(self) -> bool:

@@ -5,9 +5,12 @@
 - `OriginPolicy`: treatment of messages by their origin.
 - `read_conversations`: conversations from files.
 - `redact`, `flags_in`, `instructions_in`: secrets, suspicious wordings, standing instructions.
+- `repetitions`: what the assistant repeats of words that nobody vouches for.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from factmem.details import Treatment
 from factmem.detection.conversations import (
@@ -18,18 +21,24 @@ from factmem.detection.conversations import (
     read_conversations,
 )
 from factmem.detection.flags import flags_in
-from factmem.detection.model_analyst import InstructorAnalyst
-from factmem.detection.model_detector import InstructorDetector
 from factmem.detection.origins import OriginPolicy
-from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.detection.redaction import Finding, Redacted, redact, redact_conversation
+from factmem.detection.taint import REPEATS, Heard, repetitions
 from factmem.detection.topics import instructions_in, overtakes
 from factmem.detection.utterances import Utterance, covers, utterances
 from factmem.detection.verbatim import VerbatimDetector
+from factmem.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from factmem.detection.model_analyst import InstructorAnalyst
+    from factmem.detection.model_detector import InstructorDetector
+    from factmem.detection.question_analyst import InstructorQuestionAnalyst
 
 __all__ = [
+    "REPEATS",
     "ConversationFile",
     "Finding",
+    "Heard",
     "InstructorAnalyst",
     "InstructorDetector",
     "InstructorQuestionAnalyst",
@@ -48,5 +57,14 @@ __all__ = [
     "read_conversations",
     "redact",
     "redact_conversation",
+    "repetitions",
     "utterances",
 ]
+
+_HOMES = {
+    "model_analyst": ("InstructorAnalyst",),
+    "model_detector": ("InstructorDetector",),
+    "question_analyst": ("InstructorQuestionAnalyst",),
+}
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
+    __getattr__ = lazy_names(__name__, _HOMES)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage
-from factmem.memory.background import Background, Handover, HandoverFailed, HandoverFinished, MemoryEvent
+from factmem.memory.background import Background, MemoryEvent, Submission, SubmissionFailed, SubmissionFinished
 from factmem.memory.blocking import (
     BlockingDeadLetters,
-    BlockingHandover,
     BlockingMemory,
     BlockingQuarantine,
+    BlockingSubmission,
 )
 from factmem.memory.context import FuturePolicy, Policies
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.eraser import Erasure
-from factmem.memory.errands import Trigger
 from factmem.memory.exchange import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
 from factmem.memory.inbox import About, StoredSession
+from factmem.memory.jobs import Trigger
 from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
 from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.recaller import RecallDepth
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt, TtlOperation, TtlPolicy
 
@@ -35,9 +35,9 @@ __all__ = [
     "AuditPage",
     "Background",
     "BlockingDeadLetters",
-    "BlockingHandover",
     "BlockingMemory",
     "BlockingQuarantine",
+    "BlockingSubmission",
     "DeadLetter",
     "DeadLetters",
     "Erasure",
@@ -47,9 +47,6 @@ __all__ = [
     "Filters",
     "FlaggedPolicy",
     "FuturePolicy",
-    "Handover",
-    "HandoverFailed",
-    "HandoverFinished",
     "ImportReceipt",
     "Memory",
     "MemoryEvent",
@@ -58,6 +55,7 @@ __all__ = [
     "ProfileField",
     "ProfileSchema",
     "Quarantine",
+    "QuarantineQuota",
     "RecallDepth",
     "RecordOrder",
     "RecordPage",
@@ -65,6 +63,9 @@ __all__ = [
     "ScopeInfo",
     "ScopeTree",
     "StoredSession",
+    "Submission",
+    "SubmissionFailed",
+    "SubmissionFinished",
     "Traces",
     "Trigger",
     "TtlOperation",

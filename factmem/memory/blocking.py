@@ -13,15 +13,15 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from factmem.abc import DropReason
 from factmem.errors import ProviderClosedError
-from factmem.memory.background import Handover
+from factmem.memory.background import Submission
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.scopes import MemoryScope
 
-__all__ = ["BlockingDeadLetters", "BlockingHandover", "BlockingMemory", "BlockingQuarantine"]
+__all__ = ["BlockingDeadLetters", "BlockingMemory", "BlockingQuarantine", "BlockingSubmission"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,16 +36,16 @@ def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[C
     return cast("Callable[Concatenate[_Twin, P], R]", functools.wraps(method)(call))
 
 
-def _handing_over(
-    method: Callable[Concatenate[Any, P], Awaitable[Handover]],
-) -> Callable[Concatenate[_Twin, P], BlockingHandover]:
+def _submitting(
+    method: Callable[Concatenate[Any, P], Awaitable[Submission]],
+) -> Callable[Concatenate[_Twin, P], BlockingSubmission]:
     """Turn an async method that submits work into a blocking one: it waits for the submission, not for the reading."""
 
-    def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> BlockingHandover:
+    def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> BlockingSubmission:
         portal = self._portal_in_use()
-        return BlockingHandover(portal.call(functools.partial(method, self._original, *args, **kwargs)), portal)
+        return BlockingSubmission(portal.call(functools.partial(method, self._original, *args, **kwargs)), portal)
 
-    return cast("Callable[Concatenate[_Twin, P], BlockingHandover]", functools.wraps(method)(call))
+    return cast("Callable[Concatenate[_Twin, P], BlockingSubmission]", functools.wraps(method)(call))
 
 
 class _Twin:
@@ -61,45 +61,46 @@ class _Twin:
         return self._portal
 
 
-class BlockingHandover(_Twin):
-    """Blocking twin of `Handover`."""
+class BlockingSubmission(_Twin):
+    """Blocking twin of `Submission`."""
 
-    def __init__(self, handover: Handover, portal: BlockingPortal) -> None:
-        super().__init__(handover, portal)
-        self._handover = handover
+    def __init__(self, submission: Submission, portal: BlockingPortal) -> None:
+        super().__init__(submission, portal)
+        self._submission = submission
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """See `Handover`."""
-        return self._handover.ids
+        """See `Submission`."""
+        return self._submission.ids
 
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
-        """See `Handover.outcomes`."""
-        return self._handover.outcomes
+        """See `Submission.outcomes`."""
+        return self._submission.outcomes
 
     @property
     def pending(self) -> int:
-        """See `Handover.pending`."""
-        return self._handover.pending
+        """See `Submission.pending`."""
+        return self._submission.pending
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """See `Handover.failures`."""
-        return self._handover.failures
+        """See `Submission.failures`."""
+        return self._submission.failures
 
     @property
     def dropped(self) -> Mapping[DropReason, int]:
-        """See `Handover.dropped`."""
-        return self._handover.dropped
+        """See `Submission.dropped`."""
+        return self._submission.dropped
 
-    wait: Final = _blocking(Handover.wait)
+    wait: Final = _blocking(Submission.wait)
 
 
 class BlockingQuarantine(_Twin):
     """Blocking twin of `Quarantine`."""
 
     list: Final = _blocking(Quarantine.list)
+    count: Final = _blocking(Quarantine.count)
     accept: Final = _blocking(Quarantine.accept)
     reject: Final = _blocking(Quarantine.reject)
 
@@ -157,6 +158,10 @@ class BlockingMemory(_Twin):
         """See `Memory.with_flagged`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.with_flagged(policy))
 
+    def with_quota(self, quota: QuarantineQuota) -> BlockingMemory:
+        """See `Memory.with_quota`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.with_quota(quota))
+
     def reviewed(self) -> BlockingMemory:
         """See `Memory.reviewed`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.reviewed())
@@ -206,10 +211,10 @@ class BlockingMemory(_Twin):
     list_records: Final = _blocking(Memory.list_records)
     info: Final = _blocking(Memory.info)
     tree: Final = _blocking(Memory.tree)
-    remember_many: Final = _handing_over(Memory.remember_many)
-    generate: Final = _handing_over(Memory.generate)
-    ingest_events: Final = _handing_over(Memory.ingest_events)
-    resume: Final = _handing_over(Memory.resume)
+    remember_many: Final = _submitting(Memory.remember_many)
+    generate: Final = _submitting(Memory.generate)
+    ingest_events: Final = _submitting(Memory.ingest_events)
+    resume: Final = _submitting(Memory.resume)
     accesses: Final = _blocking(Memory.accesses)
     audit: Final = _blocking(Memory.audit)
     flush: Final = _blocking(Memory.flush)

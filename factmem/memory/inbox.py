@@ -25,18 +25,27 @@ from factmem.abc import (
 )
 from factmem.consolidation import CandidateAssertion, duplicates_in
 from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
+from factmem.detection import (
+    REPEATS,
+    Heard,
+    OriginPolicy,
+    VerbatimDetector,
+    conversations_of,
+    flags_in,
+    repetitions,
+)
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
-from factmem.memory.background import Handover
+from factmem.memory.background import Submission
 from factmem.memory.context import Context
-from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.journal import Unit, errand_id, handed_over, in_order, to_pending
+from factmem.memory.jobs import Job, JobKind
+from factmem.memory.journal import Unit, in_order, job_id, to_pending, words_to_keep
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
+from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import (
@@ -47,6 +56,7 @@ from factmem.records import (
     FactDetails,
     FactRecord,
     MetadataMerge,
+    Origin,
     Place,
     Recorded,
     record_of,
@@ -55,7 +65,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "Words", "settled", "warn_of_not_text"]
+__all__ = ["About", "Inbox", "Order", "StoredSession", "StoredWords", "Words", "settled", "warn_of_not_text"]
 
 Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``."""
@@ -111,7 +121,7 @@ class Order:
 
 
 @attrs.frozen(kw_only=True)
-class Handed:
+class StoredWords:
     """Words of one conversation in the store, and the unit of them that is still to be read."""
 
     receipts: tuple[Receipt, ...]
@@ -158,17 +168,17 @@ class Inbox:
         if self._backend.four_verbs_only:
             (outcome,) = await self._in_four_verbs([what], order)
             return outcome
-        (handed,) = await self._hand_over([what], order)
-        outcome = await (self._outcome(handed) if handed.unit is None else self._pipeline.read_now(handed.unit))
-        return outcome.without(DropReason.NOT_TEXT, handed.not_text)
+        (stored,) = await self._store([what], order)
+        outcome = await (self._outcome(stored) if stored.unit is None else self._pipeline.read_now(stored.unit))
+        return outcome.without(DropReason.NOT_TEXT, stored.not_text)
 
-    async def remember_many(self, what: Iterable[Words], about: About) -> Handover:
+    async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
         """See `Memory.remember_many`."""
         self._backend.worker.check_running()
         order = self.ordered(about)
         if isinstance(what, str) or not isinstance(what, Iterable):
             raise InvalidDataError("remember_many takes a list: give [what], or use remember")
-        return await self._handed_over(list(what), order)
+        return await self._store_and_submit(list(what), order)
 
     async def generate(
         self,
@@ -177,7 +187,7 @@ class Inbox:
         *,
         merge: MetadataMerge,
         labels: Mapping[str, str] | None,
-    ) -> Handover:
+    ) -> Submission:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
         if about.get("looking_for") is None:
@@ -189,9 +199,9 @@ class Inbox:
             case StoredSession():
                 return await self.submit([await self._session(source, order)])
             case Conversation():
-                return await self._handed_over([source], order)
+                return await self._store_and_submit([source], order)
             case [Message(), *_]:
-                return await self._handed_over([_conversation_of(source)], order)
+                return await self._store_and_submit([_conversation_of(source)], order)
             case [SingleFact() | MultipleFacts(), *_] if self._backend.four_verbs_only:
                 return await self._ready_in_four_verbs(source, order)
             case [SingleFact() | MultipleFacts(), *_]:
@@ -252,11 +262,11 @@ class Inbox:
             return attrs.evolve(request, subjects=(subject,))
         return request
 
-    async def _handed_over(self, what: Sequence[Words], order: Order) -> Handover:
+    async def _store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
         """Submit words to be read in the background; read them now if nothing can wait."""
         if self._backend.four_verbs_only:
             return settled(await self._in_four_verbs(what, order))
-        return await self.submit(await self._hand_over(what, order))
+        return await self.submit(await self._store(what, order))
 
     async def _in_four_verbs(self, what: Sequence[Words], order: Order) -> list[Remembered]:
         self._four_verbs.check_representable(self._writer.lasting(order.given))
@@ -267,27 +277,30 @@ class Inbox:
             not_text.append(conversation.not_text)
             found = await self.words(conversation)
             self.in_time(found.candidates)
-            words.append(submitted(conversation, found, order.place, self.errand(item, order)))
+            words.append(submitted(conversation, found, order.place, self.job(item, order)))
         warn_of_not_text(sum(not_text))
         outcomes = await self._four_verbs.remember(words)
         return [
             outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
         ]
 
-    async def _hand_over(self, what: Sequence[Words], order: Order) -> list[Handed]:
+    async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
         """Put words into the store, in one transaction."""
         now = self._context.clock()
-        errands = [self.errand(item, order) for item in what]
+        jobs = [self.job(item, order) for item in what]
         said = [_conversation(item, now) for item in what]
         words = [
-            self.as_kept(item, conversation, errand, order)
-            for item, conversation, errand in zip(what, said, errands, strict=True)
+            self.as_kept(item, conversation, job, order)
+            for item, conversation, job in zip(what, said, jobs, strict=True)
         ]
-        found = [await self.words(conversation) for conversation, _ in words]
-        texts = [number for number, item in enumerate(what) if isinstance(item, str) and errands[number] is None]
-        handed = await self.journalled(
+        found = [
+            await self.doubted(await self.words(kept), conversation, order)
+            for (kept, _), conversation in zip(words, said, strict=True)
+        ]
+        texts = [number for number, item in enumerate(what) if isinstance(item, str) and jobs[number] is None]
+        stored = await self.journalled(
             [self.in_time(each.candidates) for each in found],
-            errands,
+            jobs,
             order,
             [treatments for _, treatments in words],
             texts=texts if order.consolidate else (),
@@ -295,52 +308,52 @@ class Inbox:
         warn_of_not_text(sum(conversation.not_text for conversation in said))
         return [
             attrs.evolve(item, dropped={**each.dropped, **item.dropped}, not_text=conversation.not_text)
-            for item, each, conversation in zip(handed, found, said, strict=True)
+            for item, each, conversation in zip(stored, found, said, strict=True)
         ]
 
     async def journalled(
         self,
         found: Sequence[Sequence[Candidate]],
-        errands: Sequence[Errand | None],
+        jobs: Sequence[Job | None],
         order: Order,
         treatments: Sequence[Sequence[Treatment | None]],
         *,
         texts: Sequence[int] = (),
-    ) -> list[Handed]:
+    ) -> list[StoredWords]:
         """Append findings to the store, in one transaction.
 
         Args:
             found: Candidates of each submitted item.
-            errands: Job of each item.
+            jobs: Job of each item.
             order: Details of the call.
             treatments: Treatment of each message of each item.
             texts: Positions of the plain texts that no model reads: equal ones are kept once.
         """
-        given = [order.given if errand else self._writer.lasting(order.given, None) for errand in errands]
+        given = [order.given if job else self._writer.lasting(order.given, None) for job in jobs]
         assertions = [
-            handed_over(each, order.place, details, errand, treated)
-            for each, details, errand, treated in zip(found, given, errands, treatments, strict=True)
+            words_to_keep(each, order.place, details, job, treated)
+            for each, details, job, treated in zip(found, given, jobs, treatments, strict=True)
         ]
         assertions, twins, vectors = await self._distinct(assertions, texts)
         receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
-        handed, at = [], 0
-        for said, errand in zip(assertions, errands, strict=True):
+        stored, at = [], 0
+        for said, job in zip(assertions, jobs, strict=True):
             mine = tuple(receipts[at : at + len(said)])
             at += len(said)
             words = [
                 word
                 for receipt in mine
-                if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.errand is not None
+                if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
-            handed.append(Handed(receipts=mine, unit=_unit(words, mine, errand)))
+            stored.append(StoredWords(receipts=mine, unit=_unit(words, mine, job)))
         for again, first in twins.items():
-            handed[again] = Handed(
-                receipts=(), unit=None, dropped={DropReason.DUPLICATE: 1}, twin=handed[first].receipts
+            stored[again] = StoredWords(
+                receipts=(), unit=None, dropped={DropReason.DUPLICATE: 1}, twin=stored[first].receipts
             )
-        return handed
+        return stored
 
     async def _distinct(
         self, assertions: Sequence[list[Assertion]], texts: Sequence[int]
@@ -366,28 +379,28 @@ class Inbox:
         left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
         return kept, twins, left
 
-    def errand(self, what: object, order: Order) -> Errand | None:
+    def job(self, what: object, order: Order) -> Job | None:
         """Return the job for words; None if no model has to read them."""
         backend = self._backend
         infer = order.infer if backend.analyst is not None else ()
         consolidate = order.consolidate and backend.consolidator is not None
-        kind = ErrandKind.KEEP if isinstance(what, str) else ErrandKind.DETECT
-        if kind is ErrandKind.KEEP and not infer and not consolidate:
+        kind = JobKind.KEEP if isinstance(what, str) else JobKind.DETECT
+        if kind is JobKind.KEEP and not infer and not consolidate:
             return None
-        if kind is ErrandKind.DETECT and isinstance(backend.detector, VerbatimDetector):
+        if kind is JobKind.DETECT and isinstance(backend.detector, VerbatimDetector):
             return None
-        request = order.looking_for if kind is ErrandKind.DETECT else DetectionRequest()
-        return Errand(
+        request = order.looking_for if kind is JobKind.DETECT else DetectionRequest()
+        return Job(
             id=uuid.uuid4().hex,
             kind=kind,
             consolidate=consolidate,
-            infer=infer if kind is ErrandKind.KEEP else (),
+            infer=infer if kind is JobKind.KEEP else (),
             request=request,
             merge=order.merge,
         )
 
     def as_kept(
-        self, what: object, conversation: Conversation, errand: Errand | None, order: Order
+        self, what: object, conversation: Conversation, job: Job | None, order: Order
     ) -> tuple[Conversation, list[Treatment | None]]:
         """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
 
@@ -396,7 +409,7 @@ class Inbox:
         """
         if isinstance(what, str):
             return conversation, []
-        origins, reads = order.origins or self._context.policies.origins, errand is not None
+        origins, reads = order.origins or self._context.policies.origins, job is not None
         dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
         messages, treatments = [], []
         for message in conversation.messages:
@@ -413,6 +426,37 @@ class Inbox:
         verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
         return await verbatim.detect(conversation, DetectionRequest())
 
+    async def doubted(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
+        """Return the words of a conversation; what the assistant only repeats has a flag, and so is quarantined.
+
+        Args:
+            found: The words to keep.
+            conversation: The conversation that they come from, or all of it that is at hand.
+            order: Details of the call, with the treatment of messages.
+        """
+        if not any(candidate.details.origin is Origin.ASSISTANT for candidate in found.candidates):
+            return found
+        messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
+        before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
+        earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
+        heard = [*map(_heard_before, earlier), *(self._heard(message, order) for message in messages.values())]
+        repeated = await to_thread.run_sync(repetitions, heard)
+        names = list(messages)
+        flags = {names[at - len(earlier)]: REPEATS[origin] for at, origin in repeated.items() if at >= len(earlier)}
+        return attrs.evolve(found, candidates=[_flagged(candidate, flags) for candidate in found.candidates])
+
+    def _heard(self, message: Message, order: Order) -> Heard:
+        """Return a message with whether it is believed: by its origin, unless its treatment says otherwise."""
+        policies = self._context.policies
+        treatment = (order.origins or policies.origins).treatment(message)
+        trusted = message.origin.trusted or treatment is Treatment.FACTS
+        if treatment is Treatment.QUARANTINED_FACTS:
+            trusted = False
+        if policies.flagged is FlaggedPolicy.QUARANTINE_ALL and flags_in(message.content):
+            trusted = False
+        text = message.content if message.detectable else ""
+        return Heard(text, message.origin, trusted)
+
     def in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Return candidates with legal timestamps; see `Writer.dated`."""
         return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
@@ -428,44 +472,42 @@ class Inbox:
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
-    async def _outcome(self, handed: Handed) -> Remembered:
+    async def _outcome(self, stored: StoredWords) -> Remembered:
         """Return the outcome of words that need no reading: kept as they are, or read before."""
-        if any(receipt.recorded.assertion.errand is not None for receipt in handed.receipts):
-            return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
+        if any(receipt.recorded.assertion.job is not None for receipt in stored.receipts):
+            return await self._pipeline.standing([receipt.recorded for receipt in stored.receipts])
         records: dict[str, FactRecord[Any]] = {
             receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
-            for receipt in (*handed.receipts, *handed.twin)
+            for receipt in (*stored.receipts, *stored.twin)
         }
         created = (
             Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
-            for receipt in handed.receipts
+            for receipt in stored.receipts
             if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
         )
-        dropped = handed.dropped if handed.twin or not records else {}
+        dropped = stored.dropped if stored.twin or not records else {}
         return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
 
-    async def submit(self, handed: Sequence[Handed]) -> Handover:
+    async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
-        ids = [item.unit.errand.id if item.unit else uuid.uuid4().hex for item in handed]
-        handover = Handover(ids)
-        for id, item in zip(ids, handed, strict=True):
-            handover.drop(DropReason.NOT_TEXT, item.not_text, id)
+        ids = [item.unit.job.id if item.unit else uuid.uuid4().hex for item in stored]
+        submission = Submission(ids)
+        for id, item in zip(ids, stored, strict=True):
+            submission.drop(DropReason.NOT_TEXT, item.not_text, id)
             if item.unit is None:
-                handover.settle(id, await self._outcome(item))
+                submission.settle(id, await self._outcome(item))
         self._backend.worker.submit(
-            self._pipeline.unit_reader, [item.unit for item in handed if item.unit is not None], handover
+            self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
         )
-        return handover
+        return submission
 
-    async def _ready(self, facts: Sequence[Any], order: Order) -> Handed:
+    async def _ready(self, facts: Sequence[Any], order: Order) -> StoredWords:
         candidates = self._candidates(facts)
-        errand = Errand(
-            id=uuid.uuid4().hex, kind=ErrandKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge
-        )
-        (handed,) = await self.journalled([candidates], [errand], order, [[]])
-        return handed
+        job = Job(id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge)
+        (stored,) = await self.journalled([candidates], [job], order, [[]])
+        return stored
 
-    async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Handover:
+    async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Submission:
         self._four_verbs.check_representable(self._writer.lasting(order.given))
         found = Detection(candidates=self._candidates(facts))
         words = submitted(Conversation(messages=()), found, order.place, None)
@@ -477,16 +519,16 @@ class Inbox:
                 raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
         return [Candidate(fact=self._writer.dated(fact), details=FactDetails()) for fact in facts]
 
-    async def _session(self, session: StoredSession, order: Order) -> Handed:
+    async def _session(self, session: StoredSession, order: Order) -> StoredWords:
         """Return the words of a stored session, to be read again in any state."""
         self._backend.history()
         words = await self.words_of(session, order)
         if not words:
             raise RecordNotFoundError("the store holds no such session that the viewer may see at this place")
-        errand = self.errand(Conversation(messages=()), order)
-        return Handed(
+        job = self.job(Conversation(messages=()), order)
+        return StoredWords(
             receipts=(),
-            unit=Unit(errand=errand, words=in_order(words), waiting=False) if errand else None,
+            unit=Unit(job=job, words=in_order(words), waiting=False) if job else None,
         )
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
@@ -502,12 +544,12 @@ def warn_of_not_text(number: int) -> None:
         _log.warning("images, audio and files in messages are not kept; `dropped` counts them under NOT_TEXT")
 
 
-def settled(outcomes: Sequence[Remembered]) -> Handover:
+def settled(outcomes: Sequence[Remembered]) -> Submission:
     """Return a submission that is finished already."""
-    handover = Handover([uuid.uuid4().hex for _ in outcomes])
-    for id, outcome in zip(handover.ids, outcomes, strict=True):
-        handover.settle(id, outcome)
-    return handover
+    submission = Submission([uuid.uuid4().hex for _ in outcomes])
+    for id, outcome in zip(submission.ids, outcomes, strict=True):
+        submission.settle(id, outcome)
+    return submission
 
 
 def _kept(treatment: Treatment) -> Treatment:
@@ -515,13 +557,13 @@ def _kept(treatment: Treatment) -> Treatment:
     return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
 
 
-def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:
+def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | None) -> Unit | None:
     """Return the pending unit, reusing the job id of an earlier submission."""
-    if errand is None or not words:
+    if job is None or not words:
         return None
     if not any(receipt.new for receipt in receipts):
-        errand = attrs.evolve(errand, id=errand_id(words[-1]) or errand.id)
-    return Unit(errand=errand, words=tuple(words))
+        job = attrs.evolve(job, id=job_id(words[-1]) or job.id)
+    return Unit(job=job, words=tuple(words))
 
 
 def _conversation(what: Words, now: dt.datetime) -> Conversation:
@@ -557,6 +599,22 @@ def _conversation_of(messages: Sequence[Any]) -> Conversation:
         if not isinstance(message, Message):
             raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
     return Conversation(messages=messages)
+
+
+def _heard_before(entry: Recorded) -> Heard:
+    """Return stored words of a conversation. Those in quarantine are not believed."""
+    said = entry.assertion
+    trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
+    return Heard(said.details.evidence[0].quote, said.details.origin, trusted)
+
+
+def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:
+    """Return a candidate with the flag of its message, if that has one and is the assistant's."""
+    details = candidate.details
+    flag = flags.get(details.evidence[0].message_id or "")
+    if flag is None or details.origin is not Origin.ASSISTANT:
+        return candidate
+    return attrs.evolve(candidate, details=attrs.evolve(details, flags=(*details.flags, flag)))
 
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:

@@ -9,10 +9,12 @@ from pathlib import Path
 VOCABULARY = {
     "codec",
     "details",
+    "entry_points",
     "errors",
     "facts",
     "fold",
     "hidden",
+    "lazy_names",
     "patterns",
     "names",
     "records",
@@ -26,6 +28,7 @@ VOCABULARY = {
     "validators",
     "values",
     "vectors",
+    "views",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
 INTERFACES = {"integrations", "tui", "mcp"}
@@ -34,7 +37,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing"},
+    {"observing", "loops", "private_files"},
     {"llm"},
     MIDDLE,
     {"memory"},

@@ -17,11 +17,11 @@ import factmem.memory
 from factmem import (
     BlockingMemory,
     FactMemError,
-    Handover,
     InMemoryProvider,
     Memory,
     Message,
     SingleFact,
+    Submission,
 )
 from factmem.abc import Operation, OperationCompleted, OperationFailed
 from factmem.testing import ScriptedModel
@@ -29,7 +29,7 @@ from tests.memory.telling import SEATS, opened, well
 from tests.observing.watching import Watcher
 
 NOW: Final = dt.datetime.now(dt.UTC)
-NO_OPERATIONS: Final = {Handover: "is waited for, and does nothing itself"}
+NO_OPERATIONS: Final = {Submission: "is waited for, and does nothing itself"}
 
 
 @attrs.frozen
@@ -78,6 +78,7 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.REEMBED: lambda memory, record: memory.reembed(),
     Operation.CLOSE: lambda memory, record: memory.aclose(),
     Operation.QUARANTINE_LIST: lambda memory, record: memory.quarantine.list(),
+    Operation.QUARANTINE_COUNT: lambda memory, record: memory.quarantine.count(),
     Operation.QUARANTINE_ACCEPT: lambda memory, record: memory.quarantine.accept(),
     Operation.QUARANTINE_REJECT: lambda memory, record: memory.quarantine.reject(),
     Operation.DEAD_LETTERS_LIST: lambda memory, record: memory.dead_letters.list(),

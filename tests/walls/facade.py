@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import attrs
 
-from factmem import Concept, MetadataCondition, RecordOrder
+from factmem import Concept
+from factmem.memory import RecordOrder
+from factmem.recall import MetadataCondition
 from tests.walls.curious import CURIOUS
 from tests.walls.stores import EARLY
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, each
@@ -221,6 +223,7 @@ WAITING: Final[Mapping[str, Door]] = {
         ]
     ),
     "with_flagged": Neither("gives the same memory, with another treatment of flagged text"),
+    "with_quota": Neither("gives the same memory, with other limits of what waits in quarantine"),
     "reviewed": Neither("gives a view, of which everything is asked"),
     "acting_as": Neither("gives the same memory, for somebody who goes by another name"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
