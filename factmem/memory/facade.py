@@ -274,7 +274,7 @@ class Memory:
 
     async def __aenter__(self) -> Self:
         worker = self._backend.worker
-        self._backend.loop.check()
+        self._backend.enter_loop()
         await worker.__aenter__()
         if (
             self._backend.reads_words

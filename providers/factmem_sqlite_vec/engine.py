@@ -11,7 +11,7 @@ import apsw
 
 from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, Outline, Outlined, StateRequest
 from factmem.errors import CorruptStoreError, FactMemError
-from factmem.providers import Request
+from factmem.providers import Request, SteadyClock
 from factmem.records import LogEntry, Place, Recorded
 from factmem_sqlite_vec import accesses as counting
 from factmem_sqlite_vec import outlines as outlining
@@ -43,7 +43,7 @@ class SqliteEngine:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
-        self._clock = clock
+        self._clock = SteadyClock(clock)
         self._bound: EmbedderIdentity | None = None
         self._outlines: int | None = None
 

@@ -115,6 +115,10 @@ class NewRow:
     outline: Outline | None
     follows: int | None
 
+    def said_otherwise(self, said: Assertion) -> NewRow:
+        """Return the row of another assertion; its outline is left out, and made again by whoever misses it."""
+        return _new_row(Append(assertion=said, follows=self.follows), self.vector)
+
 
 def select(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
     """Return all rows of a query."""

@@ -95,8 +95,7 @@ class Mirror:
         self._embedder = embedder
         self._tenant = tenant
         self._clock = clock
-        self._lock = Lock()
-        self._embedding = Lock()
+        self.enter_loop()
         self._outlines = provider if isinstance(provider, KeepsOutlines) else None
         self._log = TenantLog(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
         self._vectors_until = 0
@@ -168,6 +167,11 @@ class Mirror:
         async with self._lock:
             await self._pull()
             return await to_thread.run_sync(self._log.count, viewer, reaches)
+
+    def enter_loop(self) -> None:
+        """Make the locks anew, for another event loop; no call may be under way."""
+        self._lock = Lock()
+        self._embedding = Lock()
 
     async def let_go(self) -> None:
         """Drop erased assertions now rather than at the next read."""
