@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -76,11 +76,15 @@ class Exchange:
         """See `Memory.import_`."""
         self._context.check_writable()
         seen: set[str] = set()
+        vouched: set[bytes] = set()
         imported = let_in = 0
 
         def admit(said: Assertion) -> Assertion:
             actor = ":".join(filter(None, ("import", self._context.writer)))
             said = attrs.evolve(said, actor=actor)
+            if trust and _was_let_in(said):  # it begins in quarantine again, so that it is let in here as well
+                vouched.add(said.fingerprint)
+                return attrs.evolve(said, state=AssertionState.QUARANTINED)
             if trust:
                 return said
             self._context.owned(said.details, private=False)
@@ -93,7 +97,7 @@ class Exchange:
             imported += sum(receipt.new for receipt in visible)
             seen.update(receipt.recorded.id for receipt in visible)
             if trust:
-                let_in += await self._let_in(assertions, receipts)
+                let_in += await self._let_in(assertions, receipts, vouched)
             return [receipt.recorded for receipt in receipts]
 
         await import_log(source, append, tenant=self._context.tenant, admit=admit, trust=trust, progress=progress)
@@ -107,19 +111,21 @@ class Exchange:
             )
         return ImportReceipt(imported=imported, quarantined=waiting, let_in=let_in)
 
-    async def _let_in(self, assertions: Sequence[Assertion], receipts: Sequence[Receipt]) -> int:
-        """Accept trusted assertions that an earlier import has quarantined; return their number."""
-        known = {
-            receipt.recorded.id
+    async def _let_in(
+        self, assertions: Sequence[Assertion], receipts: Sequence[Receipt], vouched: Collection[bytes]
+    ) -> int:
+        """Accept what counts in a trusted file; return the number of those that an earlier import has quarantined."""
+        new = {
+            receipt.recorded.id: receipt.new
             for receipt, said in zip(receipts, assertions, strict=True)
-            if not receipt.new and said.state is AssertionState.ACTIVE
+            if said.fingerprint in vouched or (not receipt.new and said.state is AssertionState.ACTIVE)
         }
-        if not known:
+        if not new:
             return 0
         waiting = AssertionState.QUARANTINED
-        apart = [entry for entry, state in await quarantined(self._reader) if state is waiting and entry.id in known]
+        apart = [entry for entry, state in await quarantined(self._reader) if state is waiting and entry.id in new]
         await self._writer.change_states(apart, AssertionState.ACTIVE, "imported from a trusted file")
-        return len(apart)
+        return sum(not new[entry.id] for entry in apart)
 
 
 async def export_log(
@@ -203,6 +209,11 @@ async def import_log(
 async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str]:
     with _using(source):
         return await to_thread.run_sync(lambda: list(itertools.islice(file.wrapped, _BATCH)))
+
+
+def _was_let_in(said: Assertion) -> bool:
+    """Return whether an exported assertion counts, of an origin that is not trusted, and is no later update."""
+    return said.state is AssertionState.ACTIVE and not said.details.origin.trusted and said.revises is None
 
 
 def doubted(said: Assertion) -> Assertion:

@@ -116,7 +116,7 @@ class NewRow:
     follows: int | None
 
     def said_otherwise(self, said: Assertion) -> NewRow:
-        """Return the row of another assertion; its outline is left out, and made again by whoever misses it."""
+        """Return the row of another assertion, without an outline: a reader that misses it makes it again."""
         return _new_row(Append(assertion=said, follows=self.follows), self.vector)
 
 

@@ -22,11 +22,13 @@ VOCABULARY = {
     "scopes",
     "shapes",
     "showing",
+    "stemming",
     "structuring",
     "subjects",
     "validators",
     "values",
     "vectors",
+    "views",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
 INTERFACES = {"integrations", "tui", "mcp"}
