@@ -205,6 +205,12 @@ PROMISES = (
         figures=["tenancy, private facts"],
     ),
     Promise(
+        "forget on a full disk",
+        "done, or a typed error that leaves the store as it was; no trace once there is room",
+        [f"{RELIABILITY}/test_full_disks.py"],
+        figures=each("forget on a full disk"),
+    ),
+    Promise(
         "erase",
         "0 hits afterwards, every provider",
         ["tests/forgetting"],

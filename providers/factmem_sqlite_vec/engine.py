@@ -121,10 +121,16 @@ class SqliteEngine:
 
         def erase(connection: apsw.Connection) -> EraseReceipt:
             erased: list[int] = []
-            self._batch(
-                connection,
-                lambda batch: erased.append(delete_assertions(connection, batch, record_ids, assertion_ids, tenant)),
-            )
+
+            def delete(batch: Batch) -> None:
+                erased[:] = [delete_assertions(connection, batch, record_ids, assertion_ids, tenant)]
+
+            try:
+                self._batch(connection, delete)
+            except apsw.FullError:
+                # Once its pages are in the file, the log is written over from its beginning, and need not grow.
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+                self._batch(connection, delete)
             pending = scrub_is_due(connection) and not scrub(connection)
             return EraseReceipt(erased=erased[0], pending=pending)
 

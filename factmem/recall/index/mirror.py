@@ -178,6 +178,11 @@ class Mirror:
         async with self._lock:
             await self._pull()
 
+    async def keep_up(self) -> None:
+        """Drop what other processes have erased; do nothing before the first read."""
+        if self._log.newest:
+            await self.let_go()
+
     async def bind(self) -> None:
         """Bind the store to the embedder, before vectors are stored.
 
