@@ -270,7 +270,7 @@ class Inbox:
 
     async def _in_four_verbs(self, what: Sequence[Words], order: Order) -> list[Remembered]:
         self._four_verbs.check_representable(self._writer.lasting(order.given))
-        now = self._context.clock()
+        now = self._context.said_now
         words, not_text = [], []
         for item in what:
             conversation = _conversation(item, now)
@@ -286,7 +286,7 @@ class Inbox:
 
     async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
         """Put words into the store, in one transaction."""
-        now = self._context.clock()
+        now = self._context.said_now
         jobs = [self.job(item, order) for item in what]
         said = [_conversation(item, now) for item in what]
         words = [

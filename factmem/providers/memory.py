@@ -24,6 +24,7 @@ from factmem.abc import (
 )
 from factmem.errors import EmbedderMismatchError, ProviderClosedError
 from factmem.providers.history import HistoryProvider
+from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.tracks import TrackIndex
 from factmem.records import Assertion, LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
@@ -52,6 +53,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         self._embedder: EmbedderIdentity | None = None
         self._accesses: dict[tuple[str | None, str], Access] = {}
         self._seq = 0
+        self._steady = SteadyClock(clock)
         self._closed = False
 
     @override
@@ -65,7 +67,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
                     receipts.append(self._append(assertion, vectors.get(id(statement))))
                 case StateRequest():
                     self._seq += 1
-                    self._log.append(self._index.change(statement, self._seq, self._clock))
+                    self._log.append(self._index.change(statement, self._seq, self._steady))
                 case _:
                     assert_never(statement)
         return receipts
@@ -90,10 +92,12 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         return vectors
 
     def _append(self, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
-        if (known := self._index.known(assertion)) is not None:
-            return Receipt(recorded=known, new=False)
+        dated = assertion
+        for dated in (assertion, self._steady.dated(assertion)):
+            if (known := self._index.known(dated)) is not None:
+                return Receipt(recorded=known, new=False)
         self._seq += 1
-        recorded = self._index.record(assertion, self._seq, self._clock)
+        recorded = self._index.record(dated, self._seq, self._steady)
         self._log.append(recorded)
         self._tenants[recorded.id] = assertion.place.scope.tenant
         if vector is not None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
-from factmem.abc import Append, Clock, LogName, Position, Receipt, Statement, StateRequest
-from factmem.providers import Request, TrackIndex, unknown_assertion
+from factmem.abc import Append, LogName, Position, Receipt, Statement, StateRequest
+from factmem.providers import Request, SteadyClock, TrackIndex, unknown_assertion
 from factmem.records import Assertion, LogEntry
 from factmem.vectors import storable_vector
 from factmem_file.logs import place_log
@@ -56,7 +56,7 @@ class Plan:
     seq: int
     mirror_of: Callable[[LogName], Mirror]
     locate: Callable[[str], LogName | None]
-    clock: Clock
+    clock: SteadyClock
     dimension: int | None
     logs: dict[LogName, PlannedLog] = attrs.field(factory=dict)
     touched: dict[Request, set[LogName]] = attrs.field(factory=lambda: defaultdict(set))
@@ -119,11 +119,12 @@ class Plan:
 
     def _append(self, log: LogName, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
         planned = self.logs[log]
-        index = planned.mirror.indexed()
-        if (known := index.known(assertion)) is not None:
-            return Receipt(recorded=known, new=False)
+        index, dated = planned.mirror.indexed(), assertion
+        for dated in (assertion, self.clock.dated(assertion)):
+            if (known := index.known(dated)) is not None:
+                return Receipt(recorded=known, new=False)
         self.seq += 1
-        recorded = index.record(assertion, self.seq, self.clock)
+        recorded = index.record(dated, self.seq, self.clock)
         planned.entries.append(recorded)
         if vector is not None:
             planned.vectors[recorded.seq] = vector

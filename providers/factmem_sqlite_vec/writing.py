@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from factmem.abc import Clock, EmbedderIdentity, Receipt, StateRequest
+from factmem.abc import EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
-from factmem.facts import utc
-from factmem.providers import check_expected, erased_meanwhile, unknown_assertion
+from factmem.providers import SteadyClock, check_expected, erased_meanwhile, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.outlines import Kept, insert_outlines, use_outlines
@@ -32,6 +32,7 @@ from factmem_sqlite_vec.rows import (
     select,
     seq_of,
     unpack_id,
+    unpack_moment,
     unpack_record_id,
 )
 from factmem_sqlite_vec.sums import NewSums, agreed_seq, row_sum
@@ -76,7 +77,7 @@ class Batch:
     def __init__(
         self,
         connection: apsw.Connection,
-        clock: Clock,
+        clock: SteadyClock,
         bound: EmbedderIdentity | None,
         *,
         outlines: int | None = None,
@@ -174,6 +175,8 @@ class Batch:
 
     def _append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
         receipts = []
+        if self._seq == self._first:
+            self._catch_up_clock()
         for row in rows:
             if isinstance(row, NewRow):
                 receipts.append(self._append_assertion(row))
@@ -181,12 +184,21 @@ class Batch:
                 self._append_state(row)
         return receipts
 
+    def _catch_up_clock(self) -> None:
+        """Bring the clock to the newest time in the store, which other processes may have written."""
+        for table in ("assertions", "state_changes"):
+            for (moment,) in select(self._connection, f"SELECT recorded_at FROM {table} ORDER BY seq DESC LIMIT 1"):
+                self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
+
     def _append_assertion(self, row: NewRow) -> Receipt:
         vector = None if row.vector is None else self.checked_vector(row.vector)
-        said = row.assertion
         track = self._track(row)
         if track is not None and (known := self._known(track, row)) is not None:
             return Receipt(recorded=known, new=False)
+        if (said := self._clock.dated(row.assertion)) is not row.assertion:
+            row = row.said_otherwise(said)
+            if track is not None and (known := self._known(track, row)) is not None:
+                return Receipt(recorded=known, new=False)
         if row.follows is not None:
             self._check_followed(row.follows)
         if track is None:
@@ -250,7 +262,7 @@ class Batch:
         return record_id if last == [(track.id, slot)] else None
 
     def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
-        seq, now = self.next_seq(), utc(self._clock())
+        seq, now = self.next_seq(), self._clock()
         id, packed_id = new_id(seq)
         record_id = row.assertion.revises or self._record_id(track, row.slot) or own_record_id(id)
         recorded_at = now.isoformat()
@@ -325,7 +337,7 @@ def _track_key(row: NewRow) -> tuple[bytes, str, str]:
 
 def write_batch(
     connection: apsw.Connection,
-    clock: Clock,
+    clock: SteadyClock,
     bound: EmbedderIdentity | None,
     work: Callable[[Batch], Any],
     *,
