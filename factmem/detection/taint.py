@@ -36,7 +36,13 @@ _ENOUGH: Final = 0.8
 """Weight of the units that a sentence shares with untrusted words, from which on it repeats them."""
 
 _ENOUGH_AT_ONCE: Final = 0.5
-"""The same for an answer to these words, with nothing of the user's in between."""
+"""The same for an answer to these words, with nothing of the user's in between: one rare word."""
+
+_ENOUGH_OF_A_PAGE: Final = 0.6
+"""The same for an answer to a page, which has one rare word in common with many a sentence."""
+
+_PAGE: Final = 40
+"""Number of different words that make a page."""
 
 _REACH: Final = 3
 """Maximum distance of the words of a pair."""
@@ -81,25 +87,27 @@ def repetitions(conversation: Iterable[Heard]) -> dict[int, Origin]:
         The origins, by the positions of the messages.
     """
     found: dict[int, Origin] = {}
-    untrusted, trusted = _Units(), _Units()
-    latest, at_once = Origin.UNKNOWN, False
+    trusted, untrusted, answered = _Units(), _Units(), _Units()
+    latest = Origin.UNKNOWN
     for position, heard in enumerate(conversation):
         if not heard.trusted:
-            untrusted.add(heard.text)
-            latest, at_once = heard.origin, True
+            doubted, latest = heard.text, heard.origin
         elif heard.origin is Origin.USER:
-            pasted, own = pasted_in(heard.text)
+            doubted, own = pasted_in(heard.text)
             trusted.add(own)
-            untrusted.add(pasted)
-            at_once = bool(pasted)
-            latest = Origin.USER if pasted else latest
-        elif not untrusted:
-            trusted.add(heard.text)
-        elif untrusted.shared(heard.text, beyond=trusted) >= (_ENOUGH_AT_ONCE if at_once else _ENOUGH):
-            found[position] = latest
-            untrusted.add(heard.text)
+            answered = _Units()
+            latest = Origin.USER if doubted else latest
+        elif (
+            answered.shared(heard.text, beyond=trusted)
+            >= (_ENOUGH_OF_A_PAGE if len(answered) > _PAGE else _ENOUGH_AT_ONCE)
+            or untrusted.shared(heard.text, beyond=trusted) >= _ENOUGH
+        ):
+            found[position], doubted = latest, heard.text
         else:
             trusted.add(heard.text, unless=untrusted)
+            continue
+        for units in (untrusted, answered):
+            units.add(doubted)
     return found
 
 
@@ -115,8 +123,8 @@ class _Units:
         self._kinds: dict[str, int] = {}
         self._pairs: set[tuple[str, str]] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self._kinds)
+    def __len__(self) -> int:
+        return len(self._kinds)
 
     def add(self, text: str, *, unless: _Units | None = None) -> None:
         """Add the units of a text, except those that others have."""
