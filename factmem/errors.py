@@ -16,6 +16,7 @@
     ├── IncompleteProfileError (LookupError)  nothing is known of a field that a profile needs
     ├── ReadOnlyError (PermissionError)    a write through something opened for reading
     ├── CapabilityError                    the provider cannot represent what was asked
+    ├── QuotaExceededError                 too much waits in quarantine already; nothing was written
     ├── StateConflictError                 another writer was first; nothing was written
     ├── WrongLoopError (RuntimeError)      used in a second event loop or thread while the first one is running
     ├── EmbedderError                      the embedder failed, or returned no vectors
@@ -73,6 +74,7 @@ __all__ = [
     "OutOfViewError",
     "ProviderClosedError",
     "ProviderError",
+    "QuotaExceededError",
     "ReadOnlyError",
     "RecordNotFoundError",
     "RolledBackStoreError",
@@ -167,6 +169,21 @@ class ReadOnlyError(FactMemError, PermissionError):
 
 class CapabilityError(FactMemError):
     """Raised when a provider cannot represent a request, which would otherwise be lost silently."""
+
+
+class QuotaExceededError(FactMemError):
+    """Raised when a write would quarantine more statements than may wait there. Nothing was written.
+
+    Attributes:
+        limit: the number of statements that may wait.
+    """
+
+    def __init__(self, limit: int, *, per_writer: bool) -> None:
+        super().__init__(
+            f"no more than {limit} statements {'of one writer ' if per_writer else ''}may wait in quarantine: accept "
+            "or reject some first (`factmem quarantine list`, `accept`, `reject`), or raise the QuarantineQuota"
+        )
+        self.limit = limit
 
 
 class EmbedderError(FactMemError):

@@ -66,4 +66,5 @@ _HOMES = {
     "model_detector": ("InstructorDetector",),
     "question_analyst": ("InstructorQuestionAnalyst",),
 }
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
+    __getattr__ = lazy_names(__name__, _HOMES)

@@ -50,7 +50,7 @@ from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.streams import Streams
 from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt
@@ -355,6 +355,21 @@ class Memory:
         if not isinstance(policy, FlaggedPolicy):
             raise InvalidDataError(f"the policy is a FlaggedPolicy, not a {type(policy).__name__}", path="$.policy")
         policies = attrs.evolve(self._context.policies, flagged=policy)
+        return self._view(attrs.evolve(self._context, policies=policies))
+
+    def with_quota(self, quota: QuarantineQuota) -> Self:
+        """Return this memory with other limits of what waits in quarantine, for writers that are not trusted.
+
+        ::
+
+            guarded = memory.with_quota(QuarantineQuota(total=1_000, per_writer=100))
+
+        Args:
+            quota: The limits of what is written through the returned memory.
+        """
+        if not isinstance(quota, QuarantineQuota):
+            raise InvalidDataError(f"the quota is a QuarantineQuota, not a {type(quota).__name__}", path="$.quota")
+        policies = attrs.evolve(self._context.policies, quarantine=quota)
         return self._view(attrs.evolve(self._context, policies=policies))
 
     def reviewed(self) -> Self:
@@ -852,6 +867,7 @@ class Memory:
         record_id: str,
         *,
         value: Any = UNSET,
+        scope: MemoryScope | str | None = None,
         importance: float | None = None,
         categories: Sequence[str] | None = None,
         topics: Sequence[str] | None = None,
@@ -871,6 +887,9 @@ class Memory:
         Args:
             record_id: The record.
             value: The new value, said now, or at the present revision's time if that is later.
+            scope: The scope to move the record to. A record is one slot of its place, so it has another id there: that
+                of ``change.record``. What is at the old place is retracted with its history, in the same transaction.
+                `undo` of the change moves it back; `rollback` of an old revision restores that one beside it.
             importance: From 0 to 1.
             categories: Labels, in place of the present ones.
             topics: Topics, in place of the present ones.
@@ -887,13 +906,17 @@ class Memory:
 
         Raises:
             RecordNotFoundError: No record that is current and visible has this id.
-            InvalidDataError: The value is not of the concept's type, or both an expiry and a ttl are given.
+            InvalidDataError: The value is not of the concept's type, both an expiry and a ttl are given, or the
+                record is to be moved with words that are quarantined.
+            OutOfViewError: The scope lies outside of this view.
             ConceptConflictError: The value's type cannot join its place.
-            StateConflictError: The metadata is not the same, as ``merge`` requires.
+            StateConflictError: The metadata is not the same, as ``merge`` requires; the scope holds this value or
+                another one of a SINGLE; or the record waits for a model and cannot be moved yet.
         """
         return await self._writer.update(
             record_id,
             value=value,
+            scope=scope,
             importance=importance,
             categories=categories,
             topics=topics,

@@ -158,7 +158,7 @@ async def test_the_list_of_keywords_in_use_leaves_room_for_the_conversation(read
     """Those left out still keep their types, if the model names them."""
     in_use = [Concept.single(f"keyword_{number}", "x" * 50, int) for number in range(500)]
     answer = {"facts": [{"quote": "so it is", "message": 1, "keyword": "keyword_499", "value": "5"}]}
-    reading = await read(["so it is"], DetectionRequest(in_use=in_use), answer, max_chars=3_000)
+    reading = await read(["so it is: 5"], DetectionRequest(in_use=in_use), answer, max_chars=3_000)
     assert len(reading.prompts[0].content) < 3_000
     assert reading.detection.candidates[0].fact == in_use[499].fact(
         [5], timestamp=reading.detection.candidates[0].fact.timestamp

@@ -22,6 +22,7 @@ VOCABULARY = {
     "scopes",
     "shapes",
     "showing",
+    "stemming",
     "structuring",
     "subjects",
     "validators",
