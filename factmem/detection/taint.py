@@ -67,7 +67,8 @@ class Heard:
     Attributes:
         text: Its text.
         origin: The source of its words.
-        trusted: Whether they are believed. The user's and the assistant's are, unless they are quarantined.
+        trusted: Whether they are believed. The user's and the assistant's are, unless they are quarantined; others are
+            if the program treats them as facts.
     """
 
     text: str = attrs.field(repr=False)
@@ -97,15 +98,17 @@ def repetitions(conversation: Iterable[Heard]) -> dict[int, Origin]:
             trusted.add(own)
             answered = _Units()
             latest = Origin.USER if doubted else latest
+        elif heard.origin is not Origin.ASSISTANT:
+            doubted = ""
+            trusted.add(heard.text)
         elif (
-            answered.shared(heard.text, beyond=trusted)
-            >= (_ENOUGH_OF_A_PAGE if len(answered) > _PAGE else _ENOUGH_AT_ONCE)
+            answered.shared(heard.text, beyond=trusted) >= answered.enough_at_once
             or untrusted.shared(heard.text, beyond=trusted) >= _ENOUGH
         ):
             found[position], doubted = latest, heard.text
         else:
+            doubted = ""
             trusted.add(heard.text, unless=untrusted)
-            continue
         for units in (untrusted, answered):
             units.add(doubted)
     return found
@@ -123,8 +126,10 @@ class _Units:
         self._kinds: dict[str, int] = {}
         self._pairs: set[tuple[str, str]] = set()
 
-    def __len__(self) -> int:
-        return len(self._kinds)
+    @property
+    def enough_at_once(self) -> float:
+        """The weight from which on an answer to these words repeats them."""
+        return _ENOUGH_OF_A_PAGE if len(self._kinds) > _PAGE else _ENOUGH_AT_ONCE
 
     def add(self, text: str, *, unless: _Units | None = None) -> None:
         """Add the units of a text, except those that others have."""

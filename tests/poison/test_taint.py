@@ -6,7 +6,7 @@ import functools
 import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -39,6 +39,11 @@ def talk(lie: Lie, repeated: str, *, role: str = "tool", later: bool = False) ->
     between = ("assistant", "I have found something."), ("user", THANKS)
     said = [("user", ASKED), (role, lie.told), *(between if later else ()), ("assistant", repeated)]
     return Conversation(id="talk", messages=[Message(content=text, role=role) for role, text in said])
+
+
+def lies_on(backend: str) -> Sequence[Lie]:
+    """Return all lies on asyncio, and every fifth on trio, where nothing of this differs."""
+    return LIES if backend == "asyncio" else LIES[::5]
 
 
 Hop: TypeAlias = Callable[[Memory, Lie, str, Path], Awaitable[Any]]
@@ -102,7 +107,7 @@ async def test_no_lie_is_believed_because_the_assistant_repeats_it(
     hop: str, tmp_path: Path, promise: Promise, anyio_backend: str
 ) -> None:
     """In the same words and in others; what is kept says why it is in quarantine."""
-    cases = [(lie, said) for lie in LIES for said in (lie.echo, lie.paraphrase)]
+    cases = [(lie, said) for lie in lies_on(anyio_backend) for said in (lie.echo, lie.paraphrase)]
     for lie, repeated in cases:
         async with opened() as memory:
             await HOPS[hop](memory, lie, repeated, tmp_path)
@@ -115,7 +120,7 @@ async def test_no_lie_is_believed_because_the_assistant_repeats_it(
 
 
 async def test_no_lie_is_believed_later_in_the_conversation(promise: Promise, anyio_backend: str) -> None:
-    for lie in LIES:
+    for lie in lies_on(anyio_backend):
         async with opened() as memory:
             await memory.remember(talk(lie, lie.echo, later=True))
             assert await believed(memory, lie) == []
@@ -125,7 +130,7 @@ async def test_no_lie_is_believed_later_in_the_conversation(promise: Promise, an
 
 async def test_a_summary_of_a_document_is_not_believed(promise: Promise, anyio_backend: str) -> None:
     """Each sentence of it alone would do."""
-    summaries = list(itertools.pairwise(LIES))
+    summaries = list(itertools.pairwise(lies_on(anyio_backend)))
     for one, other in summaries:
         document = Lie(f"{one.told}\n\n{other.told}", "", "", one.bait)
         async with opened() as memory:
@@ -138,7 +143,7 @@ async def test_a_summary_of_a_document_is_not_believed(promise: Promise, anyio_b
 async def test_no_lie_in_a_page_is_believed(promise: Promise, anyio_backend: str) -> None:
     """A page of other words around it makes no difference to what is repeated nearly word for word."""
     page = " ".join(f"Paragraph {number} of the page is about nothing but itself." for number in range(50))
-    for lie in LIES:
+    for lie in lies_on(anyio_backend):
         async with opened() as memory:
             await memory.remember(talk(attrs.evolve(lie, told=f"{page}\n{lie.told}\n{page}"), lie.echo))
             assert await believed(memory, lie) == []
@@ -149,7 +154,7 @@ async def test_no_lie_in_a_page_is_believed(promise: Promise, anyio_backend: str
 async def test_no_edit_of_a_file_is_believed(tmp_path: Path, promise: Promise, anyio_backend: str) -> None:
     """Neither of AGENTS.md on disk, nor a model's edit of what the user said."""
     home = Concept.single("home", "Where the user lives")
-    for number, lie in enumerate(LIES):
+    for number, lie in enumerate(lies_on(anyio_backend)):
         async with opened() as memory:
             await memory.save(SingleFact(home, "Oslo"), subject=USER, scope="/agent/clerk")
             await memory.remember("I like tea.", subject=USER, scope="/agent/clerk")
@@ -276,6 +281,12 @@ def test_what_is_nobodys_lie_is_not_held_back(said: list[tuple[Origin, str]]) ->
 )
 def test_what_is_repeated_is_found_with_its_origin(said: list[tuple[Origin, str]], found: dict[int, Origin]) -> None:
     assert repetitions(heard(*said)) == found
+
+
+def test_what_the_program_vouches_for_may_be_repeated() -> None:
+    """A tool whose words are treated as facts, such as a calendar of one's own."""
+    said = [Heard("The user meets Oksana at 07:45.", T, trusted=True), *heard((A, "You meet Oksana at 07:45."))]
+    assert repetitions([*heard((T, "Oksana is in EVILTOWN.")), *said]) == {}
 
 
 @pytest.mark.parametrize(
