@@ -6,6 +6,7 @@
     ├── InvalidDataError (ValueError)      a value, name, vector or argument is not legal; `.path` says where
     │   ├── InvalidNameError               a tenant, scope, subject, owner or keyword
     │   ├── InvalidVectorError             NaN, infinite, zero or of the wrong dimension
+    │   ├── WeakPassphraseError            a new key would be too easy to guess
     │   ├── OutOfViewError                 a scope outside of the view that it was asked of
     │   ├── MissingUserError               an agent's run names no user, and its memory keeps users apart
     │   └── ConversationFormatError        a conversation file that cannot be read
@@ -82,6 +83,7 @@ __all__ = [
     "StoreUnavailableError",
     "TamperedStoreError",
     "UnknownProviderError",
+    "WeakPassphraseError",
     "WrongKeyError",
     "WrongLoopError",
 ]
@@ -118,6 +120,10 @@ class InvalidNameError(InvalidDataError):
 
 class InvalidVectorError(InvalidDataError):
     """Raised when a vector is NaN, infinite, zero, or not of the store's dimension."""
+
+
+class WeakPassphraseError(InvalidDataError):
+    """Raised when a store would get a passphrase that is easy to guess. Nothing was written."""
 
 
 class OutOfViewError(InvalidDataError):

@@ -12,17 +12,18 @@ from typing import IO, Any
 
 import anyio
 import attrs
-from anyio import AsyncFile, to_thread
+from anyio import AsyncFile, from_thread, to_thread
 
 from factmem.abc import Receipt
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
-from factmem.errors import CodecError, NewerVersionError, StoreUnavailableError
+from factmem.errors import CodecError, FactMemError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
+from factmem.private_files import writing
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
 __all__ = ["Exchange", "ImportReceipt", "doubted", "export_log", "import_log"]
@@ -136,14 +137,17 @@ async def export_log(
         StoreUnavailableError: The file cannot be written.
     """
     kept = [recorded for recorded in sorted(log, key=lambda item: item.seq) if recorded.id in states]
-    async with _opened(target, "w") as file:
-        with _using(target):
-            await file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
-        for start in range(0, len(kept), _BATCH):
-            lines = [_written(recorded, states[recorded.id]) for recorded in kept[start : start + _BATCH]]
-            with _using(target):
-                await file.writelines(lines)
+    await to_thread.run_sync(_write, target, kept, states)
     return len(kept)
+
+
+def _write(target: Path | str | IO[str], log: Sequence[Recorded], states: Mapping[str, AssertionState]) -> None:
+    opened = writing(Path(target)) if isinstance(target, Path | str) else contextlib.nullcontext(target)
+    with _using(target), opened as file:
+        file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
+        for start in range(0, len(log), _BATCH):
+            from_thread.check_cancelled()
+            file.writelines(_written(recorded, states[recorded.id]) for recorded in log[start : start + _BATCH])
 
 
 def _written(recorded: Recorded, state: AssertionState) -> str:
@@ -184,7 +188,7 @@ async def import_log(
             record_ids[old.record_id] = new.record_id
         batch.clear()
 
-    async with _opened(source, "r") as file:
+    async with _opened(source) as file:
         with _using(source):
             header = await file.readline()
         _check_header(header)
@@ -250,12 +254,12 @@ def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str]
 
 
 @contextlib.asynccontextmanager
-async def _opened(file: Path | str | IO[str], mode: str) -> AsyncIterator[AsyncFile[str]]:
+async def _opened(file: Path | str | IO[str]) -> AsyncIterator[AsyncFile[str]]:
     if not isinstance(file, Path | str):
         yield anyio.wrap_file(file)
         return
     with _using(file):
-        opened: AsyncFile[str] = await anyio.open_file(file, mode, encoding="utf-8")  # type: ignore[call-overload]
+        opened = await anyio.open_file(file, encoding="utf-8")
     try:
         yield opened
     finally:
@@ -269,6 +273,8 @@ def _using(file: Path | str | IO[str]) -> Iterator[None]:
     name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
     try:
         yield
+    except FactMemError:
+        raise
     except UnicodeDecodeError:
         raise CodecError(f"{name} is not UTF-8 text") from None
     except OSError as error:

@@ -76,6 +76,7 @@ from factmem.records import (
     record_of,
 )
 from factmem.scopes import MemoryScope
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,7 +212,8 @@ class Pipeline:
 
     async def _detected(self, unit: Unit) -> _Finding:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
-        here = await self._reader.visible(RecallFilter(scope=unit.place.scope, exact=True, reviewed=True))
+        reviewed = Reader(attrs.evolve(self._context, reviewed=True), self._backend)
+        here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
         request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
@@ -591,7 +593,7 @@ def _known_at(
     """Return the current records of some places that a viewer may see and a prompt may show, with embeddings."""
     if not places:
         return []
-    found = selected(corpus, viewer, RecallFilter(places=places, reviewed=True))
+    found = selected(corpus, Sight(viewer=viewer, reviewed=True), RecallFilter(places=places))
     pairs = zip(corpus.currents(found), corpus.embeddings(found), strict=True)
     return [(row, vector) for row, vector in pairs if row is not None]
 

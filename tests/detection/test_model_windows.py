@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from factmem.abc import Conversation, DetectionRequest, Message, Prompt
 from factmem.detection import InstructorDetector
 from factmem.detection.statements import says_something
-from factmem.detection.utterances import utterances
+from factmem.detection.utterances import QuotedWords, utterances
 from factmem.detection.windows import Window, windows_of
 from factmem.errors import ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept
@@ -62,7 +62,7 @@ def test_a_long_message_is_cut_and_every_piece_knows_its_place() -> None:
     pieces = [item for window in windows([text], 600) for item in window.excerpts if not item.carried]
     assert len(pieces) > 3
     assert " ".join(item.words.text for item in pieces) == text
-    evidence = next(found for item in pieces if (found := item.cite("sentence 41  of <many>")))
+    evidence = next(found for item in pieces for found in item.cite(QuotedWords("sentence 41  of <many>")))
     assert text[evidence.start : evidence.end] == evidence.quote == "sentence 41 of <many>"
 
 

@@ -28,6 +28,7 @@ VOCABULARY = {
     "validators",
     "values",
     "vectors",
+    "views",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
 INTERFACES = {"integrations", "tui", "mcp"}
@@ -36,7 +37,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing", "loops"},
+    {"observing", "loops", "private_files"},
     {"llm"},
     MIDDLE,
     {"memory"},
