@@ -87,31 +87,36 @@ def repetitions(conversation: Iterable[Heard]) -> dict[int, Origin]:
     Returns:
         The origins, by the positions of the messages.
     """
+    talk = [(heard, *_parts(heard)) for heard in conversation]
+    if not any(doubted for _, doubted, _ in talk):
+        return {}
     found: dict[int, Origin] = {}
     trusted, untrusted, answered = _Units(), _Units(), _Units()
     latest = Origin.UNKNOWN
-    for position, heard in enumerate(conversation):
-        if not heard.trusted:
-            doubted, latest = heard.text, heard.origin
-        elif heard.origin is Origin.USER:
-            doubted, own = pasted_in(heard.text)
-            trusted.add(own)
+    for position, (heard, doubted, own) in enumerate(talk):
+        if doubted:
+            latest = heard.origin
+        if heard.trusted and heard.origin is Origin.USER:
             answered = _Units()
-            latest = Origin.USER if doubted else latest
-        elif heard.origin is not Origin.ASSISTANT:
-            doubted = ""
-            trusted.add(heard.text)
+        if not heard.trusted or heard.origin is not Origin.ASSISTANT:
+            trusted.add(own)
         elif (
             answered.shared(heard.text, beyond=trusted) >= answered.enough_at_once
             or untrusted.shared(heard.text, beyond=trusted) >= _ENOUGH
         ):
-            found[position], doubted = latest, heard.text
+            found[position], doubted = latest, own
         else:
-            doubted = ""
-            trusted.add(heard.text, unless=untrusted)
+            trusted.add(own, unless=untrusted)
         for units in (untrusted, answered):
             units.add(doubted)
     return found
+
+
+def _parts(heard: Heard) -> tuple[str, str]:
+    """Return the part of a message that is not trusted, and the part that is."""
+    if not heard.trusted:
+        return heard.text, ""
+    return pasted_in(heard.text) if heard.origin is Origin.USER else ("", heard.text)
 
 
 class _Word(NamedTuple):
