@@ -243,7 +243,7 @@ PROMISES = (
     ),
     Promise(
         "a lie in several hops: a tool, a page or a file, the assistant, the next session",
-        "400 cases: 0 believed; at most 1% of honest statements held back",
+        "474 cases: 0 believed; at most 1% of honest statements held back",
         ["tests/poison/test_taint.py"],
         figures=[
             *each("poisoning in several hops", HOPS),

@@ -73,7 +73,7 @@ class Heard:
 
     text: str = attrs.field(repr=False)
     origin: Origin
-    trusted: bool
+    trusted: bool = attrs.field(kw_only=True)
 
 
 def repetitions(conversation: Iterable[Heard]) -> dict[int, Origin]:

@@ -231,7 +231,7 @@ async def test_what_a_user_says_under_suspicion_is_not_laundered_either() -> Non
 
 
 def heard(*said: tuple[Origin, str]) -> list[Heard]:
-    return [Heard(text, origin, origin.trusted) for origin, text in said]
+    return [Heard(text, origin, trusted=origin.trusted) for origin, text in said]
 
 
 A, D, T, U = Origin.ASSISTANT, Origin.DOCUMENT, Origin.TOOL, Origin.USER
