@@ -84,6 +84,18 @@ def each(what: str, stores: Sequence[str] = DURABLE) -> list[str]:
     return [f"{what}, {store}" for store in stores]
 
 
+HOPS = (
+    "remember",
+    "generate",
+    "ingest_events",
+    "remember, call by call",
+    "AgentMemory",
+    "a page that the user pastes",
+    "repeated later",
+    "summaries",
+    "pages",
+    "edits of files",
+)
 RELIABILITY, ENCRYPTED, SEALED = "tests/reliability", "tests/providers/encrypted", "tests/providers/encrypted_sqlite"
 PROMISES = (
     Promise(
@@ -269,6 +281,21 @@ PROMISES = (
         "every one linear at 1 MB",
         ["tests/malformed/test_patterns.py"],
         figures=["regular expressions"],
+    ),
+    Promise(
+        "a lie in several hops: a tool, a page or a file, the assistant, the next session",
+        "474 cases: 0 believed; at most 1% of honest statements held back",
+        ["tests/poison/test_taint.py"],
+        figures=[
+            *each("poisoning in several hops", HOPS),
+            "poisoning in several hops, honest statements held back",
+        ],
+    ),
+    Promise(
+        "trust before time: the assistant changes nothing that the user said",
+        "0 values replaced, removed or hidden, in the fold, in plans and in every store",
+        ["tests/vocabulary/test_folding.py", "tests/consolidation/test_hostile_plans.py"],
+        figures=["hostile plans of a lower origin"],
     ),
 )
 

@@ -455,7 +455,7 @@ class Inbox:
         if policies.flagged is FlaggedPolicy.QUARANTINE_ALL and flags_in(message.content):
             trusted = False
         text = message.content if message.detectable else ""
-        return Heard(text, message.origin, trusted)
+        return Heard(text, message.origin, trusted=trusted)
 
     def in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Return candidates with legal timestamps; see `Writer.dated`."""
@@ -605,7 +605,7 @@ def _heard_before(entry: Recorded) -> Heard:
     """Return stored words of a conversation. Those in quarantine are not believed."""
     said = entry.assertion
     trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
-    return Heard(said.details.evidence[0].quote, said.details.origin, trusted)
+    return Heard(said.details.evidence[0].quote, said.details.origin, trusted=trusted)
 
 
 def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:
