@@ -14,7 +14,7 @@ from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import Concept
 from factmem.fold import Moment
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallSettings
@@ -53,6 +53,7 @@ class Policies:
         clock_skew: Maximum time that a timestamp may lie in the future.
         ttl: Times to live.
         flagged: Treatment of text that reads like an instruction or hides something; see `Memory.with_flagged`.
+        quarantine: Limits of what waits in quarantine; see `Memory.with_quota`.
         origins: Treatment of messages by their origin.
         consolidation: Comparison of new statements with known ones.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
@@ -67,6 +68,7 @@ class Policies:
     clock_skew: dt.timedelta = attrs.field(default=dt.timedelta(minutes=5), validator=instance_of(dt.timedelta))
     ttl: TtlPolicy = attrs.field(factory=TtlPolicy, validator=instance_of(TtlPolicy))
     flagged: FlaggedPolicy = attrs.field(default=FlaggedPolicy.QUARANTINE_OTHERS, validator=instance_of(FlaggedPolicy))
+    quarantine: QuarantineQuota = attrs.field(factory=QuarantineQuota, validator=instance_of(QuarantineQuota))
     origins: OriginPolicy = attrs.field(factory=OriginPolicy, validator=instance_of(OriginPolicy))
     consolidation: ConsolidationPolicy = attrs.field(
         factory=ConsolidationPolicy, validator=instance_of(ConsolidationPolicy)

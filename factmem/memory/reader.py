@@ -270,6 +270,10 @@ class Reader:
         """Return the visible assertions that are in one of some states, of some records if any are named."""
         return await self.recorded(LogPart(states=states, record_ids=record_ids))
 
+    async def waiting(self) -> int:
+        """Return the number of visible assertions that wait to be accepted; see `Quarantine.count`."""
+        return await self._backend.mirror.waiting(self._context.viewer, self._context.reaches)
+
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Return matches with the earlier revisions of their records, regardless of the moment of these."""
         wanted = RecallFilter()

@@ -142,6 +142,7 @@ async def test_no_id_leads_out_and_one_that_is_hidden_is_like_one_that_is_not_th
     hidden = confined.store.hidden[value]
     for tool, given in (
         ("update", {"importance": 1}),
+        ("update", {"scope": "/product/alpha/deeper"}),
         ("update", {"value": "Rome"}),
         ("retract", {}),
         ("forget", {}),

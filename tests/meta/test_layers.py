@@ -22,6 +22,7 @@ VOCABULARY = {
     "scopes",
     "shapes",
     "showing",
+    "stemming",
     "structuring",
     "subjects",
     "validators",
@@ -36,7 +37,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing", "loops"},
+    {"observing", "loops", "private_files"},
     {"llm"},
     MIDDLE,
     {"memory"},

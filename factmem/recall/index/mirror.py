@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -162,6 +162,12 @@ class Mirror:
         async with self._lock:
             await self._pull()
             return await to_thread.run_sync(self._log.log, part)
+
+    async def waiting(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
+        """Return the number of assertions in some scopes that wait to be accepted, visible to a viewer."""
+        async with self._lock:
+            await self._pull()
+            return await to_thread.run_sync(self._log.waiting, viewer, reaches)
 
     async def let_go(self) -> None:
         """Drop erased assertions now rather than at the next read."""
