@@ -51,7 +51,8 @@ from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.errands import Trigger
 from factmem.memory.exchange import Exchange, ImportReceipt
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
-from factmem.memory.inbox import About, Inbox, StoredSession, Words
+from factmem.memory.inbox import About, Inbox, StoredSession
+from factmem.memory.intake import Words
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema

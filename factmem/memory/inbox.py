@@ -8,7 +8,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypedDict
 
 import attrs
 from anyio import to_thread
@@ -24,8 +24,7 @@ from factmem.abc import (
     Receipt,
 )
 from factmem.consolidation import CandidateAssertion, duplicates_in
-from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
+from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
@@ -33,7 +32,8 @@ from factmem.memory.background import Handover
 from factmem.memory.context import Context
 from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.journal import Unit, errand_id, handed_over, in_order, to_pending
+from factmem.memory.intake import Intake, Taken, Words, conversation_from, conversation_of
+from factmem.memory.journal import Unit, errand_id, in_order, to_pending
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
@@ -55,10 +55,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "Words", "settled", "warn_of_not_text"]
-
-Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
-"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``."""
+__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "settled", "warn_of_not_text"]
 
 _log = logging.getLogger("factmem")
 
@@ -191,7 +188,7 @@ class Inbox:
             case Conversation():
                 return await self._handed_over([source], order)
             case [Message(), *_]:
-                return await self._handed_over([_conversation_of(source)], order)
+                return await self._handed_over([conversation_of(source)], order)
             case [SingleFact() | MultipleFacts(), *_] if self._backend.four_verbs_only:
                 return await self._ready_in_four_verbs(source, order)
             case [SingleFact() | MultipleFacts(), *_]:
@@ -263,10 +260,9 @@ class Inbox:
         now = self._context.clock()
         words, not_text = [], []
         for item in what:
-            conversation = _conversation(item, now)
+            conversation = conversation_from(item, now)
             not_text.append(conversation.not_text)
             found = await self.words(conversation)
-            self.in_time(found.candidates)
             words.append(submitted(conversation, found, order.place, self.errand(item, order)))
         warn_of_not_text(sum(not_text))
         outcomes = await self._four_verbs.remember(words)
@@ -276,58 +272,37 @@ class Inbox:
 
     async def _hand_over(self, what: Sequence[Words], order: Order) -> list[Handed]:
         """Put words into the store, in one transaction."""
-        now = self._context.clock()
-        errands = [self.errand(item, order) for item in what]
-        said = [_conversation(item, now) for item in what]
-        words = [
-            self.as_kept(item, conversation, errand, order)
-            for item, conversation, errand in zip(what, said, errands, strict=True)
-        ]
-        found = [await self.words(conversation) for conversation, _ in words]
-        texts = [number for number, item in enumerate(what) if isinstance(item, str) and errands[number] is None]
-        handed = await self.journalled(
-            [self.in_time(each.candidates) for each in found],
-            errands,
-            order,
-            [treatments for _, treatments in words],
-            texts=texts if order.consolidate else (),
+        taken = await self.taken_in([(item, self.errand(item, order)) for item in what], order)
+        handed = await self.journalled(taken)
+        warn_of_not_text(sum(item.not_text for item in taken))
+        return handed
+
+    async def taken_in(self, what: Sequence[tuple[Words, Errand | None]], order: Order) -> list[Taken]:
+        """Return words as they are to be stored, each with the job that it waits for."""
+        return await to_thread.run_sync(self._intake(order).words, what)
+
+    def _intake(self, order: Order) -> Intake:
+        return Intake(
+            place=order.place,
+            waiting=order.given,
+            lasting=self._writer.lasting(order.given),
+            origins=order.origins or self._context.policies.origins,
+            keeps_treatments=order.origins is not None,
+            compares=order.consolidate,
+            dated=self._writer.dated,
+            verbatim=self._verbatim,
+            now=self._context.clock(),
         )
-        warn_of_not_text(sum(conversation.not_text for conversation in said))
-        return [
-            attrs.evolve(item, dropped={**each.dropped, **item.dropped}, not_text=conversation.not_text)
-            for item, each, conversation in zip(handed, found, said, strict=True)
-        ]
 
-    async def journalled(
-        self,
-        found: Sequence[Sequence[Candidate]],
-        errands: Sequence[Errand | None],
-        order: Order,
-        treatments: Sequence[Sequence[Treatment | None]],
-        *,
-        texts: Sequence[int] = (),
-    ) -> list[Handed]:
-        """Append findings to the store, in one transaction.
-
-        Args:
-            found: Candidates of each submitted item.
-            errands: Job of each item.
-            order: Details of the call.
-            treatments: Treatment of each message of each item.
-            texts: Positions of the plain texts that no model reads: equal ones are kept once.
-        """
-        given = [order.given if errand else self._writer.lasting(order.given, None) for errand in errands]
-        assertions = [
-            handed_over(each, order.place, details, errand, treated)
-            for each, details, errand, treated in zip(found, given, errands, treatments, strict=True)
-        ]
-        assertions, twins, vectors = await self._distinct(assertions, texts)
+    async def journalled(self, taken: Sequence[Taken]) -> list[Handed]:
+        """Append words or facts to the store, in one transaction."""
+        assertions, twins, vectors = await self._distinct(taken)
         receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
         handed, at = [], 0
-        for said, errand in zip(assertions, errands, strict=True):
+        for item, said in zip(taken, assertions, strict=True):
             mine = tuple(receipts[at : at + len(said)])
             at += len(said)
             words = [
@@ -335,23 +310,23 @@ class Inbox:
                 for receipt in mine
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.errand is not None
             ]
-            handed.append(Handed(receipts=mine, unit=_unit(words, mine, errand)))
+            unit = _unit(words, mine, item.errand)
+            handed.append(Handed(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text))
         for again, first in twins.items():
-            handed[again] = Handed(
-                receipts=(), unit=None, dropped={DropReason.DUPLICATE: 1}, twin=handed[first].receipts
-            )
+            dropped = {**taken[again].dropped, DropReason.DUPLICATE: 1}
+            handed[again] = attrs.evolve(handed[again], dropped=dropped, twin=handed[first].receipts)
         return handed
 
     async def _distinct(
-        self, assertions: Sequence[list[Assertion]], texts: Sequence[int]
-    ) -> tuple[list[list[Assertion]], dict[int, int], list[Any] | None]:
-        """Leave out texts that duplicate an earlier one of the batch; keep all if the embedder fails.
+        self, taken: Sequence[Taken]
+    ) -> tuple[list[Sequence[Assertion]], dict[int, int], list[Any] | None]:
+        """Leave out plain texts that duplicate an earlier one of the batch; keep all if the embedder fails.
 
         Returns:
             The remaining assertions of each item, the position of the first by that of each duplicate, and the vectors.
         """
-        kept = list(assertions)
-        alone = [number for number in texts if len(kept[number]) == 1]
+        kept = [item.assertions for item in taken]
+        alone = [number for number, item in enumerate(taken) if item.compared and len(item.assertions) == 1]
         if len(alone) < 2:
             return kept, {}, None
         vectors = await self._writer.vectors([said for each in kept for said in each])
@@ -362,7 +337,7 @@ class Inbox:
         found = await to_thread.run_sync(duplicates_in, newcomers, self._context.policies.consolidation)
         twins = {alone[again]: alone[first] for again, first in found.items()}
         for number in twins:
-            kept[number] = []
+            kept[number] = ()
         left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
         return kept, twins, left
 
@@ -386,36 +361,21 @@ class Inbox:
             merge=order.merge,
         )
 
-    def as_kept(
-        self, what: object, conversation: Conversation, errand: Errand | None, order: Order
-    ) -> tuple[Conversation, list[Treatment | None]]:
-        """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
-
-        Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept. A
-        text is a memory itself, whatever the policy.
-        """
-        if isinstance(what, str):
-            return conversation, []
-        origins, reads = order.origins or self._context.policies.origins, errand is not None
-        dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
-        messages, treatments = [], []
-        for message in conversation.messages:
-            treatment = origins.treatment(message) if reads else message.treatment or _kept(origins.of(message.origin))
-            ignored = Treatment.IGNORE if treatment in dropped else None
-            messages.append(attrs.evolve(message, treatment=ignored))
-            said = order.origins is not None or treatment is Treatment.CONTEXT
-            treatments.append(treatment if said else message.treatment)
-        return attrs.evolve(conversation, messages=messages), treatments
-
     async def words(self, conversation: Conversation) -> Detection:
-        """Return the words of a conversation as statements, secrets redacted."""
-        detector = self._backend.detector
-        verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
-        return await verbatim.detect(conversation, DetectionRequest())
+        """Return the words of a conversation as statements, secrets redacted.
 
-    def in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """Return candidates with legal timestamps; see `Writer.dated`."""
-        return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
+        Raises:
+            InvalidDataError: A time lies in the future, and the policy refuses that.
+        """
+        found = await self._verbatim.detect(conversation, DetectionRequest())
+        for candidate in found.candidates:
+            self._writer.dated(candidate.fact)
+        return found
+
+    @property
+    def _verbatim(self) -> VerbatimDetector:
+        detector = self._backend.detector
+        return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
@@ -462,7 +422,7 @@ class Inbox:
         errand = Errand(
             id=uuid.uuid4().hex, kind=ErrandKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge
         )
-        (handed,) = await self.journalled([candidates], [errand], order, [[]])
+        (handed,) = await self.journalled([self._intake(order).facts(candidates, errand)])
         return handed
 
     async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Handover:
@@ -510,11 +470,6 @@ def settled(outcomes: Sequence[Remembered]) -> Handover:
     return handover
 
 
-def _kept(treatment: Treatment) -> Treatment:
-    """Return the treatment of words of an origin without a model."""
-    return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
-
-
 def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:
     """Return the pending unit, reusing the job id of an earlier submission."""
     if errand is None or not words:
@@ -522,41 +477,6 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand
     if not any(receipt.new for receipt in receipts):
         errand = attrs.evolve(errand, id=errand_id(words[-1]) or errand.id)
     return Unit(errand=errand, words=tuple(words))
-
-
-def _conversation(what: Words, now: dt.datetime) -> Conversation:
-    match what:
-        case Conversation():
-            return what
-        case Message():
-            return Conversation(messages=(what,), started_at=what.timestamp or now)
-        case str():
-            if not what.strip():
-                raise InvalidDataError("there is nothing to remember in a blank text")
-            return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
-        case Mapping():
-            return _read(dict(what))
-        case [Message(), *_]:
-            said = _conversation_of(what)
-            return attrs.evolve(said, started_at=said.messages[0].timestamp or now)
-        case [Mapping(), *_]:
-            return _read([dict(item) if isinstance(item, Mapping) else item for item in what])
-        case _:
-            raise InvalidDataError(
-                f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
-            )
-
-
-def _read(value: object) -> Conversation:
-    (conversation,) = conversations_of([("$", value)])
-    return conversation
-
-
-def _conversation_of(messages: Sequence[Any]) -> Conversation:
-    for message in messages:
-        if not isinstance(message, Message):
-            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
-    return Conversation(messages=messages)
 
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:

@@ -131,7 +131,6 @@ class Streams:
                 handover.drop(DropReason.NOT_TEXT, alone)
                 return handover
             found = await self._inbox.words(fresh)
-            self._inbox.in_time(found.candidates)
             context = list(read.values())[-trigger.overlap :] if trigger.overlap else []
             errand = self._inbox.errand(fresh, order)
             outcomes = await self._four_verbs.remember([submitted(fresh, found, order.place, errand, context)])
@@ -185,10 +184,7 @@ class Streams:
         fresh = _fresh(stream, events, known, self._context.clock())
         if not fresh.messages:
             return []
-        conversation, treatments = self._inbox.as_kept(fresh, fresh, errand, order)
-        found = self._inbox.in_time((await self._inbox.words(conversation)).candidates)
-        handed = await self._inbox.journalled([found], [errand], order, [treatments])
-        return [attrs.evolve(item, not_text=fresh.not_text) for item in handed]
+        return await self._inbox.journalled(await self._inbox.taken_in([(fresh, errand)], order))
 
     def _stream_errand(self, stream: str, order: Order, trigger: Trigger) -> Errand | None:
         errand = self._inbox.errand(Conversation(messages=()), order)
