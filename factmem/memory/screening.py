@@ -43,7 +43,7 @@ class Screening:
 
     def __init__(self, policy: FlaggedPolicy) -> None:
         self._policy = policy
-        self._around: dict[str, tuple[str, ...]] = {}
+        self._around: dict[tuple[object, ...], tuple[str, ...]] = {}
 
     def screened(self, said: Assertion) -> Assertion:
         """Return an assertion with its flags, in the state that the policy gives it.
@@ -52,8 +52,11 @@ class Screening:
         """
         if self._policy is FlaggedPolicy.IGNORE:
             return said
-        details, found = said.details, dict.fromkeys((*self._flags_around(said), *flags_in(_joined(_words_of(said)))))
-        if not (new := [flag for flag in found if flag not in details.flags]):
+        found = (*self._flags_around(said), *flags_in(_joined(_words_of(said))))
+        if not found:
+            return said
+        details = said.details
+        if not (new := [flag for flag in dict.fromkeys(found) if flag not in details.flags]):
             return said
         of_user, active = details.origin is Origin.USER, said.state is AssertionState.ACTIVE
         if self._policy is FlaggedPolicy.ANNOTATE and active and not of_user:
@@ -71,9 +74,9 @@ class Screening:
                 assert_never(self._policy)
 
     def _flags_around(self, said: Assertion) -> tuple[str, ...]:
-        text = _joined(_names_of(said))
-        if (known := self._around.get(text)) is None:
-            known = self._around[text] = flags_in(text)
+        key = (said.place, said.keyword, said.description, said.details.categories, said.details.topics)
+        if (known := self._around.get(key)) is None:
+            known = self._around[key] = flags_in(_joined(_names_of(said)))
         return known
 
 
@@ -96,7 +99,8 @@ def _names_of(said: Assertion) -> Iterator[str]:
 
 def _words_of(said: Assertion) -> Iterator[str]:
     yield from _texts_in(said.data)
-    yield from _texts_in(said.details.metadata)
+    if said.details.metadata:
+        yield from _texts_in(said.details.metadata)
     for item in said.details.evidence:
         yield item.quote
         yield item.speaker or ""

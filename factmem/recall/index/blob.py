@@ -26,7 +26,7 @@ from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
 from factmem.recall.text.related_words import topics_of
 from factmem.recall.text.signs import ends_with_question, kinds_held, words_outside_questions
-from factmem.records import Assertion, AssertionState
+from factmem.records import Assertion, AssertionState, Place
 from factmem.values import canonical_bytes
 
 __all__ = [
@@ -117,19 +117,10 @@ class Head:
 
 def outline_of(said: Assertion) -> Outline:
     """Return the outline of an assertion."""
-    place, details = said.place, said.details
+    details = said.details
     evidence = details.evidence[0] if details.evidence else None
     others = list(dict.fromkeys(item.conversation_id for item in details.evidence[1:] if item.conversation_id))
     labels = [details.categories, details.topics, details.source, others]
-    subject = place.subject
-    head = [
-        str(place.scope.within(None)),
-        subject.name,
-        subject.individual_name,
-        subject.priority_level,
-        said.keyword,
-        details.owner,
-    ]
     text = indexed_text(said)
     tail = _tail((evidence.conversation_id or "") if evidence else "", labels, details.metadata)
     body = BODY.pack(
@@ -147,10 +138,25 @@ def outline_of(said: Assertion) -> Outline:
     )
     terms = term_numbers([*indexed_terms(said), *_topics(said)])
     return Outline(
-        shared=_written(head).encode(errors=_LONE),
+        shared=_written_head(said.place, said.keyword, details.owner),
         own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
         version=OUTLINE_VERSION,
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _written_head(place: Place, keyword: str, owner: str | None) -> bytes:
+    """Return the JSON of a `Head`."""
+    subject = place.subject
+    head = [
+        str(place.scope.within(None)),
+        subject.name,
+        subject.individual_name,
+        subject.priority_level,
+        keyword,
+        owner,
+    ]
+    return _written(head).encode(errors=_LONE)
 
 
 def read_tail(own: bytes) -> tuple[bytes, str, str, str]:
@@ -208,6 +214,7 @@ def microseconds(moment: dt.datetime) -> int:
 def drop_known_words() -> None:
     """Clear all caches of words, so that none outlives its erasure."""
     _number.cache_clear()
+    _written_head.cache_clear()
     forget_words()
 
 
