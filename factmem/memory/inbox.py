@@ -8,6 +8,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypedDict
 
 import attrs
@@ -34,6 +35,7 @@ from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Intake, Taken, Words, conversation_from, conversation_of
 from factmem.memory.journal import Unit, errand_id, in_order, to_pending
+from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
@@ -116,6 +118,26 @@ class Handed:
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     not_text: int = 0
     twin: tuple[Receipt, ...] = ()
+
+    @property
+    def was_to_be_read(self) -> bool:
+        """Whether the words were submitted for a model to read, now or before."""
+        return any(receipt.recorded.assertion.errand is not None for receipt in self.receipts)
+
+    @property
+    def kept(self) -> Remembered:
+        """The outcome of words that are kept as they are."""
+        records: dict[str, FactRecord[Any]] = {
+            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
+            for receipt in (*self.receipts, *self.twin)
+        }
+        created = [
+            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+            for receipt in self.receipts
+            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+        ]
+        dropped = self.dropped if self.twin or not records else {}
+        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
 
 
 @attrs.frozen(kw_only=True)
@@ -279,7 +301,7 @@ class Inbox:
 
     async def taken_in(self, what: Sequence[tuple[Words, Errand | None]], order: Order) -> list[Taken]:
         """Return words as they are to be stored, each with the job that it waits for."""
-        return await to_thread.run_sync(self._intake(order).words, what)
+        return await off_loop(partial(self._intake(order).words, what), _length_of(what))
 
     def _intake(self, order: Order) -> Intake:
         return Intake(
@@ -390,19 +412,9 @@ class Inbox:
 
     async def _outcome(self, handed: Handed) -> Remembered:
         """Return the outcome of words that need no reading: kept as they are, or read before."""
-        if any(receipt.recorded.assertion.errand is not None for receipt in handed.receipts):
+        if handed.was_to_be_read:
             return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
-        records: dict[str, FactRecord[Any]] = {
-            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
-            for receipt in (*handed.receipts, *handed.twin)
-        }
-        created = (
-            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
-            for receipt in handed.receipts
-            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
-        )
-        dropped = handed.dropped if handed.twin or not records else {}
-        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
+        return handed.kept
 
     async def submit(self, handed: Sequence[Handed]) -> Handover:
         """Submit journalled words to the worker."""
@@ -411,7 +423,7 @@ class Inbox:
         for id, item in zip(ids, handed, strict=True):
             handover.drop(DropReason.NOT_TEXT, item.not_text, id)
             if item.unit is None:
-                handover.settle(id, await self._outcome(item))
+                handover.settle(id, await self._outcome(item) if item.was_to_be_read else item.kept)
         self._backend.worker.submit(
             self._pipeline.unit_reader, [item.unit for item in handed if item.unit is not None], handover
         )
@@ -468,6 +480,15 @@ def settled(outcomes: Sequence[Remembered]) -> Handover:
     for id, outcome in zip(handover.ids, outcomes, strict=True):
         handover.settle(id, outcome)
     return handover
+
+
+def _length_of(what: Sequence[tuple[Words, Errand | None]]) -> int | None:
+    """Return the number of characters of a single text or message; None for anything longer to count."""
+    match what:
+        case [(str() as text, _)] | [(Message(content=text), _)]:
+            return len(text)
+        case _:
+            return None
 
 
 def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:

@@ -8,11 +8,12 @@ from typing import Any, assert_never
 
 import attrs
 
+from factmem.abc import Append, Statement, StateRequest
 from factmem.details import UNREVIEWED
 from factmem.detection import flags_in
 from factmem.records import Assertion, AssertionState, Origin
 
-__all__ = ["FlaggedPolicy", "Screening"]
+__all__ = ["FlaggedPolicy", "Screening", "length_of"]
 
 
 class FlaggedPolicy(enum.Enum):
@@ -78,6 +79,22 @@ class Screening:
         if (known := self._around.get(key)) is None:
             known = self._around[key] = flags_in(_joined(_names_of(said)))
         return known
+
+
+def length_of(statements: Iterable[Statement]) -> int | None:
+    """Return the number of characters that are searched in statements; None if it takes time to count them."""
+    length = 0
+    for statement in statements:
+        match statement:
+            case Append(assertion=Assertion(data=str() as data, details=details)) if not details.metadata:
+                length += len(data) + sum(len(item.quote) for item in details.evidence)
+            case Append():
+                return None
+            case StateRequest():
+                pass
+            case _:
+                assert_never(statement)
+    return length
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -28,10 +28,11 @@ from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
+from factmem.memory.offload import off_loop
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.reader import Reader
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
-from factmem.memory.screening import Screening
+from factmem.memory.screening import Screening, length_of
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
 from factmem.recall import LogPart, RecallFilter, embedded, hydrate, indexed_text
@@ -368,7 +369,8 @@ class Writer:
         """Commit statements to the store, in one transaction. Every write is screened and signed here."""
         store = self._backend.history()
         with nested(Operation.COMMIT, records_in=len(statements)) as call:
-            receipts = await store.append(await to_thread.run_sync(self._signed, statements))
+            signed = await off_loop(partial(self._signed, statements), length_of(statements))
+            receipts = await store.append(signed)
             call.gave(len(receipts))
             return receipts
 
