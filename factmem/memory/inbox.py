@@ -124,9 +124,8 @@ class Handed:
         """Whether the words were submitted for a model to read, now or before."""
         return any(receipt.recorded.assertion.errand is not None for receipt in self.receipts)
 
-    @property
-    def kept(self) -> Remembered:
-        """The outcome of words that are kept as they are."""
+    def outcome(self) -> Remembered:
+        """Return the outcome of words that are kept as they are."""
         records: dict[str, FactRecord[Any]] = {
             receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
             for receipt in (*self.receipts, *self.twin)
@@ -178,7 +177,10 @@ class Inbox:
             (outcome,) = await self._in_four_verbs([what], order)
             return outcome
         (handed,) = await self._hand_over([what], order)
-        outcome = await (self._outcome(handed) if handed.unit is None else self._pipeline.read_now(handed.unit))
+        if handed.unit is not None:
+            outcome = await self._pipeline.read_now(handed.unit)
+        else:
+            outcome = await self._read_before(handed) if handed.was_to_be_read else handed.outcome()
         return outcome.without(DropReason.NOT_TEXT, handed.not_text)
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Handover:
@@ -410,11 +412,9 @@ class Inbox:
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
-    async def _outcome(self, handed: Handed) -> Remembered:
-        """Return the outcome of words that need no reading: kept as they are, or read before."""
-        if handed.was_to_be_read:
-            return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
-        return handed.kept
+    async def _read_before(self, handed: Handed) -> Remembered:
+        """Return the outcome of words that were submitted before and are read."""
+        return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
 
     async def submit(self, handed: Sequence[Handed]) -> Handover:
         """Submit journalled words to the worker."""
@@ -422,8 +422,10 @@ class Inbox:
         handover = Handover(ids)
         for id, item in zip(ids, handed, strict=True):
             handover.drop(DropReason.NOT_TEXT, item.not_text, id)
-            if item.unit is None:
-                handover.settle(id, await self._outcome(item) if item.was_to_be_read else item.kept)
+            if item.unit is None and item.was_to_be_read:
+                handover.settle(id, await self._read_before(item))
+            elif item.unit is None:
+                handover.keep(id, item.outcome)
         self._backend.worker.submit(
             self._pipeline.unit_reader, [item.unit for item in handed if item.unit is not None], handover
         )
