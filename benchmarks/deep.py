@@ -33,9 +33,9 @@ import numpy as np
 from retrieval_metrics import Scores, fraction_found
 from rich.progress import track
 
-from factmem import DeepSettings, InMemoryProvider, Memory, Message, RecallMatch
+from factmem import InMemoryProvider, Memory, Message, RecallMatch
 from factmem.abc import Conversation, Gap, Known, QuestionAnalysis, QuestionRequest, SubQuestion
-from factmem.recall import embedder_named
+from factmem.recall import DeepSettings, embedder_named
 from factmem.recall.deep import confidence_of
 from factmem.testing import FakeClock
 

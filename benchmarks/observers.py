@@ -21,7 +21,8 @@ from pathlib import Path
 import anyio
 from opentelemetry.sdk.trace import TracerProvider
 
-from factmem import STATEMENT, Memory, MemoryObserver, MultipleFacts, OperationEvent
+from factmem import STATEMENT, Memory, MultipleFacts
+from factmem.abc import MemoryObserver, OperationEvent
 from factmem.integrations.opentelemetry import OpenTelemetryObserver
 
 THINGS = ("tea", "lamps", "chairs", "bread", "cables", "flags", "paint", "glass")

@@ -1,9 +1,9 @@
-"""Overhead of memory on one turn of an agent, without any model: loading known facts, handing over the history.
+"""Overhead of memory on one turn of an agent, without any model: loading known facts, submitting the history.
 
     python benchmarks/overhead.py [--facts 100 10000 100000] [--turns 30] [--json]
 
 Each turn, a user with facts of their own among everybody's asks something new: the facts are loaded and rendered
-into the request (``load``), and the history with the answer is handed over until it is on disk (``save``). The
+into the request (``load``), and the history with the answer is submitted until it is on disk (``save``). The
 memory is in the default store with the default embedder, in its own thread, as it is installed in an agent.
 
 The baseline of the ratios is the bare numpy scan over the same vectors, with the embedding of the same query. A

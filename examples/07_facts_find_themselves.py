@@ -12,17 +12,8 @@ import os
 
 import anyio
 
-from factmem import (
-    Concept,
-    Conversation,
-    DetectionRequest,
-    LanguageModel,
-    Memory,
-    MemorySubject,
-    Message,
-    language_model,
-)
-from factmem.abc import PREFERENCES
+from factmem import Concept, Conversation, LanguageModel, Memory, MemorySubject, Message, language_model
+from factmem.abc import PREFERENCES, DetectionRequest
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
 

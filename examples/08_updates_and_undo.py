@@ -11,17 +11,10 @@ from collections.abc import Iterable
 
 import anyio
 
-from factmem import (
-    Change,
-    Concept,
-    ConsolidationPolicy,
-    DetectionRequest,
-    LanguageModel,
-    Memory,
-    MemorySubject,
-    Message,
-    language_model,
-)
+from factmem import Change, Concept, LanguageModel, Memory, MemorySubject, Message, language_model
+from factmem.abc import DetectionRequest
+from factmem.consolidation import ConsolidationPolicy
+from factmem.memory import Policies
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
 
@@ -48,7 +41,7 @@ def show(title: str, changes: Iterable[Change]) -> None:
 async def main(model: LanguageModel) -> None:
     policy = ConsolidationPolicy(threshold=0.7)  # from this cosine on, the model compares
     city = DetectionRequest(concepts=[CITY])
-    async with Memory("memory:", model=model, consolidation=policy) as memory:
+    async with Memory("memory:", model=model, policies=Policies(consolidation=policy)) as memory:
         for message in (said("I live in Oslo.", 1), said("We have moved to Lisbon!", 3)):
             found = await memory.remember(message, subject=USER, scope="/agent/host", looking_for=city)
             show(message.content, found.changes)

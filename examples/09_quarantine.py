@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio
 
-from factmem import Concept, Conversation, DetectionRequest, LanguageModel, Memory, Message, language_model
+from factmem import Concept, Conversation, LanguageModel, Memory, Message, language_model
+from factmem.abc import DetectionRequest
 from factmem.detection import InstructorDetector, OriginPolicy, Treatment
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

@@ -1,6 +1,6 @@
-"""Hand over now, have it read later: nothing is lost if the model is away, or the process ends.
+"""Submit now, have it read later: nothing is lost if the model is away, or the process ends.
 
-What is handed over is on disk when the call returns, and is recalled as it was said until it is read. Events of a
+What is submitted is on disk when the call returns, and is recalled as it was said until it is read. Events of a
 stream are read together, when a trigger says so. Without a model at hand, a stand-in on 127.0.0.1 gives the answers
 below; FACTMEM_MODEL names one that is asked instead.
 """
@@ -13,7 +13,9 @@ import tempfile
 
 import anyio
 
-from factmem import Background, Concept, InstructorModel, LanguageModel, Memory, Message, Trigger, language_model
+from factmem import Background, Concept, LanguageModel, Memory, Message, language_model
+from factmem.llm import InstructorModel
+from factmem.memory import Trigger
 from factmem.testing.chat_answers import answering, unreachable_base_url
 from factmem.testing.openai_server import LoopbackOpenAIServer
 
@@ -37,9 +39,9 @@ async def main(model: LanguageModel) -> None:
 
         quick = Background(attempts=1)
         async with Memory(store, model=away, concepts=[SEATS], background=quick) as memory:
-            handover = await memory.remember_many([event(0, "I booked 40 seats.")])
-            print("on disk, unread:", handover.pending)
-            (outcome,) = await handover.wait()
+            submission = await memory.remember_many([event(0, "I booked 40 seats.")])
+            print("on disk, unread:", submission.pending)
+            (outcome,) = await submission.wait()
             print("the model is away:", outcome.failure)
             (kept,) = await memory.recall("seats")
             print("kept as it was said:", kept.record.value)

@@ -13,7 +13,8 @@ import os
 import anyio
 import attrs
 
-from factmem import DetectionRequest, LanguageModel, Memory, MemorySubject, Message, language_model
+from factmem import LanguageModel, Memory, MemorySubject, Message, language_model
+from factmem.abc import DetectionRequest
 from factmem.errors import IncompleteProfileError
 from factmem.memory import concepts_of
 from factmem.testing.chat_answers import answering

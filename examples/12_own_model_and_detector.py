@@ -10,8 +10,8 @@ from typing import TypeVar
 import anyio
 from pydantic import BaseModel, ValidationError
 
-from factmem import Concept, Conversation, DetectionRequest, FactDetails, Memory, Message
-from factmem.abc import Candidate, Detection, Prompt, system_clock
+from factmem import Concept, Conversation, FactDetails, Memory, Message
+from factmem.abc import Candidate, Detection, DetectionRequest, Prompt, system_clock
 from factmem.detection import utterances
 from factmem.errors import ModelAnswerError
 

@@ -9,16 +9,8 @@ import contextlib
 
 import anyio
 
-from factmem import (
-    Concept,
-    InMemoryProvider,
-    Memory,
-    OperationCompleted,
-    OperationEvent,
-    OperationFailed,
-    OperationStarted,
-    SingleFact,
-)
+from factmem import Concept, InMemoryProvider, Memory, SingleFact
+from factmem.abc import OperationCompleted, OperationEvent, OperationFailed, OperationStarted
 from factmem.errors import RecordNotFoundError
 
 SEATS = Concept.single("seats", "How many seats the venue has", int)

@@ -28,7 +28,9 @@ from typing import Any
 
 import anyio
 
-from factmem import Concept, Conversation, DetectionRequest, InstructorModel, LanguageModel, Memory, Message
+from factmem import Concept, Conversation, LanguageModel, Memory, Message
+from factmem.abc import DetectionRequest
+from factmem.llm import InstructorModel
 
 
 class Diet(enum.Enum):

@@ -1,246 +1,130 @@
 """factmem: a typed fact store for AI agents.
 
-The names here are what most programs need; the contracts are in `factmem.abc`, the parts of recall in
-`factmem.recall`, those that read words in `factmem.detection` and `factmem.consolidation`, the errors in
-`factmem.errors`, what tests need in `factmem.testing`. Nothing heavy is imported before it is used.
+These are the names that most programs need first. The contracts are in `factmem.abc`, the agent's plugin in
+`factmem.agent`, settings and results of `Memory` in `factmem.memory`, the parts of recall in `factmem.recall`, the
+readers of words in `factmem.detection` and `factmem.consolidation`, the errors in `factmem.errors`, helpers for tests
+in `factmem.testing`. Nothing heavy is imported before it is used.
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from factmem.lazy_names import lazy_names
+
 if TYPE_CHECKING:
-    from factmem.abc import (
-        MANAGED_TOPICS,
-        MEMORY_ROLE,
-        AgentMemoryProvider,
-        Conversation,
-        DetectionExample,
-        DetectionRequest,
-        DropReason,
-        Embedder,
-        EraseReceipt,
-        LanguageModel,
-        MemoryObserver,
-        Message,
-        Operation,
-        OperationCompleted,
-        OperationEvent,
-        OperationFailed,
-        OperationStarted,
-        Topic,
-    )
-    from factmem.consolidation import ConsolidationPolicy
-    from factmem.detection import OriginPolicy, Treatment
+    from factmem.abc import AgentMemoryProvider, Conversation, Embedder, LanguageModel, Message, Topic
+    from factmem.agent import AgentMemory, AgentMemoryConfig
     from factmem.errors import FactMemError
-    from factmem.facts import (
-        STATEMENT,
-        Concept,
-        Fact,
-        FactType,
-        MultipleConcept,
-        MultipleFacts,
-        SingleConcept,
-        SingleFact,
-    )
-    from factmem.llm import InstructorModel, language_model
-    from factmem.memory import (
-        Background,
-        BlockingMemory,
-        FlaggedPolicy,
-        FuturePolicy,
-        Handover,
-        HandoverFailed,
-        HandoverFinished,
-        Memory,
-        MemoryEvent,
-        RecallDepth,
-        RecordOrder,
-        Remembered,
-        StoredSession,
-        Trigger,
-        TtlPolicy,
-        Unrepresented,
-    )
+    from factmem.facts import STATEMENT, Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
+    from factmem.llm import language_model
+    from factmem.memory import Background, BlockingMemory, Memory, Policies, Remembered, Submission, TtlPolicy
     from factmem.providers import InMemoryProvider, NoMemory, open_provider
-    from factmem.recall import (
-        Additive,
-        Boost,
-        DeepRecall,
-        DeepSettings,
-        MetadataCondition,
-        MetadataOperator,
-        RecallMatch,
-        RecallSettings,
-    )
-    from factmem.records import (
-        AssertionState,
-        Change,
-        ChangeKind,
-        Evidence,
-        FactDetails,
-        FactRecord,
-        MetadataMerge,
-        Origin,
-    )
-    from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
+    from factmem.recall import RecallMatch, RecallSettings
+    from factmem.records import Change, ChangeKind, Evidence, FactDetails, FactRecord, Origin
+    from factmem.scopes import MemoryScope, MemoryScopesProfile
     from factmem.subjects import MemorySubject
 
     __version__: str
 
 __all__ = [
-    "MANAGED_TOPICS",
-    "MEMORY_ROLE",
     "STATEMENT",
-    "Additive",
+    "AgentMemory",
+    "AgentMemoryConfig",
     "AgentMemoryProvider",
-    "AssertionState",
     "Background",
     "BlockingMemory",
-    "Boost",
     "Change",
     "ChangeKind",
     "Concept",
-    "ConsolidationPolicy",
     "Conversation",
-    "DeepRecall",
-    "DeepSettings",
-    "DetectionExample",
-    "DetectionRequest",
-    "DropReason",
     "Embedder",
-    "EraseReceipt",
     "Evidence",
     "Fact",
     "FactDetails",
     "FactMemError",
     "FactRecord",
-    "FactType",
-    "FlaggedPolicy",
-    "FuturePolicy",
-    "Handover",
-    "HandoverFailed",
-    "HandoverFinished",
     "InMemoryProvider",
-    "InstructorModel",
     "LanguageModel",
     "Memory",
-    "MemoryEvent",
-    "MemoryObserver",
     "MemoryScope",
     "MemoryScopesProfile",
     "MemorySubject",
     "Message",
-    "MetadataCondition",
-    "MetadataMerge",
-    "MetadataOperator",
     "MultipleConcept",
     "MultipleFacts",
     "NoMemory",
-    "Operation",
-    "OperationCompleted",
-    "OperationEvent",
-    "OperationFailed",
-    "OperationStarted",
     "Origin",
-    "OriginPolicy",
-    "RecallDepth",
+    "Policies",
     "RecallMatch",
     "RecallSettings",
-    "RecordOrder",
     "Remembered",
-    "ScopeKind",
     "SingleConcept",
     "SingleFact",
-    "StoredSession",
+    "Submission",
     "Topic",
-    "Treatment",
-    "Trigger",
     "TtlPolicy",
-    "Unrepresented",
     "language_model",
     "open_provider",
 ]
 
-_HOME = {
+_HOMES = {
     "abc": (
-        "MANAGED_TOPICS",
-        "MEMORY_ROLE",
         "AgentMemoryProvider",
         "Conversation",
-        "DetectionExample",
-        "DetectionRequest",
-        "DropReason",
         "Embedder",
-        "EraseReceipt",
         "LanguageModel",
-        "MemoryObserver",
         "Message",
-        "Operation",
-        "OperationCompleted",
-        "OperationEvent",
-        "OperationFailed",
-        "OperationStarted",
         "Topic",
     ),
-    "consolidation": ("ConsolidationPolicy",),
-    "detection": ("OriginPolicy", "Treatment"),
+    "agent": (
+        "AgentMemory",
+        "AgentMemoryConfig",
+    ),
     "errors": ("FactMemError",),
     "facts": (
         "STATEMENT",
         "Concept",
         "Fact",
-        "FactType",
         "MultipleConcept",
         "MultipleFacts",
         "SingleConcept",
         "SingleFact",
     ),
-    "llm": ("InstructorModel", "language_model"),
+    "llm": ("language_model",),
     "memory": (
         "Background",
         "BlockingMemory",
-        "FlaggedPolicy",
-        "FuturePolicy",
-        "Handover",
-        "HandoverFailed",
-        "HandoverFinished",
+        "Submission",
         "Memory",
-        "MemoryEvent",
-        "RecallDepth",
-        "RecordOrder",
+        "Policies",
         "Remembered",
-        "StoredSession",
-        "Trigger",
         "TtlPolicy",
-        "Unrepresented",
     ),
-    "providers": ("InMemoryProvider", "NoMemory", "open_provider"),
+    "providers": (
+        "InMemoryProvider",
+        "NoMemory",
+        "open_provider",
+    ),
     "recall": (
-        "Additive",
-        "Boost",
-        "DeepRecall",
-        "DeepSettings",
-        "MetadataCondition",
-        "MetadataOperator",
         "RecallMatch",
         "RecallSettings",
     ),
     "records": (
-        "AssertionState",
         "Change",
         "ChangeKind",
         "Evidence",
         "FactDetails",
         "FactRecord",
-        "MetadataMerge",
         "Origin",
     ),
-    "scopes": ("MemoryScope", "MemoryScopesProfile", "ScopeKind"),
+    "scopes": (
+        "MemoryScope",
+        "MemoryScopesProfile",
+    ),
     "subjects": ("MemorySubject",),
 }
-_MODULE_OF = {name: f"factmem.{module}" for module, names in _HOME.items() for name in names}
+_lazy = lazy_names(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> object:
@@ -249,11 +133,7 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("factmem")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'factmem' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
+    return _lazy(name)
 
 
 def __dir__() -> list[str]:

@@ -64,6 +64,9 @@ MAX_SEQ: Final = 2**63 - 1
 HEAD_FIELDS: Final = ("place", "keyword", "description", "fact_type", "shape", "state")
 """Fields of an assertion that many assertions of a store share."""
 
+_JOB_KEY: Final = "errand"
+"""Key of an assertion's job in a document. It is the word of the first version, so that every version reads it."""
+
 _KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChange, "tombstone": Tombstone}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 
@@ -151,7 +154,7 @@ def _check_assertion(assertion: Assertion) -> None:
     try:
         check_json(assertion.data, path="$.assertion.data")
         check_json(assertion.shape, path="$.assertion.shape")
-        check_json(assertion.errand, path="$.assertion.errand")
+        check_json(assertion.job, path=f"$.assertion.{_JOB_KEY}")
         checked_name(assertion.keyword, what="a concept's keyword")
         check_interval(assertion.valid_from, assertion.valid_to)
         value_type = type_of(assertion.shape)
@@ -260,13 +263,17 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook(dt.datetime, dt.datetime.isoformat)
     conv.register_structure_hook(Place, _place)
     conv.register_unstructure_hook(Place, _written_place)
-    for cls in (Evidence, FactDetails, Assertion):
+    for cls in (Evidence, FactDetails):
         _register(conv, cls)
+    _register(conv, Assertion, job=override(rename=_JOB_KEY))
     read = conv.get_structure_hook(Assertion)
     conv.register_structure_hook(Assertion, lambda document, _: read(_with_quotes(document), Assertion))
     # A stored state must not depend on a default that may move.
     always = override(omit_if_default=False)
-    written = make_dict_unstructure_fn(Assertion, conv, _cattrs_omit_if_default=True, state=always, details=always)
+    job = override(rename=_JOB_KEY)
+    written = make_dict_unstructure_fn(
+        Assertion, conv, _cattrs_omit_if_default=True, state=always, details=always, job=job
+    )
     conv.register_unstructure_hook(Assertion, lambda said: _without_repeats(written(said), said))
     for cls in _KIND_OF:
         _register(conv, cls)
@@ -283,6 +290,7 @@ def _rest_writer() -> Callable[[Assertion], dict[str, Any]]:
         _converter(detailed=False),
         _cattrs_omit_if_default=True,
         details=override(omit_if_default=False),
+        job=override(rename=_JOB_KEY),
         **elsewhere,
     )
     return lambda said: _without_repeats(written(said), said)
@@ -324,8 +332,8 @@ def _with_quote(item: Any, data: str) -> Any:
             return item
 
 
-def _register(conv: Converter, cls: type[Any]) -> None:
+def _register(conv: Converter, cls: type[Any], **fields: Any) -> None:
     from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-    conv.register_unstructure_hook(cls, make_dict_unstructure_fn(cls, conv, _cattrs_omit_if_default=True))
-    conv.register_structure_hook(cls, make_dict_structure_fn(cls, conv, _cattrs_forbid_extra_keys=True))
+    conv.register_unstructure_hook(cls, make_dict_unstructure_fn(cls, conv, _cattrs_omit_if_default=True, **fields))
+    conv.register_structure_hook(cls, make_dict_structure_fn(cls, conv, _cattrs_forbid_extra_keys=True, **fields))

@@ -17,6 +17,7 @@
     ├── ReadOnlyError (PermissionError)    a write through something opened for reading
     ├── CapabilityError                    the provider cannot represent what was asked
     ├── StateConflictError                 another writer was first; nothing was written
+    ├── WrongLoopError (RuntimeError)      used in a second event loop or thread while the first one is running
     ├── EmbedderError                      the embedder failed, or returned no vectors
     ├── ModelError                         a language model
     │   ├── ModelUnavailableError          unreachable, overloaded, out of quota or too slow; retry later
@@ -80,6 +81,7 @@ __all__ = [
     "TamperedStoreError",
     "UnknownProviderError",
     "WrongKeyError",
+    "WrongLoopError",
 ]
 
 
@@ -173,6 +175,10 @@ class EmbedderError(FactMemError):
 
 class StateConflictError(FactMemError):
     """Raised when another writer changed the data first. Nothing was written: read again."""
+
+
+class WrongLoopError(FactMemError, RuntimeError):
+    """Raised when a memory or a provider is used in an event loop while another one uses it. Nothing was done."""
 
 
 class ModelError(FactMemError):

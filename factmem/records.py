@@ -100,7 +100,7 @@ class Place:
 
 
 def _state_by_origin(assertion: Assertion) -> AssertionState:
-    if assertion.errand is not None:
+    if assertion.job is not None:
         return AssertionState.PENDING
     return AssertionState.ACTIVE if assertion.details.believed else AssertionState.QUARANTINED
 
@@ -123,7 +123,7 @@ class Assertion:
         details: importance, owner, evidence and so on.
         revises: id of the record that this updates, in an update by id.
         revised: revision (sequence number) of that record.
-        errand: the job that submitted words wait for, as JSON.
+        job: the job that submitted words wait for, as JSON.
         actor: the author and the way in, such as ``cli:ada`` or ``mcp:claude 1.0``, for the audit trail.
         state: ACTIVE, or QUARANTINED if it is not believed; PENDING with a job.
     """
@@ -141,7 +141,7 @@ class Assertion:
     details: FactDetails = attrs.field(factory=FactDetails)
     revises: str | None = None
     revised: int | None = None
-    errand: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    job: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     actor: str | None = attrs.field(default=None, validator=text)
     state: AssertionState = attrs.Factory(_state_by_origin, takes_self=True)
 
@@ -160,7 +160,7 @@ class Assertion:
     @property
     def only_shown(self) -> bool:
         """Whether these words are context: shown to the model with the words that it reads, and never counted."""
-        return self.errand is not None and self.errand.get("treatment") == Treatment.CONTEXT.value
+        return self.job is not None and self.job.get("treatment") == Treatment.CONTEXT.value
 
     @functools.cached_property
     def track(self) -> tuple[object, ...]:

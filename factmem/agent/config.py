@@ -21,7 +21,7 @@ from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
 from factmem.llm import language_model
-from factmem.memory import Memory, Trigger
+from factmem.memory import Memory, Policies, Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
 from factmem.names import checked_name
 from factmem.providers import NoMemory
@@ -329,9 +329,7 @@ class AgentMemoryConfig:
         concepts: Typed facts of interest, which are looked for first and read with their types.
         model: Language model that detects facts, or its address for `factmem.language_model`. Without one, messages
             are kept verbatim.
-        keep_words: Whether the user's words stay recallable beside the facts detected in them; see `Memory`. If
-            False, only facts and statements about the requested topics are recalled. An open `Memory` keeps its own
-            setting.
+        policies: Rules for everything that is saved; see `Memory`. An open `Memory` keeps its own.
         embedder: Embedder of the facts (default: the offline embedder).
         embedder_timeout: Timeout of the embedder in seconds; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
@@ -359,7 +357,7 @@ class AgentMemoryConfig:
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
     model: LanguageModel | str | None = None
-    keep_words: bool = attrs.field(default=True, validator=instance_of(bool))
+    policies: Policies = attrs.field(factory=Policies, validator=instance_of(Policies))
     embedder: Embedder | None = None
     embedder_timeout: float | None = 30.0
     recall: RecallSettings | None = attrs.field(default=None, validator=instance_of(RecallSettings, type(None)))
@@ -465,8 +463,7 @@ class AgentMemoryConfig:
             embedder=self.embedder,
             embedder_timeout=self.embedder_timeout,
             model=language_model(self.model) if isinstance(self.model, str) else self.model,
-            keep_words=self.keep_words,
-            origins=self.saving.origins,
+            policies=attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins),
             observers=self.observers,
             settings=self.recall,
         )

@@ -19,7 +19,7 @@ from anyio.from_thread import BlockingPortal
 
 from factmem.abc import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
-from factmem.memory import Handover, Memory, Remembered
+from factmem.memory import Memory, Remembered, Submission
 
 __all__ = ["Held", "HeldInThread", "HeldOpen", "SavedHistory"]
 
@@ -216,46 +216,46 @@ class SavedHistory:
     """A submitted history. It is on disk, and processed in the background.
 
     Args:
-        handover: The memory's handle of the submission.
+        submission: The memory's handle of the submission.
         held: The memory.
     """
 
-    def __init__(self, handover: Handover, held: Held) -> None:
-        self._handover = handover
+    def __init__(self, submission: Submission, held: Held) -> None:
+        self._submission = submission
         self._held = held
 
     @property
     def pending(self) -> int:
         """Number of units that are not processed yet."""
-        return self._handover.pending
+        return self._submission.pending
 
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
         """The outcomes so far."""
-        return self._handover.outcomes
+        return self._submission.outcomes
 
     @property
     def failures(self) -> tuple[str, ...]:
         """Names of the errors of failed units, which are in the store's dead letters."""
-        return self._handover.failures
+        return self._submission.failures
 
     @property
     def dropped(self) -> Mapping[DropReason, int]:
         """Number of candidates and message parts dropped so far, by reason; see `Remembered.dropped`."""
-        return self._handover.dropped
+        return self._submission.dropped
 
     def held_by(self, held: Held) -> SavedHistory:
         """Return this submission for use through another `Held`: from another event loop, or without one."""
-        return SavedHistory(self._handover, held)
+        return SavedHistory(self._submission, held)
 
     async def wait(self) -> tuple[Remembered, ...]:
         """Wait until every unit is processed or has failed, and return the outcomes."""
-        return await self._held.use(partial(_waited, self._handover))
+        return await self._held.use(partial(_waited, self._submission))
 
     def wait_blocking(self) -> tuple[Remembered, ...]:
         """Wait like `wait`, without an event loop; see `factmem.agent.AgentMemory`."""
-        return self._held.use_blocking(partial(_waited, self._handover))
+        return self._held.use_blocking(partial(_waited, self._submission))
 
 
-async def _waited(handover: Handover, memory: Memory) -> tuple[Remembered, ...]:
-    return await handover.wait()
+async def _waited(submission: Submission, memory: Memory) -> tuple[Remembered, ...]:
+    return await submission.wait()

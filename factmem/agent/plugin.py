@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -18,6 +18,7 @@ from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
 from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holding import Held, HeldInThread, HeldOpen, SavedHistory
 from factmem.agent.run import MemoryRun
+from factmem.entry_points import installed_entry_points
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.facts import Concept
 from factmem.memory import Memory
@@ -58,7 +59,7 @@ class HostIntegration:
 
 def host_entry_points() -> dict[str, EntryPoint]:
     """Return the entry points of the installed integrations by framework module, without importing them."""
-    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
+    return installed_entry_points(ENTRY_POINT_GROUP)
 
 
 def host_of(thing: object) -> HostIntegration:

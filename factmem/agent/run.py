@@ -25,7 +25,7 @@ from factmem.errors import (
     RecordNotFoundError,
 )
 from factmem.facts import STATEMENT, Concept
-from factmem.memory import Filters, Handover, Memory, Remembered
+from factmem.memory import Filters, Memory, Remembered, Submission
 from factmem.recall import RecallMatches, RecallSettings, still_true
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
@@ -180,7 +180,7 @@ class MemoryRun:
         if not events:
             return None
         try:
-            handover = await self.held.use(
+            submission = await self.held.use(
                 partial(
                     self._submitted,
                     stream=conversation_id(self.identity, history),
@@ -194,7 +194,7 @@ class MemoryRun:
         except FactMemError as error:
             self._failed("the history could not be submitted", error, saving.on_failure)
             return None
-        saved = SavedHistory(handover, self.held)
+        saved = SavedHistory(submission, self.held)
         if hooks.after_save:
             await hooks.after_save(self.identity, saved)
         return saved
@@ -276,7 +276,7 @@ class MemoryRun:
         events: Sequence[Message],
         looking_for: DetectionRequest,
         scope: MemoryScope | str,
-    ) -> Handover:
+    ) -> Submission:
         saving = self.config.saving
         return await self.view(memory).ingest_events(
             stream,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
+import os
 import sys
 
 __all__ = ["main"]
@@ -14,7 +16,7 @@ def main() -> None:
 
     Exit codes: 0 success, 1 an error that is explained on stderr, 2 wrong usage, 130 interrupted, 141 broken pipe.
     """
-    gc.set_threshold(100_000)  # the objects of the imports stay: collecting them took a tenth of a short command
+    _spare_startup()
     try:
         from factmem.cli.app import app
     except KeyboardInterrupt:
@@ -23,3 +25,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     app(prog_name="factmem")
+
+
+def _spare_startup() -> None:
+    """Leave out work that costs a short command more than it is worth, unless the environment asks for it."""
+    gc.set_threshold(200_000)  # the objects of the imports stay: do not look for garbage among them, …
+    atexit.register(gc.freeze)  # … nor when the process ends
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts a thread per core when it is imported

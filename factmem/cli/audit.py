@@ -33,7 +33,7 @@ class _Action(enum.StrEnum):
 
     RECORDED = "recorded"
     SET_ASIDE = "set-aside"
-    HANDED_OVER = "handed-over"
+    SUBMITTED = "submitted"
     READ = "read"
     FAILED = "failed"
     QUARANTINED = "quarantined"

@@ -34,17 +34,17 @@ async def resume(session: Session) -> None:
     watch = Watch(session)
     async with session.memory(read_only=False, asking=True, on_event=watch.hear) as memory:
         with watch.noting_interruption():
-            handover = await memory.resume()
-            watch.expect(handover)
+            submission = await memory.resume()
+            watch.expect(submission)
             await watch.wait()
-    tally = tallied([handover])
+    tally = tallied([submission])
 
     def render(out: Console) -> None:
-        out.print(f"{counted(len(handover.ids), 'submission')} read: {tally}" if handover.ids else "Nothing waits.")
+        out.print(f"{counted(len(submission.ids), 'submission')} read: {tally}" if submission.ids else "Nothing waits.")
         for line in tally.lines:
             out.print(line)
 
-    session.show({"resumed": len(handover.ids), **tally.to_json()}, render)
+    session.show({"resumed": len(submission.ids), **tally.to_json()}, render)
     if (unread := watch.failure(tally, "submission")) is not None:
         report(unread, as_json=session.as_json)
         raise typer.Exit(FAILED)

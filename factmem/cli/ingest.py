@@ -44,7 +44,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Handover, Memory
+    from factmem.memory import Memory, Submission
 
 __all__ = ["Ingestion", "Taking", "ingest"]
 
@@ -284,15 +284,15 @@ ReadFile = Callable[[Path], AsyncIterator[Conversation]]
 class _File:
     """The submissions of one file."""
 
-    handovers: list[Handover] = attrs.field(factory=list)
-    again: list[Handover] = attrs.field(factory=list)
+    submissions: list[Submission] = attrs.field(factory=list)
+    again: list[Submission] = attrs.field(factory=list)
     known: int = 0
     redacted: Counter[str] = attrs.field(factory=Counter)
     error: FactMemError | None = None
 
     def to_json(self) -> dict[str, Json]:
         return {
-            "conversations": len(self.handovers),
+            "conversations": len(self.submissions),
             "known": self.known,
             "read_again": len(self.again),
             **self.tally.to_json(),
@@ -301,11 +301,11 @@ class _File:
 
     def __str__(self) -> str:
         secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
-        return f"{counted(len(self.handovers), 'conversation')}, {self.tally}, secrets redacted: {secrets or 'none'}"
+        return f"{counted(len(self.submissions), 'conversation')}, {self.tally}, secrets redacted: {secrets or 'none'}"
 
     @property
     def tally(self) -> Tally:
-        return tallied([*self.again, *self.handovers])
+        return tallied([*self.again, *self.submissions])
 
 
 @attrs.frozen(kw_only=True)
@@ -360,7 +360,7 @@ class Understanding:
 
         if self.again:
             await self._read_again(conversation, submitted)
-        handover = await self.memory.remember_many(
+        submission = await self.memory.remember_many(
             [conversation],
             subject=self.subject,
             scope=self.scope,
@@ -369,10 +369,10 @@ class Understanding:
             looking_for=self.looking_for,
             consolidate=self.consolidate,
         )
-        self.watch.expect(handover)
-        submitted.handovers.append(handover)
+        self.watch.expect(submission)
+        submitted.submissions.append(submission)
         # A conversation with words that has nothing pending was submitted before.
-        submitted.known += not handover.pending and await _stored_id(conversation) is not None
+        submitted.known += not submission.pending and await _stored_id(conversation) is not None
         heard = (message for message in conversation.messages if message.detectable)
         submitted.redacted.update(finding.kind for message in heard for finding in redact(message.content).findings)
 
@@ -385,7 +385,7 @@ class Understanding:
         # Without options, look for the same as `remember_many` does by default.
         request = self.looking_for or DetectionRequest(subjects=(self.subject,), open=True)
         with contextlib.suppress(RecordNotFoundError):
-            handover = await self.memory.generate(
+            submission = await self.memory.generate(
                 StoredSession(id=id),
                 subject=self.subject,
                 scope=self.scope,
@@ -393,13 +393,13 @@ class Understanding:
                 consolidate=self.consolidate,
                 private=self.private,
             )
-            self.watch.expect(handover)
-            submitted.again.append(handover)
+            self.watch.expect(submission)
+            submitted.again.append(submission)
 
-    def _show(self, taken: dict[Path, _File], earlier: Handover) -> None:
+    def _show(self, taken: dict[Path, _File], earlier: Submission) -> None:
         session, all_of = self.watch.session, _File()
         for submitted in taken.values():
-            all_of.handovers += submitted.handovers
+            all_of.submissions += submitted.submissions
             all_of.again += submitted.again
             all_of.known += submitted.known
             all_of.redacted += submitted.redacted
@@ -418,13 +418,13 @@ class Understanding:
         for file, error in failed.items():
             report(error, as_json=session.as_json, file=file)
         if (
-            unread := self.watch.failure(tallied([earlier, *all_of.again, *all_of.handovers]), "conversation")
+            unread := self.watch.failure(tallied([earlier, *all_of.again, *all_of.submissions]), "conversation")
         ) is not None:
             report(unread, as_json=session.as_json)
         if failed or unread:
             raise typer.Exit(FAILED)
 
-    def _print(self, out: Console, taken: dict[Path, _File], all_of: _File, earlier: Handover) -> None:
+    def _print(self, out: Console, taken: dict[Path, _File], all_of: _File, earlier: Submission) -> None:
         if len(taken) > 1:
             for file, submitted in taken.items():
                 out.print(f"{file}: {submitted}")
@@ -440,7 +440,7 @@ class Understanding:
             )
         if earlier.ids:
             out.print(f"an earlier run had left {counted(len(earlier.ids), 'submission')} unread: {tallied([earlier])}")
-        if all_of.handovers:
+        if all_of.submissions:
             out.print(f"kept in {self.watch.session.address}", style="dim")
 
 

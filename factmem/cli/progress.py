@@ -17,7 +17,7 @@ from factmem.records import AssertionState, ChangeKind
 from factmem.values import Json
 
 if TYPE_CHECKING:
-    from factmem.memory import Handover, MemoryEvent, Remembered, Unrepresented
+    from factmem.memory import MemoryEvent, Remembered, Submission, Unrepresented
 
 __all__ = ["Tally", "Watch", "counted", "progress", "tallied"]
 
@@ -98,9 +98,9 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def tallied(handovers: Sequence[Handover]) -> Tally:
+def tallied(submissions: Sequence[Submission]) -> Tally:
     """Count the outcomes of submissions."""
-    return Tally.of([outcome for handover in handovers for outcome in handover.outcomes])
+    return Tally.of([outcome for submission in submissions for outcome in submission.outcomes])
 
 
 @attrs.define
@@ -114,21 +114,21 @@ class Watch:
 
     session: Session
     errors: dict[str, FactMemError] = attrs.field(factory=dict, init=False)
-    _handovers: list[Handover] = attrs.field(factory=list, init=False)
+    _submissions: list[Submission] = attrs.field(factory=list, init=False)
     _advance: Callable[[float], None] = attrs.field(default=lambda _: None, init=False)
 
     def hear(self, event: MemoryEvent) -> None:
         """Record an event; pass this method as a memory's ``on_event``."""
-        from factmem.memory import HandoverFailed
+        from factmem.memory import SubmissionFailed
 
-        if isinstance(event, HandoverFailed):
-            self.errors[event.handover_id] = event.error
+        if isinstance(event, SubmissionFailed):
+            self.errors[event.submission_id] = event.error
         self._advance(self._share)
 
     @property
     def pending(self) -> int:
         """Number of units that are not read yet."""
-        return sum(handover.pending for handover in self._handovers)
+        return sum(submission.pending for submission in self._submissions)
 
     @property
     def _share(self) -> float:
@@ -136,18 +136,18 @@ class Watch:
 
     @property
     def _total(self) -> int:
-        return sum(len(handover.ids) for handover in self._handovers)
+        return sum(len(submission.ids) for submission in self._submissions)
 
-    def expect(self, handover: Handover) -> None:
+    def expect(self, submission: Submission) -> None:
         """Add a submission to wait for."""
-        self._handovers.append(handover)
+        self._submissions.append(submission)
 
     async def wait(self) -> None:
         """Wait until every submission was read or has failed."""
         with progress("reading", quiet=self.session.as_json) as self._advance:
             self._advance(self._share)
-            for handover in self._handovers:
-                await handover.wait()
+            for submission in self._submissions:
+                await submission.wait()
 
     @contextlib.contextmanager
     def noting_interruption(self) -> Iterator[None]:

@@ -129,7 +129,7 @@ class Session:
             keep_words: Keep the user's words beside the facts found in them.
             on_event: Called with each event of the background worker.
         """
-        from factmem.memory import Memory
+        from factmem.memory import Memory, Policies
         from factmem.recall import embedder_named
 
         scopes: list[MemoryScope | str] = [MemoryScope.CROSS_PRODUCT]
@@ -143,7 +143,7 @@ class Session:
                 scopes=[*scopes, *([scope] if scope else [])],
                 embedder=embedder_named(self.embedder) if self.embedder else None,
                 model=model,
-                keep_words=keep_words,
+                policies=Policies(keep_words=keep_words),
                 on_event=on_event,
                 read_only=read_only,
                 actor=_actor(),
@@ -289,7 +289,10 @@ def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> N
 
 
 _COMMAND_LINE_TERMS: Final = (
-    (", or open the memory with future=FuturePolicy.HOLD (at $.timestamp)", ", or leave it out to say now"),
+    (
+        ", or set Policies(future=FuturePolicy.HOLD) (at $.timestamp)",
+        ", or leave it out to say now",
+    ),
     ("see list()", "`list` shows them"),
     ("hand in its next_page (at $.page)", "pass the page that the previous output names"),
     ("is base_url right?", "is its address right?"),

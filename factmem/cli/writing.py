@@ -75,7 +75,7 @@ async def remember(
     async with session.memory(
         subject=subject, scope=scope, read_only=False, asking=True, on_event=watch.hear
     ) as memory:
-        handover = await memory.remember_many(
+        submission = await memory.remember_many(
             [text],
             subject=await known_subject(memory, subject),
             scope=scope,
@@ -87,10 +87,10 @@ async def remember(
             private=private,
             consolidate=consolidate,
         )
-        watch.expect(handover)
+        watch.expect(submission)
         with watch.noting_interruption():
             await watch.wait()
-        (outcome,) = handover.outcomes
+        (outcome,) = submission.outcomes
         result = attrs.evolve(outcome, changes=await _compared(memory, outcome.changes))
     session.show(_remembered_json(result), lambda out: _print_remembered(out, result))
     if (unread := watch.failure(Tally.of([result]), "text")) is not None:

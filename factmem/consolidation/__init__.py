@@ -6,12 +6,17 @@ append. Applying it is the caller's task.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.changes import changes
 from factmem.consolidation.duplicates import duplicates_in, without_duplicates
-from factmem.consolidation.model_consolidator import InstructorConsolidator
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
 from factmem.consolidation.policy import Approve, ConsolidationPolicy, Proposal
+from factmem.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from factmem.consolidation.model_consolidator import InstructorConsolidator
 
 __all__ = [
     "ASKED_TO_BE_FORGOTTEN",
@@ -26,3 +31,6 @@ __all__ = [
     "plan",
     "without_duplicates",
 ]
+
+_HOMES = {"model_consolidator": ("InstructorConsolidator",)}
+__getattr__ = lazy_names(__name__, _HOMES)

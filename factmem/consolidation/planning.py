@@ -97,7 +97,7 @@ def _revised(record: CurrentRecord) -> Assertion:
     return attrs.evolve(
         record.said,
         removed=False,
-        errand=None,
+        job=None,
         actor=None,
         state=AssertionState.ACTIVE,
         revises=record.id,

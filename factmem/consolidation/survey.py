@@ -182,7 +182,7 @@ def _heard(
         if (said.track, said.timestamp) not in times:
             continue
         fingerprint = attrs.evolve(said, revises=None, revised=None).fingerprint
-        stands = said.errand is None or states.get(recorded.id) is AssertionState.ACTIVE
+        stands = said.job is None or states.get(recorded.id) is AssertionState.ACTIVE
         if stands and recorded.id not in leave_out:
             heard.add(fingerprint)
         elif fingerprint in wanted:

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from factmem.details import Treatment
 from factmem.detection.conversations import (
     ConversationFile,
@@ -18,14 +20,17 @@ from factmem.detection.conversations import (
     read_conversations,
 )
 from factmem.detection.flags import flags_in
-from factmem.detection.model_analyst import InstructorAnalyst
-from factmem.detection.model_detector import InstructorDetector
 from factmem.detection.origins import OriginPolicy
-from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.detection.redaction import Finding, Redacted, redact, redact_conversation
 from factmem.detection.topics import instructions_in, overtakes
 from factmem.detection.utterances import Utterance, covers, utterances
 from factmem.detection.verbatim import VerbatimDetector
+from factmem.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from factmem.detection.model_analyst import InstructorAnalyst
+    from factmem.detection.model_detector import InstructorDetector
+    from factmem.detection.question_analyst import InstructorQuestionAnalyst
 
 __all__ = [
     "ConversationFile",
@@ -50,3 +55,10 @@ __all__ = [
     "redact_conversation",
     "utterances",
 ]
+
+_HOMES = {
+    "model_analyst": ("InstructorAnalyst",),
+    "model_detector": ("InstructorDetector",),
+    "question_analyst": ("InstructorQuestionAnalyst",),
+}
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -11,9 +11,14 @@ Failures are raised as a `ModelError`, which holds no text of question or answer
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from factmem.lazy_names import lazy_names
 from factmem.llm.asking import Spent, ask, ask_all, bounded_gather, metered
 from factmem.llm.documents import document, element, fitting, items, section
-from factmem.llm.instructor_model import InstructorModel, language_model
+
+if TYPE_CHECKING:
+    from factmem.llm.instructor_model import InstructorModel, language_model
 
 __all__ = [
     "InstructorModel",
@@ -29,3 +34,6 @@ __all__ = [
     "metered",
     "section",
 ]
+
+_HOMES = {"instructor_model": ("InstructorModel", "language_model")}
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -8,6 +8,7 @@ import inspect
 import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from mcp import MCPError
@@ -29,6 +30,7 @@ from factmem.errors import (
 from factmem.mcp.access import Access, ServedMemory
 from factmem.mcp.answers import ServedAnswer
 from factmem.mcp.reading import ReadingTools, add_prompts, add_resources, scope_resources
+from factmem.mcp.stdio import serve_stdio
 from factmem.mcp.writing import WritingTools
 from factmem.recall import RecallSettings
 from factmem.scopes import MemoryScope
@@ -157,6 +159,11 @@ class _FactMemServer(MCPServer[None]):
             cause = _of_factmem(error)
             message = _message(cause) if cause is not None else f"the prompt {name} is unknown or lacks an argument"
             raise MCPError(code=INVALID_PARAMS, message=message) from error
+
+    async def run_stdio_async(self) -> None:
+        """Serve over stdio; see `MCPServer.run_stdio_async`. Every line is answered that is no message."""
+        session = self._lowlevel_server
+        await serve_stdio(partial(session.run, initialization_options=session.create_initialization_options()))
 
     async def list_resources(self) -> list[Resource]:
         """List the resources, including one per scope in use."""

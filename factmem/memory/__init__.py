@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage
-from factmem.memory.background import Background, Handover, HandoverFailed, HandoverFinished, MemoryEvent
+from factmem.memory.background import Background, MemoryEvent, Submission, SubmissionFailed, SubmissionFinished
 from factmem.memory.blocking import (
     BlockingDeadLetters,
-    BlockingHandover,
     BlockingMemory,
     BlockingQuarantine,
+    BlockingSubmission,
 )
 from factmem.memory.context import FuturePolicy, Policies
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.eraser import Erasure
-from factmem.memory.errands import Trigger
 from factmem.memory.exchange import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
 from factmem.memory.inbox import About, StoredSession
+from factmem.memory.jobs import Trigger
 from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
 from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
@@ -35,9 +35,9 @@ __all__ = [
     "AuditPage",
     "Background",
     "BlockingDeadLetters",
-    "BlockingHandover",
     "BlockingMemory",
     "BlockingQuarantine",
+    "BlockingSubmission",
     "DeadLetter",
     "DeadLetters",
     "Erasure",
@@ -47,9 +47,6 @@ __all__ = [
     "Filters",
     "FlaggedPolicy",
     "FuturePolicy",
-    "Handover",
-    "HandoverFailed",
-    "HandoverFinished",
     "ImportReceipt",
     "Memory",
     "MemoryEvent",
@@ -65,6 +62,9 @@ __all__ = [
     "ScopeInfo",
     "ScopeTree",
     "StoredSession",
+    "Submission",
+    "SubmissionFailed",
+    "SubmissionFinished",
     "Traces",
     "Trigger",
     "TtlOperation",

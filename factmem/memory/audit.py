@@ -121,7 +121,7 @@ class AuditAction(enum.Enum):
     """Recorded, and counts."""
     SET_ASIDE = "set aside"
     """Recorded in a state that does not count, such as words that were merged into others."""
-    HANDED_OVER = "handed over"
+    SUBMITTED = "submitted"
     """Submitted, and waiting for a model."""
     READ = "read"
     """Read by a model, or given up on."""
@@ -226,7 +226,7 @@ class _Life:
     def began(self, concepts: Mapping[str, Concept[Any, Any]]) -> AuditEntry:
         actions = {
             AssertionState.ACTIVE: AuditAction.RECORDED,
-            AssertionState.PENDING: AuditAction.HANDED_OVER,
+            AssertionState.PENDING: AuditAction.SUBMITTED,
             AssertionState.FAILED: AuditAction.FAILED,
             AssertionState.QUARANTINED: AuditAction.QUARANTINED,
         }
@@ -261,7 +261,7 @@ class _Life:
         waited = self.state in (AssertionState.PENDING, AssertionState.FAILED)
         match after:
             case AssertionState.PENDING:
-                return AuditAction.HANDED_OVER
+                return AuditAction.SUBMITTED
             case AssertionState.FAILED:
                 return AuditAction.FAILED
             case AssertionState.QUARANTINED:

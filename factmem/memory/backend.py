@@ -10,6 +10,7 @@ import attrs
 from factmem.abc import AgentMemoryProvider, Erases, FeedsChanges, KeepsHistory
 from factmem.detection import VerbatimDetector
 from factmem.errors import CapabilityError
+from factmem.loops import OneLoop
 
 if TYPE_CHECKING:
     from factmem.abc import Analyst, Consolidator, Detector, Embedder, QuestionAnalyst
@@ -35,6 +36,7 @@ class Backend:
         worker: Reads submissions in the background.
         accesses: Counts recalled records; None if recalls are not counted.
         concurrency: Maximum number of questions to models at a time.
+        loop: The event loop that the memory is used in.
     """
 
     provider: AgentMemoryProvider
@@ -47,6 +49,7 @@ class Backend:
     worker: Worker
     accesses: AccessCounts | None
     concurrency: int
+    loop: OneLoop = attrs.field(factory=lambda: OneLoop("this Memory"), init=False)
 
     @functools.cached_property
     def four_verbs_only(self) -> bool:

@@ -18,11 +18,12 @@ from anyio.abc import TaskGroup
 
 from factmem.abc import DropReason, Message
 from factmem.errors import CapabilityError, FactMemError, ModelUnavailableError
+from factmem.loops import OneLoop
 from factmem.memory.journal import Unit
 from factmem.memory.outcomes import Remembered
 from factmem.validators import positive
 
-__all__ = ["Background", "Handover", "HandoverFailed", "HandoverFinished", "MemoryEvent", "UnitReader", "Worker"]
+__all__ = ["Background", "MemoryEvent", "Submission", "SubmissionFailed", "SubmissionFinished", "UnitReader", "Worker"]
 
 _log = logging.getLogger("factmem")
 _TOGETHER: Final = 64
@@ -48,36 +49,36 @@ class Background:
 
 
 @attrs.frozen(kw_only=True)
-class HandoverFinished:
+class SubmissionFinished:
     """Event: words were read.
 
     Attributes:
-        handover_id: Id of the submission.
+        submission_id: Id of the submission.
         outcome: The outcome.
     """
 
-    handover_id: str
+    submission_id: str
     outcome: Remembered
 
 
 @attrs.frozen(kw_only=True)
-class HandoverFailed:
+class SubmissionFailed:
     """Event: words could not be read; they are kept as they were said.
 
     Attributes:
-        handover_id: Id of the submission, and of the dead letter in `Memory.dead_letters`.
+        submission_id: Id of the submission, and of the dead letter in `Memory.dead_letters`.
         error: The error. It holds no word of them.
     """
 
-    handover_id: str
+    submission_id: str
     error: FactMemError
 
 
-MemoryEvent: TypeAlias = HandoverFinished | HandoverFailed
+MemoryEvent: TypeAlias = SubmissionFinished | SubmissionFailed
 """An event that ``on_event`` is called with."""
 
 
-class Handover:
+class Submission:
     """Words that were submitted together. They are in the store already, even if this process is killed.
 
     Args:
@@ -88,12 +89,14 @@ class Handover:
         ids: Ids of the jobs.
     """
 
-    def __init__(self, ids: Sequence[str], *, beside: Handover | None = None) -> None:
+    def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
         self._outcomes: dict[str, Remembered] = {}
         self._kept: dict[str, Callable[[], Remembered]] = {}
         self._dropped: dict[str | None, Counter[DropReason]] = defaultdict(Counter)
         self._over = anyio.Event()
+        self._loop = OneLoop("this submission")
+        self._loop.check()
         self._beside = None if beside is None else beside._over
         if not self.ids:
             self._over.set()
@@ -129,7 +132,11 @@ class Handover:
 
         If the memory is closed first, the outcomes so far are returned; the rest waits for the next process that opens
         the store.
+
+        Raises:
+            WrongLoopError: It was submitted in another event loop.
         """
+        self._loop.check()
         await self._over.wait()
         if self._beside is not None:
             await self._beside.wait()
@@ -192,12 +199,12 @@ class Worker:
         self._viewer = viewer
         self._tasks: TaskGroup | None = None
         self._closing = anyio.Event()
-        self._open: set[Handover] = set()
-        self._underway: dict[frozenset[str], list[Handover]] = {}
+        self._open: set[Submission] = set()
+        self._underway: dict[frozenset[str], list[Submission]] = {}
         self._held: set[str] = set()
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(settings.concurrency)
-        self._streams: dict[str, Handover] = {}
+        self._streams: dict[str, Submission] = {}
         self._watched: dict[str, anyio.Event] = {}
         self._read_events: OrderedDict[str, dict[str, Message]] = OrderedDict()
         self._gates: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
@@ -226,8 +233,8 @@ class Worker:
             # The caller's error is left out: the group would raise a group of errors in its place.
             await tasks.__aexit__(None, None, None)
         finally:
-            for handover in self._open:
-                handover.end()
+            for submission in self._open:
+                submission.end()
             self._open.clear()
             self._underway.clear()
 
@@ -245,28 +252,28 @@ class Worker:
         if self._tasks is None:
             raise CapabilityError("nothing is read in the background yet: open the memory with `async with`")
 
-    def submit(self, reader: UnitReader, units: Sequence[Unit], handover: Handover) -> None:
+    def submit(self, reader: UnitReader, units: Sequence[Unit], submission: Submission) -> None:
         """Start to read units. Words that are being read already are read once, and reported to both submissions."""
         self.check_running()
         if not units:
-            handover.end()
-        self._submit(reader, [(unit, handover) for unit in units])
+            submission.end()
+        self._submit(reader, [(unit, submission) for unit in units])
 
     def submit_streams(self, reader: UnitReader, units: Sequence[Unit]) -> None:
         """Start to read streams together, each by its own submission, and stop watching them."""
         self.check_running()
-        handovers = [self.stream(unit.errand.id) for unit in units]
+        submissions = [self.stream(unit.job.id) for unit in units]
         for unit in units:
-            self._dismiss(unit.errand.id)
-            self._streams.pop(unit.errand.id, None)
-        self._submit(reader, list(zip(units, handovers, strict=True)))
+            self._dismiss(unit.job.id)
+            self._streams.pop(unit.job.id, None)
+        self._submit(reader, list(zip(units, submissions, strict=True)))
 
-    def _submit(self, reader: UnitReader, units: Sequence[tuple[Unit, Handover]]) -> None:
+    def _submit(self, reader: UnitReader, units: Sequence[tuple[Unit, Submission]]) -> None:
         assert self._tasks is not None
         new = [unit for unit, _ in units if unit.ids not in self._underway]
-        for unit, handover in units:
-            self._open.add(handover)
-            self._underway.setdefault(unit.ids, []).append(handover)
+        for unit, submission in units:
+            self._open.add(submission)
+            self._underway.setdefault(unit.ids, []).append(submission)
         if new:
             self._tasks.start_soon(self._read, reader, new)
 
@@ -282,10 +289,10 @@ class Worker:
             await self._closing.wait()
         return not self._closing.is_set()
 
-    def stream(self, id: str) -> Handover:
+    def stream(self, id: str) -> Submission:
         """Return the submission of the events of a stream that are not being read yet."""
         if id not in self._streams:
-            self._streams[id] = Handover([id])
+            self._streams[id] = Submission([id])
             self._open.add(self._streams[id])
         return self._streams[id]
 
@@ -308,18 +315,19 @@ class Worker:
         finally:
             self._held -= unit.ids
 
-    def reading(self, id: str) -> list[Handover]:
+    def reading(self, id: str) -> list[Submission]:
         """Return the submissions of a job that are being read, in the order begun."""
-        return [handover for handovers in self._underway.values() for handover in handovers if id in handover.ids]
+        begun = (submission for submissions in self._underway.values() for submission in submissions)
+        return [submission for submission in begun if id in submission.ids]
 
-    def end_stream(self, id: str) -> Handover:
+    def end_stream(self, id: str) -> Submission:
         """End the waiting submission of a stream; return the one being read, or else the ended one."""
         self._dismiss(id)
-        handover = self.stream(id)
+        submission = self.stream(id)
         del self._streams[id]
-        self._open.discard(handover)
-        handover.end()
-        return next(reversed(self.reading(id)), handover)
+        self._open.discard(submission)
+        submission.end()
+        return next(reversed(self.reading(id)), submission)
 
     @contextlib.asynccontextmanager
     async def alone(self, id: str) -> AsyncIterator[None]:
@@ -409,15 +417,15 @@ class Worker:
         outcome = result if isinstance(result, Remembered) else await _given_up(reader, unit, result)
         outcome = self._tell_of(unit, outcome)
         if isinstance(result, Remembered) or outcome.failure is None:
-            self._announce(unit, HandoverFinished(handover_id=unit.errand.id, outcome=outcome))
+            self._announce(unit, SubmissionFinished(submission_id=unit.job.id, outcome=outcome))
             return
-        _log.warning("words that were handed over could not be read (%s); they are kept", outcome.failure)
-        self._announce(unit, HandoverFailed(handover_id=unit.errand.id, error=result))
+        _log.warning("submitted words could not be read (%s); they are kept", outcome.failure)
+        self._announce(unit, SubmissionFailed(submission_id=unit.job.id, error=result))
 
     def _tell_of(self, unit: Unit, outcome: Remembered) -> Remembered:
-        handovers = self._underway.pop(unit.ids, ())
-        settled = [handover.settle(unit.errand.id, outcome) for handover in handovers]
-        self._open.difference_update(handover for handover in handovers if not handover.pending)
+        submissions = self._underway.pop(unit.ids, ())
+        settled = [submission.settle(unit.job.id, outcome) for submission in submissions]
+        self._open.difference_update(submission for submission in submissions if not submission.pending)
         return settled[0] if settled else outcome
 
     def _announce(self, unit: Unit, event: MemoryEvent) -> None:

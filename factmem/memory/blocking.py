@@ -13,7 +13,7 @@ from anyio.from_thread import start_blocking_portal
 
 from factmem.abc import DropReason
 from factmem.errors import ProviderClosedError
-from factmem.memory.background import Handover
+from factmem.memory.background import Submission
 from factmem.memory.calls import Calls
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
@@ -22,7 +22,7 @@ from factmem.memory.quarantine import Quarantine
 from factmem.memory.screening import FlaggedPolicy
 from factmem.scopes import MemoryScope
 
-__all__ = ["BlockingDeadLetters", "BlockingHandover", "BlockingMemory", "BlockingQuarantine"]
+__all__ = ["BlockingDeadLetters", "BlockingMemory", "BlockingQuarantine", "BlockingSubmission"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,16 +37,16 @@ def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[C
     return cast("Callable[Concatenate[_Twin, P], R]", functools.wraps(method)(call))
 
 
-def _handing_over(
-    method: Callable[Concatenate[Any, P], Awaitable[Handover]],
-) -> Callable[Concatenate[_Twin, P], BlockingHandover]:
+def _submitting(
+    method: Callable[Concatenate[Any, P], Awaitable[Submission]],
+) -> Callable[Concatenate[_Twin, P], BlockingSubmission]:
     """Turn an async method that submits work into a blocking one: it waits for the submission, not for the reading."""
 
-    def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> BlockingHandover:
+    def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> BlockingSubmission:
         calls = self._calls_in_use()
-        return BlockingHandover(calls.call(functools.partial(method, self._original, *args, **kwargs)), calls)
+        return BlockingSubmission(calls.call(functools.partial(method, self._original, *args, **kwargs)), calls)
 
-    return cast("Callable[Concatenate[_Twin, P], BlockingHandover]", functools.wraps(method)(call))
+    return cast("Callable[Concatenate[_Twin, P], BlockingSubmission]", functools.wraps(method)(call))
 
 
 class _Twin:
@@ -62,39 +62,39 @@ class _Twin:
         return self._calls
 
 
-class BlockingHandover(_Twin):
-    """Blocking twin of `Handover`."""
+class BlockingSubmission(_Twin):
+    """Blocking twin of `Submission`."""
 
-    def __init__(self, handover: Handover, calls: Calls) -> None:
-        super().__init__(handover, calls)
-        self._handover = handover
+    def __init__(self, submission: Submission, calls: Calls) -> None:
+        super().__init__(submission, calls)
+        self._submission = submission
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """See `Handover`."""
-        return self._handover.ids
+        """See `Submission`."""
+        return self._submission.ids
 
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
-        """See `Handover.outcomes`."""
-        return self._handover.outcomes
+        """See `Submission.outcomes`."""
+        return self._submission.outcomes
 
     @property
     def pending(self) -> int:
-        """See `Handover.pending`."""
-        return self._handover.pending
+        """See `Submission.pending`."""
+        return self._submission.pending
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """See `Handover.failures`."""
-        return self._handover.failures
+        """See `Submission.failures`."""
+        return self._submission.failures
 
     @property
     def dropped(self) -> Mapping[DropReason, int]:
-        """See `Handover.dropped`."""
-        return self._handover.dropped
+        """See `Submission.dropped`."""
+        return self._submission.dropped
 
-    wait: Final = _blocking(Handover.wait)
+    wait: Final = _blocking(Submission.wait)
 
 
 class BlockingQuarantine(_Twin):
@@ -208,10 +208,10 @@ class BlockingMemory(_Twin):
     list_records: Final = _blocking(Memory.list_records)
     info: Final = _blocking(Memory.info)
     tree: Final = _blocking(Memory.tree)
-    remember_many: Final = _handing_over(Memory.remember_many)
-    generate: Final = _handing_over(Memory.generate)
-    ingest_events: Final = _handing_over(Memory.ingest_events)
-    resume: Final = _handing_over(Memory.resume)
+    remember_many: Final = _submitting(Memory.remember_many)
+    generate: Final = _submitting(Memory.generate)
+    ingest_events: Final = _submitting(Memory.ingest_events)
+    resume: Final = _submitting(Memory.resume)
     accesses: Final = _blocking(Memory.accesses)
     audit: Final = _blocking(Memory.audit)
     flush: Final = _blocking(Memory.flush)

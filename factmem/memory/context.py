@@ -21,7 +21,7 @@ from factmem.recall import DeepSettings, RecallSettings
 from factmem.records import Assertion, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, fraction
+from factmem.validators import check_aware, fraction, instance_of
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
@@ -51,20 +51,26 @@ class Policies:
         future: Treatment of timestamps from the future.
         clock_skew: Maximum time that a timestamp may lie in the future.
         ttl: Times to live.
-        flagged: Treatment of text that reads like an instruction or hides something.
+        flagged: Treatment of text that reads like an instruction or hides something; see `Memory.with_flagged`.
         origins: Treatment of messages by their origin.
         consolidation: Comparison of new statements with known ones.
-        keep_words: Keep the user's words as statements beside the facts that a model finds in them.
-        default_importance: Importance of words that are remembered without one.
+        keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
+            are retracted once they were read, and only facts and statements about the topics asked for are recalled.
+        default_importance: Importance of words that are remembered without one, from 0 to 1.
+
+    Raises:
+        InvalidDataError: A policy has another type or is out of range.
     """
 
-    future: FuturePolicy = FuturePolicy.REFUSE
-    clock_skew: dt.timedelta = dt.timedelta(minutes=5)
-    ttl: TtlPolicy = attrs.field(factory=TtlPolicy)
-    flagged: FlaggedPolicy = FlaggedPolicy.QUARANTINE_OTHERS
-    origins: OriginPolicy = attrs.field(factory=OriginPolicy)
-    consolidation: ConsolidationPolicy = attrs.field(factory=ConsolidationPolicy)
-    keep_words: bool = True
+    future: FuturePolicy = attrs.field(default=FuturePolicy.REFUSE, validator=instance_of(FuturePolicy))
+    clock_skew: dt.timedelta = attrs.field(default=dt.timedelta(minutes=5), validator=instance_of(dt.timedelta))
+    ttl: TtlPolicy = attrs.field(factory=TtlPolicy, validator=instance_of(TtlPolicy))
+    flagged: FlaggedPolicy = attrs.field(default=FlaggedPolicy.QUARANTINE_OTHERS, validator=instance_of(FlaggedPolicy))
+    origins: OriginPolicy = attrs.field(factory=OriginPolicy, validator=instance_of(OriginPolicy))
+    consolidation: ConsolidationPolicy = attrs.field(
+        factory=ConsolidationPolicy, validator=instance_of(ConsolidationPolicy)
+    )
+    keep_words: bool = attrs.field(default=True, validator=instance_of(bool))
     default_importance: float = attrs.field(default=0.5, validator=fraction)
 
 

@@ -83,7 +83,7 @@ class DeadLetters:
         self._context.check_present()
         given_up = {
             entry.assertion_id: entry
-            for entry in await self._backend.mirror.log(LogPart(errands=True))
+            for entry in await self._backend.mirror.log(LogPart(jobs=True))
             if isinstance(entry, StateChange) and entry.state is AssertionState.FAILED
         }
         visible = self._context.visible_owners
@@ -112,7 +112,7 @@ class DeadLetters:
 
 def _letter(unit: Unit, why: StateChange | None) -> DeadLetter:
     return DeadLetter(
-        id=unit.errand.id,
+        id=unit.job.id,
         records=tuple(record_of(recorded, state=AssertionState.FAILED) for recorded in unit.words),
         failure=(why and why.reason) or "unknown",  # an import carries the state without its history
         failed_at=why.recorded_at if why else unit.words[0].recorded_at,

@@ -187,8 +187,8 @@ class Eraser:
         """Erase records, and the words in the journal that they were found in."""
         ids = {record.id for record in records}
         named = await self._reader.log(LogPart(record_ids=ids))
-        errands = await self._reader.log(LogPart(errands=True))
-        words = await to_thread.run_sync(words_behind, [*named, *errands], ids)
+        jobs = await self._reader.log(LogPart(jobs=True))
+        words = await to_thread.run_sync(words_behind, [*named, *jobs], ids)
         receipt = await self._backend.eraser().erase(
             [record.id for record in records],
             tenant=self._context.tenant,

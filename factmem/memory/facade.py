@@ -28,31 +28,22 @@ from factmem.abc import (
     QuestionAnalyst,
     system_clock,
 )
-from factmem.consolidation import ConsolidationPolicy, InstructorConsolidator
-from factmem.detection import (
-    InstructorAnalyst,
-    InstructorDetector,
-    InstructorQuestionAnalyst,
-    OriginPolicy,
-    VerbatimDetector,
-    redact,
-)
+from factmem.detection import OriginPolicy, VerbatimDetector, redact
 from factmem.errors import IncompleteProfileError, InvalidDataError, OutOfViewError
-from factmem.facts import Concept, Fact, FactT
-from factmem.llm import language_model
+from factmem.facts import Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
-from factmem.memory.background import Background, Handover, MemoryEvent, Worker
+from factmem.memory.background import Background, MemoryEvent, Submission, Worker
 from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
-from factmem.memory.context import Context, FuturePolicy, Policies
+from factmem.memory.context import Context, Policies
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.errands import Trigger
 from factmem.memory.exchange import Exchange, ImportReceipt
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
 from factmem.memory.intake import Words
+from factmem.memory.jobs import Trigger
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema
@@ -63,7 +54,7 @@ from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.streams import Streams
 from factmem.memory.traces import Traces
-from factmem.memory.ttl import ExpiryReceipt, TtlPolicy
+from factmem.memory.ttl import ExpiryReceipt
 from factmem.memory.writer import UNSET, Unset, Writer
 from factmem.names import checked_name
 from factmem.observing import Observation
@@ -92,8 +83,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
 _BETWEEN_EXPIRIES: Final = dt.timedelta(days=1)
-_FOR_EVER: Final = TtlPolicy()
-_CONSOLIDATION: Final = ConsolidationPolicy()
+_POLICIES: Final = Policies()
 _DEEP: Final = DeepSettings()
 _BACKGROUND: Final = Background()
 _EVERYTHING: Final = MemorySubject.EVERYTHING
@@ -112,6 +102,9 @@ class Memory:
     A memory is a frozen context (tenant, viewer, view, policies, …) over a backend (store, mirror, models, worker).
     `as_viewer`, `acting_as`, `scope`, `slice`, `reviewed`, `with_flagged`, `as_of` and `known_at` return views: the
     same backend under another context. A view lives as long as the memory that it was made of is open.
+
+    A memory serves one event loop at a time: another loop gets `WrongLoopError` until the first one has ended or the
+    memory is closed. Open one in each loop over the same store; threads without a loop share a `BlockingMemory`.
 
     Every scope may be given as a path such as ``"/product/alpha"``, and includes its subtree unless
     ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
@@ -135,12 +128,9 @@ class Memory:
         analyst: Infers scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
         question_analyst: Splits questions for deep recall.
-        consolidation: Comparison of statements.
-        keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
-            are retracted once they were read, and only facts and statements about the topics asked for are recalled.
-        default_importance: Importance of words that are remembered without one, from 0 to 1.
-        origins: Treatment of messages by their origin; that of a given `InstructorDetector` if None, else the default
-            of `OriginPolicy`.
+        policies: Rules for everything that is written: times to live, treatment of origins, of flagged text and of
+            timestamps from the future, comparison of statements. A detector that was made with an `OriginPolicy`
+            keeps it.
         background: Settings of background reading.
         on_event: Called with every `MemoryEvent` about words that are public or this viewer's own.
         observers: Called with every operation of this memory and of its views; see `MemoryObserver`. They see the
@@ -152,10 +142,6 @@ class Memory:
         settings: Weights of recall.
         deep: Settings of deep recall.
         read_only: Refuse every write.
-        future: Treatment of timestamps from the future.
-        clock_skew: Maximum time that a timestamp may lie in the future.
-        ttl: Times to live.
-        flagged: Treatment of text that reads like an instruction or hides something; see `with_flagged`.
         actor: The writer named in the audit trail; the viewer if None.
         memory_limit: Maximum number of bytes of embeddings in memory, unlimited if None. Above it, each recall reads
             them from the store: slower, with the same results.
@@ -183,10 +169,7 @@ class Memory:
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
-        consolidation: ConsolidationPolicy = _CONSOLIDATION,
-        keep_words: bool = True,
-        default_importance: float = 0.5,
-        origins: OriginPolicy | None = None,
+        policies: Policies = _POLICIES,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
         observers: Iterable[MemoryObserver] = (),
@@ -195,10 +178,6 @@ class Memory:
         settings: RecallSettings | None = None,
         deep: DeepSettings = _DEEP,
         read_only: bool = False,
-        future: FuturePolicy = FuturePolicy.REFUSE,
-        clock_skew: dt.timedelta = dt.timedelta(minutes=5),
-        ttl: TtlPolicy = _FOR_EVER,
-        flagged: FlaggedPolicy = FlaggedPolicy.QUARANTINE_OTHERS,
         actor: str | None = None,
         memory_limit: int | None = None,
         clock: Clock = system_clock,
@@ -212,7 +191,7 @@ class Memory:
         else:
             check_store(store)
             address, provider = None, store
-        model = language_model(model) if isinstance(model, str) else model
+        model = _language_model(model) if isinstance(model, str) else model
         embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         check_parts(consolidator=consolidator, question_analyst=question_analyst)
@@ -222,7 +201,7 @@ class Memory:
         provider = provider or open_provider(address or "")
         if access_statistics and read_only:
             raise InvalidDataError("a read-only memory writes nothing: leave access_statistics out, or read_only")
-        policy = _origins(origins, detector)
+        policies = _with_origins_of(detector, policies)
         context = Context(
             tenant=organization,
             viewer=viewer,
@@ -231,16 +210,7 @@ class Memory:
             concepts={concept.keyword: concept for concept in declared},
             settings=settings or RecallSettings(),
             deep=deep,
-            policies=Policies(
-                future=future,
-                clock_skew=clock_skew,
-                ttl=ttl,
-                flagged=flagged,
-                origins=policy,
-                consolidation=consolidation,
-                keep_words=keep_words,
-                default_importance=default_importance,
-            ),
+            policies=policies,
             clock=clock,
             observation=Observation(observers=observing, tenant=organization, content=observed_content)
             if observing
@@ -266,14 +236,15 @@ class Memory:
             clock=clock,
             memory_limit=memory_limit,
         )
+        asking = _Asking.of(model, policies.origins, clock)
         backend = Backend(
             provider=provider,
             mirror=mirror,
             embedder=bounded,
-            detector=detector or _detector(model, policy, clock),
-            analyst=analyst or (InstructorAnalyst(model) if model else None),
-            consolidator=consolidator or (InstructorConsolidator(model, redact=_redacted) if model else None),
-            question_analyst=question_analyst or (InstructorQuestionAnalyst(model) if model else None),
+            detector=detector or asking.detector,
+            analyst=analyst or asking.analyst,
+            consolidator=consolidator or asking.consolidator,
+            question_analyst=question_analyst or asking.question_analyst,
             worker=Worker(background, on_event, viewer=viewer),
             accesses=accesses,
             concurrency=background.concurrency,
@@ -304,6 +275,7 @@ class Memory:
 
     async def __aenter__(self) -> Self:
         worker = self._backend.worker
+        self._backend.loop.check()
         await worker.__aenter__()
         if (
             self._backend.reads_words
@@ -343,6 +315,8 @@ class Memory:
         finally:
             if self._owns_store:
                 await self._backend.provider.aclose()
+            if not self._backend.worker.running:
+                self._backend.loop.release()
 
     async def reembed(self) -> int:
         """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
@@ -751,16 +725,41 @@ class Memory:
 
     # -- Writing --------------------------------------------------------------------------------------------------
 
+    # Two signatures, since mypy infers the value type of a union from the parameter alone and takes any value.
+    @overload
     async def save(
         self,
-        fact: Fact[T],
+        fact: SingleFact[T],
+        *,
+        subject: MemorySubject | str | None = ...,
+        scope: MemoryScope | str | None = ...,
+        details: FactDetails | None = ...,
+        private: bool | None = ...,
+        ttl: dt.timedelta | None = ...,
+    ) -> tuple[FactRecord[T], ...]: ...
+
+    @overload
+    async def save(
+        self,
+        fact: MultipleFacts[T],
+        *,
+        subject: MemorySubject | str | None = ...,
+        scope: MemoryScope | str | None = ...,
+        details: FactDetails | None = ...,
+        private: bool | None = ...,
+        ttl: dt.timedelta | None = ...,
+    ) -> tuple[FactRecord[T], ...]: ...
+
+    async def save(
+        self,
+        fact: Fact[Any],
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         details: FactDetails | None = None,
         private: bool | None = None,
         ttl: dt.timedelta | None = None,
-    ) -> tuple[FactRecord[T], ...]:
+    ) -> tuple[FactRecord[Any], ...]:
         """Save a fact; it is on disk when this returns. The same fact with the same timestamp changes nothing.
 
         ::
@@ -1013,7 +1012,7 @@ class Memory:
         """
         return await self._inbox.remember(what, about)
 
-    async def remember_many(self, what: Iterable[Words], **about: Unpack[About]) -> Handover:
+    async def remember_many(self, what: Iterable[Words], **about: Unpack[About]) -> Submission:
         """Submit many texts, messages or conversations; see `remember` for the treatment of each.
 
         When this returns, all of it is on disk, in one transaction, and can be loaded and recalled as it was said. It
@@ -1055,7 +1054,7 @@ class Memory:
         expires_at: dt.datetime | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
-    ) -> Handover:
+    ) -> Submission:
         """Generate memories from messages, ready facts or a stored session, in the background.
 
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
@@ -1111,7 +1110,7 @@ class Memory:
         source: str | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
-    ) -> Handover:
+    ) -> Submission:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
 
         An event is identified by its id: a second one with the same id changes nothing. Events are read in the order of
@@ -1157,7 +1156,7 @@ class Memory:
         """
         await self._streams.flush()
 
-    async def resume(self) -> Handover:
+    async def resume(self) -> Submission:
         """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
 
         Streams whose trigger has not fired are watched again.
@@ -1363,24 +1362,49 @@ class Memory:
         return await self._exchange.import_(source, trust=trust, progress=progress)
 
 
-def _origins(origins: OriginPolicy | None, detector: Detector | None) -> OriginPolicy:
-    """Return the treatment of messages by their origin: the memory's, or the one that a detector was made with."""
-    if origins is not None and not isinstance(origins, OriginPolicy):
+def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
+    """Return the policies with the origins that a detector was made with."""
+    if not isinstance(policies, Policies):
+        raise InvalidDataError(f"policies is a Policies(…), not a {type(policies).__name__}", path="$.policies")
+    if detector is None:
+        return policies
+    from factmem.detection import InstructorDetector
+
+    own = detector.origins if isinstance(detector, InstructorDetector) else policies.origins
+    if policies.origins not in (own, OriginPolicy()):
         raise InvalidDataError(
-            f"origins is an OriginPolicy(assistant=Treatment.…), not a {type(origins).__name__}", path="$.origins"
+            "the detector has an OriginPolicy of its own: give origins to it, or to the policies, not to both",
+            path="$.policies.origins",
         )
-    own = detector.origins if isinstance(detector, InstructorDetector) else None
-    if origins is not None and own not in (None, origins):
-        raise InvalidDataError(
-            "the detector has an OriginPolicy of its own: give origins to it, or to the memory, not to both",
-            path="$.origins",
+    return attrs.evolve(policies, origins=own)
+
+
+def _language_model(address: str) -> LanguageModel:
+    from factmem.llm import language_model
+
+    return language_model(address)
+
+
+@attrs.frozen
+class _Asking:
+    """The parts that ask a model."""
+
+    detector: Detector
+    analyst: Analyst | None = None
+    consolidator: Consolidator | None = None
+    question_analyst: QuestionAnalyst | None = None
+
+    @classmethod
+    def of(cls, model: LanguageModel | None, origins: OriginPolicy, clock: Clock) -> _Asking:
+        """Return the parts of a model; they are imported for a memory that has one."""
+        if model is None:
+            return cls(VerbatimDetector(clock=clock))
+        from factmem.consolidation import InstructorConsolidator
+        from factmem.detection import InstructorAnalyst, InstructorDetector, InstructorQuestionAnalyst
+
+        return cls(
+            InstructorDetector(model, clock=clock, origins=origins),
+            InstructorAnalyst(model),
+            InstructorConsolidator(model, redact=lambda text: redact(text).text),
+            InstructorQuestionAnalyst(model),
         )
-    return origins or own or OriginPolicy()
-
-
-def _detector(model: LanguageModel | None, origins: OriginPolicy, clock: Clock) -> Detector:
-    return VerbatimDetector(clock=clock) if model is None else InstructorDetector(model, clock=clock, origins=origins)
-
-
-def _redacted(text: str) -> str:
-    return redact(text).text

@@ -19,7 +19,7 @@ from factmem.facts import STATEMENT
 from factmem.fold import Current
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
-from factmem.memory.errands import Errand, ErrandKind
+from factmem.memory.jobs import Job, JobKind
 from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.pipeline import Pipeline, cited_message
 from factmem.memory.reader import Reader
@@ -43,7 +43,7 @@ class Submitted:
     Attributes:
         place: Place of their facts, unless a fact names another subject or an analyst another scope.
         words: Words, as the verbatim detector finds them.
-        errand: Job of reading them; None to keep them as they are.
+        job: Job of reading them; None to keep them as they are.
         conversation: Conversation that they come from, secrets redacted.
         context: Messages of it that were read before.
         dropped: Number of messages of which nothing was kept, by reason.
@@ -51,7 +51,7 @@ class Submitted:
 
     place: Place
     words: tuple[Candidate, ...]
-    errand: Errand | None
+    job: Job | None
     conversation: Conversation
     context: frozenset[str] = frozenset()
     dropped: Detection = attrs.field(factory=Detection)
@@ -115,13 +115,13 @@ class FourVerbs:
         place, detection, failure = item.place, Detection(), None
         lost = Counter[Unrepresented]()
         try:
-            match item.errand:
-                case Errand(kind=ErrandKind.DETECT, request=request):
+            match item.job:
+                case Job(kind=JobKind.DETECT, request=request):
                     with nested(Operation.DETECT, records_in=len(item.conversation.messages)) as call:
                         wanted = attrs.evolve(request, in_use=await self._concepts_at(item))
                         detection = await self._backend.detector.detect(item.conversation, wanted)
                         call.gave(len(detection.candidates))
-                case Errand(kind=ErrandKind.KEEP, infer=infer):
+                case Job(kind=JobKind.KEEP, infer=infer):
                     place, lost = await self._placed(item, infer)
                 case _:
                     pass
@@ -138,13 +138,13 @@ class FourVerbs:
 
     def _words_kept(self, item: Submitted, failure: str | None) -> Sequence[Candidate]:
         """Return the words to keep as they are: those that no model read, or the user's words beside their facts."""
-        if failure is not None or item.errand is None or item.errand.kind is not ErrandKind.DETECT:
+        if failure is not None or item.job is None or item.job.kind is not JobKind.DETECT:
             return item.words
         return [word for word in item.words if self._context.policies.keep_words and word.details.origin is Origin.USER]
 
     async def _concepts_at(self, item: Submitted) -> tuple[Any, ...]:
-        assert item.errand is not None
-        subjects = [item.place.subject, *item.errand.request.subjects]
+        assert item.job is not None
+        subjects = [item.place.subject, *item.job.request.subjects]
         here = await self._reader.visible(RecallFilter(scope=item.place.scope, exact=True, subjects=subjects))
         declared = self._context.concepts
         found = {row.recorded.assertion.keyword: hydrate(row, declared).concept for row in here}
@@ -184,7 +184,7 @@ class FourVerbs:
             else:
                 saved.extend(said)
         after = await self._current_at(places)
-        if self._backend.consolidator is not None and item.errand is not None and item.errand.consolidate:
+        if self._backend.consolidator is not None and item.job is not None and item.job.consolidate:
             lost[Unrepresented.COMPARISON] += sum(said.keyword == STATEMENT.keyword for said in saved)
         slots = {(said.track, said.slot) for said in saved}
         mine = [row for row in after if (row.recorded.assertion.track, row.recorded.assertion.slot) in slots]
@@ -209,7 +209,7 @@ def submitted(
     conversation: Conversation,
     words: Detection,
     place: Place,
-    errand: Errand | None,
+    job: Job | None,
     context: Sequence[Message] = (),
 ) -> Submitted:
     """Return words for a provider with the four verbs only.
@@ -218,13 +218,13 @@ def submitted(
         conversation: Conversation to read.
         words: Its words, as the verbatim detector finds them.
         place: Place of their facts.
-        errand: Job of reading them, if any.
+        job: Job of reading them, if any.
         context: Messages that were read before, shown to the detector as context.
     """
     return Submitted(
         place=place,
         words=words.candidates,
-        errand=errand,
+        job=job,
         conversation=redact_conversation(attrs.evolve(conversation, messages=(*context, *conversation.messages))),
         context=frozenset(message.id for message in context if message.id is not None),
         dropped=words,

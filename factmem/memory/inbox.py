@@ -29,12 +29,12 @@ from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
-from factmem.memory.background import Handover
+from factmem.memory.background import Submission
 from factmem.memory.context import Context
-from factmem.memory.errands import Errand, ErrandKind
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Intake, Taken, Words, conversation_from, conversation_of
-from factmem.memory.journal import Unit, errand_id, in_order, to_pending
+from factmem.memory.jobs import Job, JobKind
+from factmem.memory.journal import Unit, in_order, job_id, to_pending
 from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
@@ -57,7 +57,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["About", "Handed", "Inbox", "Order", "StoredSession", "settled", "warn_of_not_text"]
+__all__ = ["About", "Inbox", "Order", "StoredSession", "StoredWords", "settled", "warn_of_not_text"]
 
 _log = logging.getLogger("factmem")
 
@@ -110,7 +110,7 @@ class Order:
 
 
 @attrs.frozen(kw_only=True)
-class Handed:
+class StoredWords:
     """Words of one conversation in the store, and the unit of them that is still to be read."""
 
     receipts: tuple[Receipt, ...]
@@ -122,7 +122,7 @@ class Handed:
     @property
     def was_to_be_read(self) -> bool:
         """Whether the words were submitted for a model to read, now or before."""
-        return any(receipt.recorded.assertion.errand is not None for receipt in self.receipts)
+        return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
 
     def outcome(self) -> Remembered:
         """Return the outcome of words that are kept as they are."""
@@ -176,20 +176,20 @@ class Inbox:
         if self._backend.four_verbs_only:
             (outcome,) = await self._in_four_verbs([what], order)
             return outcome
-        (handed,) = await self._hand_over([what], order)
-        if handed.unit is not None:
-            outcome = await self._pipeline.read_now(handed.unit)
+        (stored,) = await self._store([what], order)
+        if stored.unit is not None:
+            outcome = await self._pipeline.read_now(stored.unit)
         else:
-            outcome = await self._read_before(handed) if handed.was_to_be_read else handed.outcome()
-        return outcome.without(DropReason.NOT_TEXT, handed.not_text)
+            outcome = await self._read_before(stored) if stored.was_to_be_read else stored.outcome()
+        return outcome.without(DropReason.NOT_TEXT, stored.not_text)
 
-    async def remember_many(self, what: Iterable[Words], about: About) -> Handover:
+    async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
         """See `Memory.remember_many`."""
         self._backend.worker.check_running()
         order = self.ordered(about)
         if isinstance(what, str) or not isinstance(what, Iterable):
             raise InvalidDataError("remember_many takes a list: give [what], or use remember")
-        return await self._handed_over(list(what), order)
+        return await self._store_and_submit(list(what), order)
 
     async def generate(
         self,
@@ -198,7 +198,7 @@ class Inbox:
         *,
         merge: MetadataMerge,
         labels: Mapping[str, str] | None,
-    ) -> Handover:
+    ) -> Submission:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
         if about.get("looking_for") is None:
@@ -210,9 +210,9 @@ class Inbox:
             case StoredSession():
                 return await self.submit([await self._session(source, order)])
             case Conversation():
-                return await self._handed_over([source], order)
+                return await self._store_and_submit([source], order)
             case [Message(), *_]:
-                return await self._handed_over([conversation_of(source)], order)
+                return await self._store_and_submit([conversation_of(source)], order)
             case [SingleFact() | MultipleFacts(), *_] if self._backend.four_verbs_only:
                 return await self._ready_in_four_verbs(source, order)
             case [SingleFact() | MultipleFacts(), *_]:
@@ -273,11 +273,11 @@ class Inbox:
             return attrs.evolve(request, subjects=(subject,))
         return request
 
-    async def _handed_over(self, what: Sequence[Words], order: Order) -> Handover:
+    async def _store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
         """Submit words to be read in the background; read them now if nothing can wait."""
         if self._backend.four_verbs_only:
             return settled(await self._in_four_verbs(what, order))
-        return await self.submit(await self._hand_over(what, order))
+        return await self.submit(await self._store(what, order))
 
     async def _in_four_verbs(self, what: Sequence[Words], order: Order) -> list[Remembered]:
         self._four_verbs.check_representable(self._writer.lasting(order.given))
@@ -287,21 +287,21 @@ class Inbox:
             conversation = conversation_from(item, now)
             not_text.append(conversation.not_text)
             found = await self.words(conversation)
-            words.append(submitted(conversation, found, order.place, self.errand(item, order)))
+            words.append(submitted(conversation, found, order.place, self.job(item, order)))
         warn_of_not_text(sum(not_text))
         outcomes = await self._four_verbs.remember(words)
         return [
             outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
         ]
 
-    async def _hand_over(self, what: Sequence[Words], order: Order) -> list[Handed]:
+    async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
         """Put words into the store, in one transaction."""
-        taken = await self.taken_in([(item, self.errand(item, order)) for item in what], order)
-        handed = await self.journalled(taken)
+        taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
+        stored = await self.journalled(taken)
         warn_of_not_text(sum(item.not_text for item in taken))
-        return handed
+        return stored
 
-    async def taken_in(self, what: Sequence[tuple[Words, Errand | None]], order: Order) -> list[Taken]:
+    async def taken_in(self, what: Sequence[tuple[Words, Job | None]], order: Order) -> list[Taken]:
         """Return words as they are to be stored, each with the job that it waits for."""
         return await off_loop(partial(self._intake(order).words, what), _length_of(what))
 
@@ -318,28 +318,28 @@ class Inbox:
             now=self._context.clock(),
         )
 
-    async def journalled(self, taken: Sequence[Taken]) -> list[Handed]:
+    async def journalled(self, taken: Sequence[Taken]) -> list[StoredWords]:
         """Append words or facts to the store, in one transaction."""
         assertions, twins, vectors = await self._distinct(taken)
         receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
-        handed, at = [], 0
+        stored, at = [], 0
         for item, said in zip(taken, assertions, strict=True):
             mine = tuple(receipts[at : at + len(said)])
             at += len(said)
             words = [
                 word
                 for receipt in mine
-                if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.errand is not None
+                if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
-            unit = _unit(words, mine, item.errand)
-            handed.append(Handed(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text))
+            unit = _unit(words, mine, item.job)
+            stored.append(StoredWords(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text))
         for again, first in twins.items():
             dropped = {**taken[again].dropped, DropReason.DUPLICATE: 1}
-            handed[again] = attrs.evolve(handed[again], dropped=dropped, twin=handed[first].receipts)
-        return handed
+            stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)
+        return stored
 
     async def _distinct(
         self, taken: Sequence[Taken]
@@ -365,22 +365,22 @@ class Inbox:
         left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
         return kept, twins, left
 
-    def errand(self, what: object, order: Order) -> Errand | None:
+    def job(self, what: object, order: Order) -> Job | None:
         """Return the job for words; None if no model has to read them."""
         backend = self._backend
         infer = order.infer if backend.analyst is not None else ()
         consolidate = order.consolidate and backend.consolidator is not None
-        kind = ErrandKind.KEEP if isinstance(what, str) else ErrandKind.DETECT
-        if kind is ErrandKind.KEEP and not infer and not consolidate:
+        kind = JobKind.KEEP if isinstance(what, str) else JobKind.DETECT
+        if kind is JobKind.KEEP and not infer and not consolidate:
             return None
-        if kind is ErrandKind.DETECT and isinstance(backend.detector, VerbatimDetector):
+        if kind is JobKind.DETECT and isinstance(backend.detector, VerbatimDetector):
             return None
-        request = order.looking_for if kind is ErrandKind.DETECT else DetectionRequest()
-        return Errand(
+        request = order.looking_for if kind is JobKind.DETECT else DetectionRequest()
+        return Job(
             id=uuid.uuid4().hex,
             kind=kind,
             consolidate=consolidate,
-            infer=infer if kind is ErrandKind.KEEP else (),
+            infer=infer if kind is JobKind.KEEP else (),
             request=request,
             merge=order.merge,
         )
@@ -412,34 +412,32 @@ class Inbox:
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
-    async def _read_before(self, handed: Handed) -> Remembered:
+    async def _read_before(self, stored: StoredWords) -> Remembered:
         """Return the outcome of words that were submitted before and are read."""
-        return await self._pipeline.standing([receipt.recorded for receipt in handed.receipts])
+        return await self._pipeline.standing([receipt.recorded for receipt in stored.receipts])
 
-    async def submit(self, handed: Sequence[Handed]) -> Handover:
+    async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
-        ids = [item.unit.errand.id if item.unit else uuid.uuid4().hex for item in handed]
-        handover = Handover(ids)
-        for id, item in zip(ids, handed, strict=True):
-            handover.drop(DropReason.NOT_TEXT, item.not_text, id)
+        ids = [item.unit.job.id if item.unit else uuid.uuid4().hex for item in stored]
+        submission = Submission(ids)
+        for id, item in zip(ids, stored, strict=True):
+            submission.drop(DropReason.NOT_TEXT, item.not_text, id)
             if item.unit is None and item.was_to_be_read:
-                handover.settle(id, await self._read_before(item))
+                submission.settle(id, await self._read_before(item))
             elif item.unit is None:
-                handover.keep(id, item.outcome)
+                submission.keep(id, item.outcome)
         self._backend.worker.submit(
-            self._pipeline.unit_reader, [item.unit for item in handed if item.unit is not None], handover
+            self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
         )
-        return handover
+        return submission
 
-    async def _ready(self, facts: Sequence[Any], order: Order) -> Handed:
+    async def _ready(self, facts: Sequence[Any], order: Order) -> StoredWords:
         candidates = self._candidates(facts)
-        errand = Errand(
-            id=uuid.uuid4().hex, kind=ErrandKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge
-        )
-        (handed,) = await self.journalled([self._intake(order).facts(candidates, errand)])
-        return handed
+        job = Job(id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge)
+        (stored,) = await self.journalled([self._intake(order).facts(candidates, job)])
+        return stored
 
-    async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Handover:
+    async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Submission:
         self._four_verbs.check_representable(self._writer.lasting(order.given))
         found = Detection(candidates=self._candidates(facts))
         words = submitted(Conversation(messages=()), found, order.place, None)
@@ -451,16 +449,16 @@ class Inbox:
                 raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
         return [Candidate(fact=self._writer.dated(fact), details=FactDetails()) for fact in facts]
 
-    async def _session(self, session: StoredSession, order: Order) -> Handed:
+    async def _session(self, session: StoredSession, order: Order) -> StoredWords:
         """Return the words of a stored session, to be read again in any state."""
         self._backend.history()
         words = await self.words_of(session, order)
         if not words:
             raise RecordNotFoundError("the store holds no such session that the viewer may see at this place")
-        errand = self.errand(Conversation(messages=()), order)
-        return Handed(
+        job = self.job(Conversation(messages=()), order)
+        return StoredWords(
             receipts=(),
-            unit=Unit(errand=errand, words=in_order(words), waiting=False) if errand else None,
+            unit=Unit(job=job, words=in_order(words), waiting=False) if job else None,
         )
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
@@ -476,15 +474,15 @@ def warn_of_not_text(number: int) -> None:
         _log.warning("images, audio and files in messages are not kept; `dropped` counts them under NOT_TEXT")
 
 
-def settled(outcomes: Sequence[Remembered]) -> Handover:
+def settled(outcomes: Sequence[Remembered]) -> Submission:
     """Return a submission that is finished already."""
-    handover = Handover([uuid.uuid4().hex for _ in outcomes])
-    for id, outcome in zip(handover.ids, outcomes, strict=True):
-        handover.settle(id, outcome)
-    return handover
+    submission = Submission([uuid.uuid4().hex for _ in outcomes])
+    for id, outcome in zip(submission.ids, outcomes, strict=True):
+        submission.settle(id, outcome)
+    return submission
 
 
-def _length_of(what: Sequence[tuple[Words, Errand | None]]) -> int | None:
+def _length_of(what: Sequence[tuple[Words, Job | None]]) -> int | None:
     """Return the number of characters of a single text or message; None for anything longer to count."""
     match what:
         case [(str() as text, _)] | [(Message(content=text), _)]:
@@ -493,13 +491,13 @@ def _length_of(what: Sequence[tuple[Words, Errand | None]]) -> int | None:
             return None
 
 
-def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], errand: Errand | None) -> Unit | None:
+def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | None) -> Unit | None:
     """Return the pending unit, reusing the job id of an earlier submission."""
-    if errand is None or not words:
+    if job is None or not words:
         return None
     if not any(receipt.new for receipt in receipts):
-        errand = attrs.evolve(errand, id=errand_id(words[-1]) or errand.id)
-    return Unit(errand=errand, words=tuple(words))
+        job = attrs.evolve(job, id=job_id(words[-1]) or job.id)
+    return Unit(job=job, words=tuple(words))
 
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:

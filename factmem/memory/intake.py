@@ -16,8 +16,8 @@ from factmem.details import Treatment
 from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Fact
-from factmem.memory.errands import Errand
-from factmem.memory.journal import handed_over
+from factmem.memory.jobs import Job
+from factmem.memory.journal import words_to_keep
 from factmem.records import Assertion, FactDetails, Place
 
 __all__ = ["Intake", "Taken", "Words", "conversation_from", "conversation_of"]
@@ -32,14 +32,14 @@ class Taken:
 
     Attributes:
         assertions: What keeps it until it is read, or for good.
-        errand: Job that it waits for; None if no model reads it.
+        job: Job that it waits for; None if no model reads it.
         compared: Whether it is a plain text that is kept once only, if others of its batch say the same.
         dropped: Number of parts that are not kept, by reason.
         not_text: Number of images, audio and files that came with it.
     """
 
     assertions: Sequence[Assertion]
-    errand: Errand | None
+    job: Job | None
     compared: bool = False
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     not_text: int = 0
@@ -71,27 +71,27 @@ class Intake:
     verbatim: VerbatimDetector
     now: dt.datetime
 
-    def words(self, items: Iterable[tuple[Words, Errand | None]]) -> list[Taken]:
+    def words(self, items: Iterable[tuple[Words, Job | None]]) -> list[Taken]:
         """Take in words of any form, each with the job that it waits for."""
-        return [self._words(what, errand) for what, errand in items]
+        return [self._words(what, job) for what, job in items]
 
-    def facts(self, candidates: Sequence[Candidate], errand: Errand) -> Taken:
+    def facts(self, candidates: Sequence[Candidate], job: Job) -> Taken:
         """Take in facts that are ready, to be compared with known records."""
-        return Taken(assertions=handed_over(candidates, self.place, self.waiting, errand), errand=errand)
+        return Taken(assertions=words_to_keep(candidates, self.place, self.waiting, job), job=job)
 
-    def _words(self, what: Words, errand: Errand | None) -> Taken:
+    def _words(self, what: Words, job: Job | None) -> Taken:
         conversation = conversation_from(what, self.now)
         treatments: Sequence[Treatment | None] = ()
         kept = conversation
         if not isinstance(what, str):  # a text is a memory itself, whatever the policy
-            kept, treatments = self._kept(conversation, reads=errand is not None)
+            kept, treatments = self._kept(conversation, reads=job is not None)
         found = self.verbatim.read(kept)
-        given = self.lasting if errand is None else self.waiting
+        given = self.lasting if job is None else self.waiting
         in_time = (self._in_time(candidate) for candidate in found.candidates)
         return Taken(
-            assertions=handed_over(in_time, self.place, given, errand, treatments),
-            errand=errand,
-            compared=self.compares and errand is None and isinstance(what, str),
+            assertions=words_to_keep(in_time, self.place, given, job, treatments),
+            job=job,
+            compared=self.compares and job is None and isinstance(what, str),
             dropped=found.dropped,
             not_text=conversation.not_text,
         )

@@ -1,6 +1,6 @@
 """Journal: submitted words that wait to be read.
 
-It needs no store of its own. Words are appended as statements in the state PENDING, with their `Errand` beside them; so
+It needs no store of its own. Words are appended as statements in the state PENDING, with their `Job` beside them; so
 they are durable, can be listed, recalled and forgotten, and stay within their partition. Reading them is one
 transaction that appends the findings and retracts the words, or makes them current. Words that are submitted twice are
 kept once, and words that were read are not read again.
@@ -19,22 +19,22 @@ from factmem.details import Treatment
 from factmem.errors import CodecError
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import states_of
-from factmem.memory.errands import Errand, ErrandKind, errand_from, errand_json
+from factmem.memory.jobs import Job, JobKind, job_from, job_json
 from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
 
 __all__ = [
     "Unit",
     "detailed",
-    "errand_id",
-    "handed_over",
     "in_order",
     "is_words",
+    "job_id",
     "rebuilt",
     "settled_state",
     "to_pending",
     "treatment_of",
     "units_in",
     "words_behind",
+    "words_to_keep",
 ]
 
 
@@ -43,13 +43,13 @@ class Unit:
     """Words that are read together.
 
     Attributes:
-        errand: Job that they wait for.
+        job: Job that they wait for.
         words: Assertions that wait, in the order of the conversation.
         context: Earlier words that a model is shown as context.
         waiting: Whether the words wait to be read; otherwise their states do not change.
     """
 
-    errand: Errand
+    job: Job
     words: tuple[Recorded, ...]
     context: tuple[Recorded, ...] = ()
     waiting: bool = True
@@ -70,11 +70,11 @@ class Unit:
         return frozenset(recorded.id for recorded in self.words)
 
 
-def handed_over(
+def words_to_keep(
     candidates: Iterable[Candidate],
     place: Place,
     given: FactDetails,
-    errand: Errand | None,
+    job: Job | None,
     treatments: Sequence[Treatment | None] = (),
 ) -> list[Assertion]:
     """Return the assertions that keep words, until they are read or for good.
@@ -83,7 +83,7 @@ def handed_over(
         candidates: Words, as `VerbatimDetector` finds them, or facts that are ready.
         place: Place of the words.
         given: Details of the caller.
-        errand: Job that they wait for, if any.
+        job: Job that they wait for, if any.
         treatments: Treatment of each message of the conversation by its position, if it is to be kept.
     """
     said = [
@@ -91,11 +91,11 @@ def handed_over(
         for candidate in candidates
         for assertion in assertions_of(candidate.fact, place, detailed(given, candidate.details))
     ]
-    if errand is None:
+    if job is None:
         return said
-    waiting = {treatment: errand_json(attrs.evolve(errand, treatment=treatment)) for treatment in {None, *treatments}}
+    waiting = {treatment: job_json(attrs.evolve(job, treatment=treatment)) for treatment in {None, *treatments}}
     return [
-        attrs.evolve(assertion, errand=waiting[_treatment_in(treatments, assertion)], state=AssertionState.PENDING)
+        attrs.evolve(assertion, job=waiting[_treatment_in(treatments, assertion)], state=AssertionState.PENDING)
         for assertion in said
     ]
 
@@ -107,8 +107,8 @@ def _treatment_in(treatments: Sequence[Treatment | None], said: Assertion) -> Tr
 
 def treatment_of(recorded: Recorded) -> Treatment | None:
     """Return the treatment stored with submitted words, if any; None for one of a newer factmem."""
-    errand = recorded.assertion.errand or {}
-    return next((treatment for treatment in Treatment if treatment.value == errand.get("treatment")), None)
+    job = recorded.assertion.job or {}
+    return next((treatment for treatment in Treatment if treatment.value == job.get("treatment")), None)
 
 
 def detailed(given: FactDetails, found: FactDetails) -> FactDetails:
@@ -137,7 +137,7 @@ def units_in(
     """
     waiting: dict[tuple[object, ...], list[Recorded]] = {}
     for recorded in sorted(log, key=lambda item: item.seq):
-        if states.get(recorded.id) is state and (id := errand_id(recorded)) is not None:
+        if states.get(recorded.id) is state and (id := job_id(recorded)) is not None:
             # An import may bring any id: words of different partitions never form one unit.
             walls = (recorded.assertion.place.key, recorded.assertion.details.owner)
             waiting.setdefault((id, *walls), []).append(recorded)
@@ -146,21 +146,21 @@ def units_in(
 
 def _unit(words: Sequence[Recorded], concepts: Mapping[str, Concept[Any, Any]]) -> Unit | None:
     """Return the words of one job as a unit, with the latest version of the job."""
-    newest = words[-1].assertion.errand
+    newest = words[-1].assertion.job
     assert newest is not None
     try:
-        errand = errand_from(newest, concepts)
+        job = job_from(newest, concepts)
     except CodecError:
         return None
-    if errand.kind is not ErrandKind.CONSOLIDATE and not all(item.assertion.details.evidence for item in words):
+    if job.kind is not JobKind.CONSOLIDATE and not all(item.assertion.details.evidence for item in words):
         return None
-    return Unit(errand=errand, words=in_order(words))
+    return Unit(job=job, words=in_order(words))
 
 
-def errand_id(recorded: Recorded) -> str | None:
+def job_id(recorded: Recorded) -> str | None:
     """Return the id of the job that an assertion was submitted with, if any."""
-    errand = recorded.assertion.errand
-    return None if errand is None or not isinstance(errand.get("id"), str) else str(errand["id"])
+    job = recorded.assertion.job
+    return None if job is None or not isinstance(job.get("id"), str) else str(job["id"])
 
 
 def is_words(said: Assertion) -> bool:
@@ -195,7 +195,7 @@ def words_behind(log: Iterable[LogEntry], record_ids: Collection[str]) -> list[R
     return [
         entry
         for entry in recorded
-        if entry.assertion.errand is not None
+        if entry.assertion.job is not None
         and (state := states.get(entry.id)) in messages
         and (state is AssertionState.RETRACTED or is_words(entry.assertion))
         and not messages[state].isdisjoint(_messages_of(entry.assertion))

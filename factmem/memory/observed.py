@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from factmem.abc import Conversation, Message, Operation
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
+from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.observing import ObservedCall
 from factmem.records import Change, FactRecord
@@ -40,10 +41,11 @@ _BY_PLACE: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIO
 
 class _Observed(Protocol):
     _context: Context
+    _backend: Backend
 
 
 def observed(group: str = "") -> Callable[[ClassT], ClassT]:
-    """Notify observers of every public async method of a class.
+    """Keep every public async method of a class in one event loop, and notify observers of it.
 
     Args:
         group: Prefix of the names of the operations.
@@ -62,7 +64,7 @@ def observed(group: str = "") -> Callable[[ClassT], ClassT]:
 
 
 def operation(which: Operation) -> Callable[[MethodT], MethodT]:
-    """Notify observers of one async method of a class that has a `Context`.
+    """Keep one async method of a class with a `Context` in one event loop, and notify observers of it.
 
     Args:
         which: The operation.
@@ -76,6 +78,7 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
 
         @functools.wraps(method)
         async def notifying(self: _Observed, *args: Any, **kwargs: Any) -> Any:
+            self._backend.loop.check()
             observation = self._context.observation
             if observation is None:
                 return await method(self, *args, **kwargs)

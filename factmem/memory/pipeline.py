@@ -40,7 +40,7 @@ from factmem.fold import Current, Moment, fold, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.background import UnitReader
 from factmem.memory.context import Context
-from factmem.memory.errands import Errand, ErrandKind
+from factmem.memory.jobs import Job, JobKind
 from factmem.memory.journal import (
     Unit,
     detailed,
@@ -110,12 +110,12 @@ class Pipeline:
 
     async def waiting(self, state: AssertionState) -> list[Unit]:
         """Return the units of all owners that are in one state, in the order submitted."""
-        log, concepts = await self._backend.mirror.log(LogPart(errands=True)), self._context.concepts
+        log, concepts = await self._backend.mirror.log(LogPart(jobs=True)), self._context.concepts
 
         def select() -> list[Unit]:
-            errands = [entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.errand is not None]
-            recorded = [entry for entry in errands if isinstance(entry, Recorded)]
-            return units_in(recorded, states_of(errands), concepts, state=state)
+            jobs = [entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.job is not None]
+            recorded = [entry for entry in jobs if isinstance(entry, Recorded)]
+            return units_in(recorded, states_of(jobs), concepts, state=state)
 
         units = await to_thread.run_sync(select)
         return [unit for unit in units if self._context.reaches(unit.place.scope)]
@@ -145,7 +145,7 @@ class Pipeline:
         for manner in dict.fromkeys(_manner_of(item) for item in readable):
             results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
         return [
-            item if isinstance(item, FactMemError) else results[unit.errand.id]
+            item if isinstance(item, FactMemError) else results[unit.job.id]
             for unit, item in zip(units, found, strict=True)
         ]
 
@@ -184,7 +184,7 @@ class Pipeline:
     async def _found(self, units: Sequence[Unit]) -> list[_Finding | FactMemError]:
         found: list[_Finding | FactMemError] = [ModelError("not read yet")] * len(units)
         limit = anyio.Semaphore(self._backend.concurrency)
-        in_use = await self._reader.info() if any(unit.errand.infer for unit in units) else None
+        in_use = await self._reader.info() if any(unit.job.infer for unit in units) else None
 
         async def read(number: int, unit: Unit) -> None:
             async with limit:
@@ -201,18 +201,18 @@ class Pipeline:
         return found
 
     async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> _Finding:
-        match unit.errand.kind:
-            case ErrandKind.DETECT:
+        match unit.job.kind:
+            case JobKind.DETECT:
                 return await self._detected(unit)
-            case ErrandKind.KEEP:
+            case JobKind.KEEP:
                 return await self._analysed(unit, in_use)
-            case ErrandKind.CONSOLIDATE:
+            case JobKind.CONSOLIDATE:
                 return _Finding(unit=unit, newcomers=tuple((_read_words(item), False) for item in unit.words))
 
     async def _detected(self, unit: Unit) -> _Finding:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
         here = await self._reader.visible(RecallFilter(scope=unit.place.scope, exact=True, reviewed=True))
-        request = attrs.evolve(unit.errand.request, in_use=self._in_use(unit, here))
+        request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
             call.gave(len(detection.candidates))
@@ -283,7 +283,7 @@ class Pipeline:
 
     async def _analysis(self, unit: Unit, in_use: ScopeInfo | None) -> Analysis:
         text = "\n\n".join(item.assertion.details.evidence[0].quote for item in unit.words)
-        return Analysis() if in_use is None else await self.analysed(text, unit.errand.infer, in_use)
+        return Analysis() if in_use is None else await self.analysed(text, unit.job.infer, in_use)
 
     async def analysed(self, text: str, infer: Sequence[str], in_use: ScopeInfo) -> Analysis:
         """Return the requested parts of an analysis of a text, and no others.
@@ -324,7 +324,7 @@ class Pipeline:
             return otherwise
 
     def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
-        request = unit.errand.request
+        request = unit.job.request
         subjects = {subject.key for subject in request.subjects} | {unit.place.subject.key}
         declared = self._context.concepts
         found = {
@@ -348,13 +348,13 @@ class Pipeline:
                 return first | await self._applied_or_single(found[middle:])
             (unit,) = (item.unit for item in found)
             if not isinstance(error, StateConflictError | RecordNotFoundError):
-                return {unit.errand.id: error}
+                return {unit.job.id: error}
             left = await self._left_of(unit)
             if left != unit.words:
-                return {unit.errand.id: await self._read_left(unit, left)}
+                return {unit.job.id: await self._read_left(unit, left)}
             if tries > 1:  # a compared record has changed meanwhile
                 return await self._applied_or_single(found, tries=tries - 1)
-            return {unit.errand.id: error}
+            return {unit.job.id: error}
 
     async def _left_of(self, unit: Unit) -> tuple[Recorded, ...]:
         """Return the words of a unit that nobody has read or forgotten yet."""
@@ -387,7 +387,7 @@ class Pipeline:
         await self._check_not_forgotten(found)
         newcomers = await self._newcomers(found)
         places = {item.assertion.place.key for item in newcomers}
-        planned = await self._planned(newcomers, places, words.keys(), found[0].unit.errand)
+        planned = await self._planned(newcomers, places, words.keys(), found[0].unit.job)
         before = await self._rows(places, without=words.keys())
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
@@ -412,7 +412,7 @@ class Pipeline:
         return frozenset(
             recorded.id
             for item in found
-            if item.unit.errand.kind is ErrandKind.DETECT
+            if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
             if recorded.assertion.details.origin is Origin.USER
             and (treatment_of(recorded) or otherwise) is Treatment.FACTS
@@ -449,7 +449,7 @@ class Pipeline:
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[_Finding]) -> list[Any]:
         """Embed the findings whose text differs from words that were embedded at submission."""
-        await self._reader.corpus(embedded=found[0].unit.errand.consolidate)
+        await self._reader.corpus(embedded=found[0].unit.job.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
         vectors = {indexed_text(recorded.assertion): self._backend.mirror.vector(recorded.id) for recorded in words}
         texts = [indexed_text(assertion) for assertion in assertions]
@@ -462,15 +462,15 @@ class Pipeline:
         newcomers: Sequence[CandidateAssertion],
         places: Iterable[tuple[Any, ...]],
         words: Iterable[str],
-        errand: Errand,
+        job: Job,
     ) -> Plan:
-        corpus = await self._reader.corpus(embedded=errand.consolidate)
+        corpus = await self._reader.corpus(embedded=job.consolidate)
         wanted = set(places)
         known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
-        policy = attrs.evolve(self._context.policies.consolidation, metadata=errand.merge)
-        if errand.consolidate:
+        policy = attrs.evolve(self._context.policies.consolidation, metadata=job.merge)
+        if job.consolidate:
             newcomers = await to_thread.run_sync(without_duplicates, newcomers, policy)
-        consolidator = self._backend.consolidator if errand.consolidate else None
+        consolidator = self._backend.consolidator if job.consolidate else None
         log = await self._log_of(wanted)
         with nested(Operation.CONSOLIDATE, records_in=len(newcomers)) as call:
             planned = await plan(newcomers, known, consolidator, policy, log=log, leave_out=frozenset(words))
@@ -519,12 +519,12 @@ class _Finding:
 
 def _manner_of(found: _Finding) -> tuple[bool, MetadataMerge]:
     """Return the settings that the findings of one transaction share."""
-    return (found.unit.errand.consolidate, found.unit.errand.merge)
+    return (found.unit.job.consolidate, found.unit.job.merge)
 
 
 def _read_words(recorded: Recorded) -> Assertion:
     """Return the assertion of words that do not wait any more."""
-    return attrs.evolve(recorded.assertion, errand=None, state=settled_state(recorded))
+    return attrs.evolve(recorded.assertion, job=None, state=settled_state(recorded))
 
 
 def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
@@ -595,7 +595,7 @@ def _removals(
             details=details,
             revises=None,
             revised=None,
-            errand=None,
+            job=None,
             actor=None,
             state=AssertionState.ACTIVE,
         )
@@ -765,7 +765,7 @@ def _outcomes(
         for number in numbers:
             changes[number].append(change)
     return {
-        item.unit.errand.id: Remembered(
+        item.unit.job.id: Remembered(
             records=tuple(records[number].values()), changes=tuple(changes[number]), dropped=item.dropped
         )
         for number, item in enumerate(findings)

@@ -33,6 +33,7 @@ class Quarantine:
 
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
+        self._backend = backend
         self._reader = Reader(context, backend)
         self._writer = Writer(context, backend)
 

@@ -67,7 +67,7 @@ class Screening:
             case FlaggedPolicy.ANNOTATE:
                 return flagged
             case FlaggedPolicy.QUARANTINE_ALL if active or said.state is AssertionState.PENDING:
-                return attrs.evolve(flagged, state=AssertionState.QUARANTINED, errand=None)
+                return attrs.evolve(flagged, state=AssertionState.QUARANTINED, job=None)
             case FlaggedPolicy.QUARANTINE_OTHERS | FlaggedPolicy.QUARANTINE_ALL:
                 apart = active and not of_user
                 return attrs.evolve(flagged, state=AssertionState.QUARANTINED) if apart else flagged

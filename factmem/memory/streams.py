@@ -15,12 +15,12 @@ from factmem.abc import Conversation, DropReason, Message
 from factmem.detection import redact
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.memory.backend import Backend
-from factmem.memory.background import Handover
+from factmem.memory.background import Submission
 from factmem.memory.context import Context
-from factmem.memory.errands import STREAM, Errand, Trigger
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.inbox import About, Handed, Inbox, Order, StoredSession, settled, warn_of_not_text
-from factmem.memory.journal import Unit, errand_id, in_order
+from factmem.memory.inbox import About, Inbox, Order, StoredSession, StoredWords, settled, warn_of_not_text
+from factmem.memory.jobs import STREAM, Job, Trigger
+from factmem.memory.journal import Unit, in_order, job_id
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
@@ -79,26 +79,26 @@ class Streams:
 
     async def ingest(
         self, stream: str, events: Sequence[Message], trigger: Trigger | None, about: About, *, flush: bool
-    ) -> Handover:
+    ) -> Submission:
         """See `Memory.ingest_events`."""
         self._backend.worker.check_running()
         checked_name(stream, what="a stream")
         order = self._inbox.ordered(about)
         if self._backend.four_verbs_only:
             return await self._ingested_in_four_verbs(stream, events, order, trigger or Trigger())
-        errand = self._stream_errand(stream, order, trigger or Trigger())
+        job = self._stream_job(stream, order, trigger or Trigger())
         id = _stream_id(stream, order)
         async with self._backend.worker.alone(id):
-            handed = await self._taken_in(stream, events, errand, order)
+            stored = await self._taken_in(stream, events, job, order)
             alone = self._without_words(id, events)
-            warn_of_not_text(alone + sum(item.not_text for item in handed))
-            if errand is not None:
-                handover = await self._awaited(errand.id, flush=flush)
-                handover.drop(DropReason.NOT_TEXT, alone + sum(item.not_text for item in handed), errand.id)
-                return handover
-        handover = await self._inbox.submit(handed)
-        handover.drop(DropReason.NOT_TEXT, alone)
-        return handover
+            warn_of_not_text(alone + sum(item.not_text for item in stored))
+            if job is not None:
+                submission = await self._awaited(job.id, flush=flush)
+                submission.drop(DropReason.NOT_TEXT, alone + sum(item.not_text for item in stored), job.id)
+                return submission
+        submission = await self._inbox.submit(stored)
+        submission.drop(DropReason.NOT_TEXT, alone)
+        return submission
 
     def _without_words(self, id: str, events: Sequence[Message]) -> int:
         """Count the images, audio and files of new events without words; only this process recognizes these events."""
@@ -112,7 +112,7 @@ class Streams:
 
     async def _ingested_in_four_verbs(
         self, stream: str, events: Sequence[Message], order: Order, trigger: Trigger
-    ) -> Handover:
+    ) -> Submission:
         """Read events at once, except those that this process has read; other processes do not recognize these."""
         self._four_verbs.check_representable(self._writer.lasting(order.given))
         if not trigger.immediate:
@@ -127,56 +127,56 @@ class Streams:
             alone = self._without_words(id, events)
             warn_of_not_text(alone + fresh.not_text)
             if not fresh.messages:
-                handover = settled(())
-                handover.drop(DropReason.NOT_TEXT, alone)
-                return handover
+                submission = settled(())
+                submission.drop(DropReason.NOT_TEXT, alone)
+                return submission
             found = await self._inbox.words(fresh)
             context = list(read.values())[-trigger.overlap :] if trigger.overlap else []
-            errand = self._inbox.errand(fresh, order)
-            outcomes = await self._four_verbs.remember([submitted(fresh, found, order.place, errand, context)])
+            job = self._inbox.job(fresh, order)
+            outcomes = await self._four_verbs.remember([submitted(fresh, found, order.place, job, context)])
             read.update({message.id: message for message in fresh.messages if message.id is not None})
-            handover = settled(outcomes)
-            handover.drop(DropReason.NOT_TEXT, alone + fresh.not_text)
-            return handover
+            submission = settled(outcomes)
+            submission.drop(DropReason.NOT_TEXT, alone + fresh.not_text)
+            return submission
 
     async def flush(self) -> None:
         """See `Memory.flush`."""
         self._backend.worker.check_running()
         self._context.check_writable()
-        ids = {unit.errand.id for unit in await self._streams()}
-        for handover in (await self._read_streams(ids, flush=True)).values():
-            await handover.wait()
+        ids = {unit.job.id for unit in await self._streams()}
+        for submission in (await self._read_streams(ids, flush=True)).values():
+            await submission.wait()
         for id in ids:  # includes jobs that another task has begun meanwhile, such as `resume` at the opening
-            for handover in self._backend.worker.reading(id):
-                await handover.wait()
+            for submission in self._backend.worker.reading(id):
+                await submission.wait()
 
-    async def resume(self) -> Handover:
+    async def resume(self) -> Submission:
         """See `Memory.resume`."""
         self._backend.worker.check_running()
         self._context.check_writable()
         held = self._backend.worker.held  # check before and after: jobs that end meanwhile do not wait any more
         units = await self._pipeline.waiting(AssertionState.PENDING)
         held |= self._backend.worker.held
-        others = [unit for unit in units if not unit.errand.streamed and not unit.ids <= held]
+        others = [unit for unit in units if not unit.job.streamed and not unit.ids <= held]
         visible = self._context.visible_owners
-        unseen = Handover([unit.errand.id for unit in others if unit.given.owner not in visible])
-        handover = Handover([unit.errand.id for unit in others if unit.given.owner in visible], beside=unseen)
+        unseen = Submission([unit.job.id for unit in others if unit.given.owner not in visible])
+        submission = Submission([unit.job.id for unit in others if unit.given.owner in visible], beside=unseen)
         for owner in dict.fromkeys(unit.given.owner for unit in others):
             mine = [unit for unit in others if unit.given.owner == owner]
-            submission = handover if owner in visible else unseen
-            self._backend.worker.submit(Pipeline(self._of(owner), self._backend).unit_reader, mine, submission)
-        streams = [unit for unit in units if unit.errand.streamed]
+            chosen = submission if owner in visible else unseen
+            self._backend.worker.submit(Pipeline(self._of(owner), self._backend).unit_reader, mine, chosen)
+        streams = [unit for unit in units if unit.job.streamed]
         for owner in dict.fromkeys(unit.given.owner for unit in streams):
-            ids = {unit.errand.id for unit in streams if unit.given.owner == owner}
+            ids = {unit.job.id for unit in streams if unit.given.owner == owner}
             await Streams(self._of(owner), self._backend)._read_streams(ids, flush=False)
-        return handover
+        return submission
 
     def _of(self, owner: str | None) -> Context:
         return attrs.evolve(self._context, viewer=owner)
 
     async def _taken_in(
-        self, stream: str, events: Sequence[Message], errand: Errand | None, order: Order
-    ) -> list[Handed]:
+        self, stream: str, events: Sequence[Message], job: Job | None, order: Order
+    ) -> list[StoredWords]:
         """Append new events to the store."""
         id = _stream_id(stream, order)
         before = [*(await self._events([id]))[id], *await self._kept_events(stream, order)]
@@ -184,63 +184,63 @@ class Streams:
         fresh = _fresh(stream, events, known, self._context.clock())
         if not fresh.messages:
             return []
-        return await self._inbox.journalled(await self._inbox.taken_in([(fresh, errand)], order))
+        return await self._inbox.journalled(await self._inbox.taken_in([(fresh, job)], order))
 
-    def _stream_errand(self, stream: str, order: Order, trigger: Trigger) -> Errand | None:
-        errand = self._inbox.errand(Conversation(messages=()), order)
-        return None if errand is None else attrs.evolve(errand, id=_stream_id(stream, order), trigger=trigger)
+    def _stream_job(self, stream: str, order: Order, trigger: Trigger) -> Job | None:
+        job = self._inbox.job(Conversation(messages=()), order)
+        return None if job is None else attrs.evolve(job, id=_stream_id(stream, order), trigger=trigger)
 
     async def _events(self, ids: Collection[str]) -> dict[str, tuple[Recorded, ...]]:
         """Return every event ever submitted to streams, in order, by the ids of the streams."""
         events: dict[str, list[Recorded]] = {id: [] for id in ids}
-        for entry in await self._reader.recorded(LogPart(errands=True), lambda entry: errand_id(entry) in events):
-            if (id := errand_id(entry)) is not None:
+        for entry in await self._reader.recorded(LogPart(jobs=True), lambda entry: job_id(entry) in events):
+            if (id := job_id(entry)) is not None:
                 events[id].append(entry)
         return {id: in_order(entries) for id, entries in events.items()}
 
     async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
         """Return every event of a stream that was kept as it is, without a model."""
         kept = await self._inbox.words_of(StoredSession(id=stream), order)
-        return [entry for entry in kept if entry.assertion.errand is None]
+        return [entry for entry in kept if entry.assertion.job is None]
 
     async def _streams(self) -> list[Unit]:
         """Return the waiting units of this viewer's streams, including those that are being read."""
         visible = self._context.visible_owners
         waiting = await self._pipeline.waiting(AssertionState.PENDING)
-        return [unit for unit in waiting if unit.errand.streamed and unit.given.owner in visible]
+        return [unit for unit in waiting if unit.job.streamed and unit.given.owner in visible]
 
     async def _unread(self, ids: Collection[str]) -> list[Unit]:
         """Return the waiting units of streams that are not being read yet, with their context."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile do not wait any more
-        units = [unit for unit in await self._streams() if unit.errand.id in ids]
+        units = [unit for unit in await self._streams() if unit.job.id in ids]
         events = await self._events(ids) if any(_overlap(unit) for unit in units) else {}
         busy |= self._backend.worker.busy
         unread = []
         for unit in units:
             if words := tuple(recorded for recorded in unit.words if recorded.id not in busy):
                 left = attrs.evolve(unit, words=words)
-                before = [event for event in events.get(unit.errand.id, ()) if event.id not in left.ids]
+                before = [event for event in events.get(unit.job.id, ()) if event.id not in left.ids]
                 context = tuple(before[-_overlap(unit) :]) if _overlap(unit) else ()
                 unread.append(attrs.evolve(left, context=context))
         return unread
 
-    async def _awaited(self, id: str, *, flush: bool) -> Handover:
+    async def _awaited(self, id: str, *, flush: bool) -> Submission:
         """Read a stream if it is due, otherwise watch it. The caller must hold `Worker.alone`."""
         found = await self._read_streams([id], flush=flush)
         return found[id] if id in found else self._backend.worker.end_stream(id)
 
-    async def _read_streams(self, ids: Collection[str], *, flush: bool) -> dict[str, Handover]:
+    async def _read_streams(self, ids: Collection[str], *, flush: bool) -> dict[str, Submission]:
         """Read the streams that are due together, and watch the others; return the unread submissions by id."""
         unread = await self._unread(ids)
-        handovers = {unit.errand.id: self._backend.worker.stream(unit.errand.id) for unit in unread}
+        submissions = {unit.job.id: self._backend.worker.stream(unit.job.id) for unit in unread}
         now = self._context.clock()
         due = [unit for unit in unread if flush or _due_at(unit, now) <= now]
         for owner in dict.fromkeys(unit.given.owner for unit in due):
             mine = [unit for unit in due if unit.given.owner == owner]
             self._backend.worker.submit_streams(self._pipeline.unit_reader, mine)
-        for id in handovers.keys() - {unit.errand.id for unit in due}:
+        for id in submissions.keys() - {unit.job.id for unit in due}:
             self._backend.worker.watch(id, self._watch)
-        return handovers
+        return submissions
 
     async def _watch(self, id: str, over: anyio.Event) -> None:
         """Wait until a stream is due, and read it, unless the watch ends before that."""
@@ -258,12 +258,12 @@ class Streams:
 
 
 def _due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
-    return due_at(unit, unit.errand.trigger or Trigger(), now)
+    return due_at(unit, unit.job.trigger or Trigger(), now)
 
 
 def _overlap(unit: Unit) -> int:
     """Return the number of earlier events that are shown as context."""
-    return unit.errand.trigger.overlap if unit.errand.trigger else 0
+    return unit.job.trigger.overlap if unit.job.trigger else 0
 
 
 def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: dt.datetime) -> Conversation:

@@ -203,7 +203,7 @@ class Writer:
             details=details,
             revises=record_id,
             revised=previous.revision,
-            errand=None,
+            job=None,
             actor=None,
             state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )
@@ -317,7 +317,7 @@ class Writer:
         if self._context.policies.future is FuturePolicy.HOLD:
             return attrs.evolve(fact, timestamp=now)
         raise InvalidDataError(
-            "the fact's timestamp lies in the future: correct it, or open the memory with future=FuturePolicy.HOLD",
+            "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.HOLD)",
             path="$.timestamp",
         )
 

@@ -6,12 +6,13 @@ import inspect
 import os
 import sys
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote, unquote
 
 from factmem.abc import AgentMemoryProvider
+from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
 
 __all__ = ["ENTRY_POINT_GROUP", "check_address", "default_store", "open_provider", "provider_entry_points"]
@@ -22,7 +23,7 @@ ENTRY_POINT_GROUP: Final = "factmem.providers"
 
 def provider_entry_points() -> dict[str, EntryPoint]:
     """Return the installed providers by name, without importing any of them."""
-    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
+    return installed_entry_points(ENTRY_POINT_GROUP)
 
 
 def open_provider(address: str) -> AgentMemoryProvider:
@@ -78,14 +79,14 @@ def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
     if not isinstance(address, str):
         raise UnknownProviderError(f"an address is a text such as sqlite-vec:facts.db, not a {type(address).__name__}")
     name, location, options = _parsed(address)
-    known = provider_entry_points()
-    if name not in known:
+    point = named_entry_point(ENTRY_POINT_GROUP, name, provider_entry_points)
+    if point is None:
         raise UnknownProviderError(
-            f"no provider is called {name!r}; installed are {', '.join(known) or 'none'}. "
+            f"no provider is called {name!r}; installed are {', '.join(provider_entry_points()) or 'none'}. "
             "An address looks like sqlite-vec:///path/to/facts.db"
         )
     try:
-        factory: Any = known[name].load()
+        factory: Any = point.load()
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name or name, extra=name) from error
     arguments = [location] if location else []

@@ -42,6 +42,7 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
+from factmem.loops import OneLoop
 from factmem.providers.history import HistoryProvider
 from factmem.records import LogEntry, Place
 from factmem.validators import check_number
@@ -151,15 +152,18 @@ class Engine(Protocol):
 class GroupCommit:
     """Gathers requests and commits them together: the first waiting task takes all that wait.
 
+    It serves one event loop; another one needs another instance over the same lock.
+
     Args:
         commit: writes some requests and settles each; called in a worker thread, one call at a time.
+        deciding: held during each call.
     """
 
-    def __init__(self, commit: Callable[[list[Request]], None]) -> None:
+    def __init__(self, commit: Callable[[list[Request]], None], deciding: threading.Lock | None = None) -> None:
         self._commit = commit
         self._limiter = anyio.CapacityLimiter(1)
         self._turn = anyio.Lock(fast_acquire=True)
-        self._deciding = threading.Lock()
+        self._deciding = deciding or threading.Lock()
         self._pending: list[Request] = []
 
     async def submit(self, request: Request) -> None:
@@ -196,12 +200,17 @@ class GroupCommit:
 
 @attrs.frozen(eq=False)
 class _Opened(Generic[EngineT]):
-    """An open engine, and the process that opened it."""
+    """An open engine, the process that opened it, and how one event loop waits for it."""
 
     engine: EngineT
+    deciding: threading.Lock
     group: GroupCommit
     readers: anyio.CapacityLimiter
     process: int = attrs.field(factory=os.getpid)
+
+    @classmethod
+    def of(cls, engine: EngineT, deciding: threading.Lock) -> _Opened[EngineT]:
+        return cls(engine, deciding, GroupCommit(partial(_commit, engine), deciding), anyio.CapacityLimiter(_READERS))
 
 
 _INHERITED: Final[list[object]] = []
@@ -215,7 +224,8 @@ class ThreadedProvider(
 
     Reads run in worker threads beside each other. Writes run one at a time, and calls of `append` that wait at the
     same time share one commit. After `aclose` every call raises `ProviderClosedError`. In a forked process, the first
-    call opens an engine of its own.
+    call opens an engine of its own. It serves one event loop at a time: while one that used it is running, another
+    one gets `WrongLoopError`.
 
     A subclass sets what `_open_engine` needs, and calls this constructor last.
 
@@ -226,6 +236,7 @@ class ThreadedProvider(
     def __init__(self, *, clock: Clock = system_clock) -> None:
         super().__init__(clock=clock)
         self._closed = False
+        self._loop = OneLoop("this provider")
         self._opened = self._open()
 
     @abc.abstractmethod
@@ -235,7 +246,7 @@ class ThreadedProvider(
     @override
     @override
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        opened = self._live()
+        opened = self._here()
         if not statements:
             return ()
         request = Request(statements)
@@ -293,11 +304,12 @@ class ThreadedProvider(
     @override
     async def aclose(self) -> None:
         """Wait for the write under way and close the engine; everything acknowledged stays. Repeating is harmless."""
-        self._closed = True
-        opened = self._opened
-        if opened.process != os.getpid():
-            _INHERITED.append(opened)
+        if self._opened.process != os.getpid():
+            self._closed = True
+            _INHERITED.append(self._opened)
             return
+        opened = self._of_this_loop()
+        self._closed = True
         with anyio.CancelScope(shield=True):
             await opened.group.alone(opened.engine.close)
 
@@ -311,12 +323,27 @@ class ThreadedProvider(
         return self._live().engine
 
     async def _read(self, query: Callable[[EngineT], T]) -> T:
-        opened = self._live()
+        opened = self._here()
         return await anyio.to_thread.run_sync(query, opened.engine, limiter=opened.readers)
 
     async def _write(self, work: Callable[[EngineT], T]) -> T:
-        opened = self._live()
+        opened = self._here()
         return await opened.group.alone(partial(work, opened.engine))
+
+    def _here(self) -> _Opened[EngineT]:
+        """Return the open engine for the running event loop.
+
+        Raises:
+            ProviderClosedError: the provider was closed.
+            WrongLoopError: another event loop uses it.
+        """
+        self._live()
+        return self._of_this_loop()
+
+    def _of_this_loop(self) -> _Opened[EngineT]:
+        if self._loop.check():
+            self._opened = _Opened.of(self._opened.engine, self._opened.deciding)
+        return self._opened
 
     def _live(self) -> _Opened[EngineT]:
         if self._closed:
@@ -328,8 +355,7 @@ class ThreadedProvider(
         return self._opened
 
     def _open(self) -> _Opened[EngineT]:
-        engine = self._open_engine()
-        return _Opened(engine, GroupCommit(partial(_commit, engine)), anyio.CapacityLimiter(_READERS))
+        return _Opened.of(self._open_engine(), threading.Lock())
 
 
 def _commit(engine: Engine, requests: Sequence[Request]) -> None:

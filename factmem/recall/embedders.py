@@ -11,7 +11,7 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -20,6 +20,7 @@ from anyio import CancelScope, CapacityLimiter, Lock, fail_after, to_thread
 from anyio.lowlevel import RunVar
 
 from factmem.abc import Embedder, EmbedderIdentity, Operation
+from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError
 from factmem.observing import current_call, nested
 from factmem.values import check_text
@@ -69,7 +70,7 @@ def default_embedder() -> Embedder:
 
 def embedder_entry_points() -> dict[str, EntryPoint]:
     """Return the installed embedders by name, without importing any of them."""
-    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)}
+    return installed_entry_points(ENTRY_POINT_GROUP)
 
 
 def embedder_named(name: str) -> Embedder:
@@ -90,15 +91,15 @@ def embedder_named(name: str) -> Embedder:
     """
     check_text(name, path="$.embedder")
     kind, colon, argument = name.partition(":")
-    known = embedder_entry_points()
-    if kind not in known:
+    point = named_entry_point(ENTRY_POINT_GROUP, kind, embedder_entry_points)
+    if point is None:
         raise InvalidDataError(
-            f"no embedder is called {kind!r}; installed are {', '.join(known) or 'none'}. Install the package that "
-            f"brings it (entry-point group {ENTRY_POINT_GROUP}), or pass an Embedder instead of a name",
+            f"no embedder is called {kind!r}; installed are {', '.join(embedder_entry_points()) or 'none'}. Install "
+            f"the package that brings it (entry-point group {ENTRY_POINT_GROUP}), or pass an Embedder, not a name",
             path="$.embedder",
         )
     try:
-        factory: Any = known[kind].load()
+        factory: Any = point.load()
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name or kind, extra="all") from error
     arguments = [argument] if colon else []

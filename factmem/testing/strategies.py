@@ -50,9 +50,9 @@ __all__ = [
     "assertions",
     "concepts",
     "details",
-    "errands",
     "evidence",
     "facts",
+    "jobs",
     "json_values",
     "log_entries",
     "moments",
@@ -257,7 +257,7 @@ def states() -> st.SearchStrategy[AssertionState]:
     return st.sampled_from([state for state in AssertionState if state is not AssertionState.SUPERSEDED])
 
 
-def errands() -> st.SearchStrategy[dict[str, Any]]:
+def jobs() -> st.SearchStrategy[dict[str, Any]]:
     """The jobs of submitted words."""
     return st.dictionaries(texts(max_size=6), json_values(), max_size=2)
 
@@ -265,11 +265,11 @@ def errands() -> st.SearchStrategy[dict[str, Any]]:
 def assertions() -> st.SearchStrategy[Assertion]:
     """One value of one concept, stated or removed at one place; in any state, some with a job."""
 
-    def first(assertions: Sequence[Assertion], state: AssertionState | None, errand: Any) -> Assertion:
-        return assertions[0] if state is None else attrs.evolve(assertions[0], state=state, errand=errand)
+    def first(assertions: Sequence[Assertion], state: AssertionState | None, job: Any) -> Assertion:
+        return assertions[0] if state is None else attrs.evolve(assertions[0], state=state, job=job)
 
     said = st.builds(assertions_of, facts(), places(), details(), removed=st.booleans())
-    return st.builds(first, said, st.none() | states(), st.none() | errands())
+    return st.builds(first, said, st.none() | states(), st.none() | jobs())
 
 
 def log_entries() -> st.SearchStrategy[LogEntry]:

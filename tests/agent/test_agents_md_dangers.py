@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 
-from factmem import AssertionState, Memory, MemoryScope, SingleFact
+from factmem import Memory, MemoryScope, SingleFact
 from factmem.agent.agents_md import AgentsMd
 from factmem.errors import CodecError, InvalidDataError, MemoryFileError, OutOfViewError, StateConflictError
-from factmem.records import Origin
+from factmem.records import AssertionState, Origin
 from tests.agent.facts_in_file import (
     FAIR,
     USER,

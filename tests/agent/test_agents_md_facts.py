@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from factmem import AssertionState, ChangeKind, Memory, MultipleFacts, SingleFact
+from factmem import ChangeKind, Memory, MultipleFacts, SingleFact
 from factmem.errors import StateConflictError
+from factmem.records import AssertionState
 from tests.agent.facts_in_file import (
     FAIR,
     USER,

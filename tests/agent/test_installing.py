@@ -45,7 +45,7 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("robots.readers", "factmem_robots:readers", plugin.ENTRY_POINT_GROUP),
         EntryPoint("broken", "factmem.integrations.no_such:integration", plugin.ENTRY_POINT_GROUP),
     ]
-    monkeypatch.setattr(plugin, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugin, "host_entry_points", lambda: {point.name: point for point in points})
 
 
 @pytest.mark.usefixtures("robots")

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import MemoryScope, MemorySubject, Message, ScopeKind, SingleFact
+from factmem import MemoryScope, MemorySubject, Message, SingleFact
 from factmem.agent import (
     USER,
     AgentMemory,
@@ -22,6 +22,7 @@ from factmem.agent import (
     save_to_memory_auto_detect_facts,
 )
 from factmem.errors import InvalidDataError
+from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import CITY, PETS, SEATS, Gated, said, well

@@ -8,19 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import (
-    AssertionState,
-    DetectionRequest,
-    DropReason,
-    InMemoryProvider,
-    MemoryScope,
-    MemorySubject,
-    Message,
-    ScopeKind,
-)
+from factmem import InMemoryProvider, MemoryScope, MemorySubject, Message
+from factmem.abc import DetectionRequest, DropReason
 from factmem.agent import USER, AgentMemoryConfig, FailurePolicy, Hooks, Loading, RunIdentity, SavedHistory, Saving
 from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
 from factmem.facts import STATEMENT
+from factmem.records import AssertionState
+from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
 from tests.agent.installed import assistant, memory_over, plugin, texts, tool, user
 from tests.memory.telling import CITY, SEATS, Gated, log_of, opened, said, until, well, words
@@ -49,7 +43,7 @@ async def test_typed_facts_are_found_with_their_source() -> None:
 
 
 async def test_a_growing_history_is_learnt_from_once() -> None:
-    """Each run hands in all of it; what was handed over is passed over, and read along for context."""
+    """Each run hands in all of it; what was submitted is passed over, and read along for context."""
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
         agent, history = plugin(memory), [LIVES, assistant("Noted.")]
@@ -66,7 +60,7 @@ async def test_a_growing_history_is_learnt_from_once() -> None:
         assert [prompt.content.count('take_facts="yes"') for prompt in model.prompts] == [1, 1, 1]
 
 
-async def test_what_is_handed_over_is_kept_at_once_and_read_in_the_background() -> None:
+async def test_what_is_submitted_is_kept_at_once_and_read_in_the_background() -> None:
     model, provider = Gated(), InMemoryProvider()
     async with opened(provider, model, viewer=None) as memory:
         agent = plugin(memory)

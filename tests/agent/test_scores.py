@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from factmem import Additive, InMemoryProvider, Memory, MemoryScope, RecallSettings
+from factmem import InMemoryProvider, Memory, MemoryScope, RecallSettings
 from factmem.abc import Conversation, Message
 from factmem.agent import USER, AgentMemory, AgentMemoryConfig, Loading
 from factmem.errors import InvalidDataError
+from factmem.recall import Additive
 from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import BEGAN

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from factmem import DetectionRequest, InMemoryProvider, MemoryScope, NoMemory, ScopeKind, Trigger
+from factmem import InMemoryProvider, MemoryScope, NoMemory
+from factmem.abc import DetectionRequest
 from factmem.agent import (
     USER,
     AgentMemory,
@@ -30,6 +31,8 @@ from factmem.errors import (
     MissingUserError,
     UnknownProviderError,
 )
+from factmem.memory import Trigger
+from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.shelves import Shelf

@@ -118,7 +118,7 @@ async def test_no_tool_reaches_beyond_its_run(where: tuple[object, MemoryScope])
     """Neither another user's facts nor another agent's, even by their ids."""
     subject, scope = where
     async with memory_over() as memory:
-        (record,) = await memory.save(SingleFact(CITY, "Oslo"), subject=subject, scope=scope)  # type: ignore[arg-type]
+        (record,) = await memory.save(SingleFact(CITY, "Oslo"), subject=subject, scope=scope)  # type: ignore[call-overload]
         with plugin(memory).run("alice") as run:
             assert await run.tools.recall_memory("city") == "Nothing is known about that."
             assert "names no memory" in await run.tools.forget_memory([record.id])

@@ -182,9 +182,9 @@ class WaitsForNothing(InMemoryProvider):
 
     @staticmethod
     def _settled(item: Statement) -> Statement:
-        if isinstance(item, StateRequest) or item.assertion.errand is None:
+        if isinstance(item, StateRequest) or item.assertion.job is None:
             return item
-        return attrs.evolve(item, assertion=attrs.evolve(item.assertion, errand=None, state=AssertionState.ACTIVE))
+        return attrs.evolve(item, assertion=attrs.evolve(item.assertion, job=None, state=AssertionState.ACTIVE))
 
 
 class BelievesWhatWaits(InMemoryProvider):

@@ -22,8 +22,9 @@ from typing import Any
 
 import pytest
 
-from factmem import Concept, FactDetails, InMemoryProvider, InstructorModel, Memory
+from factmem import Concept, FactDetails, InMemoryProvider, Memory
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
+from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import Said, answering, tool_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
@@ -137,16 +138,16 @@ async def test_1_the_model_that_reads_is_never_asked_to_stream() -> None:
     assert [request.get("stream") for _, request in server.requests] == [None]
 
 
-async def test_31_what_is_extracted_is_handed_over_as_it_is() -> None:
-    """One memory a statement, analysed one by one, with one hand-over for all of them."""
+async def test_31_what_is_extracted_is_submitted_as_it_is() -> None:
+    """One memory a statement, analysed one by one, with one submission for all of them."""
 
     def script(prompt: Any, answer: type[Any]) -> dict[str, Any]:
         return EXTRACTED if answer.__name__ == "Statements" else ANALYSIS
 
     model = ScriptedModel(script)
     async with opened(InMemoryProvider(), model) as memory:
-        handover = await memory.remember_many(await memory.extract(" ".join(STATEMENTS)), subject=USER)
-        outcomes = await handover.wait()
+        submission = await memory.remember_many(await memory.extract(" ".join(STATEMENTS)), subject=USER)
+        outcomes = await submission.wait()
         assert [words(outcome.records) for outcome in outcomes] == [[text] for text in STATEMENTS]
         assert words(await memory.list_records(scope="/product/alpha")) == sorted(STATEMENTS)
 

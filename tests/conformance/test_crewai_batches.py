@@ -7,19 +7,19 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - 49: memory/test_saving_with_analysis.py::test_what_is_merely_similar_is_kept_and_numbers_make_a_difference
 - 50: memory/test_saving_with_analysis.py::test_a_batch_is_consolidated_against_the_store
 - 53: memory/test_saving_with_analysis.py::test_two_texts_are_analysed_at_the_same_time
-- 53, within bounds: memory/test_handing_over.py::test_so_many_questions_are_asked_at_a_time
-- 54, 56: memory/test_handing_over.py::test_what_is_handed_over_is_in_the_store_before_it_is_read
-- 56: memory/test_handing_over.py::test_reading_never_waits_for_the_model
-- 57: memory/test_handing_over.py::test_listeners_hear_of_every_hand_over_and_may_fail
-- 58: memory/test_handing_over.py::test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on
-- 144: memory/test_handing_over.py::test_a_cancelled_question_leaves_the_words_to_the_next_process
-- kill -9 during a background save: memory/test_kill_handing_over.py::test_no_handed_over_text_is_lost_to_a_kill
-- exit without a close: memory/test_kill_handing_over.py::test_a_process_that_just_ends_loses_nothing
+- 53, within bounds: memory/test_submitting.py::test_so_many_questions_are_asked_at_a_time
+- 54, 56: memory/test_submitting.py::test_what_is_submitted_is_in_the_store_before_it_is_read
+- 56: memory/test_submitting.py::test_reading_never_waits_for_the_model
+- 57: memory/test_submitting.py::test_listeners_hear_of_every_submission_and_may_fail
+- 58: memory/test_submitting.py::test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on
+- 144: memory/test_submitting.py::test_a_cancelled_question_leaves_the_words_to_the_next_process
+- kill -9 during a background save: memory/test_kill_submitting.py::test_no_submitted_text_is_lost_to_a_kill
+- exit without a close: memory/test_kill_submitting.py::test_a_process_that_just_ends_loses_nothing
 - kill -9 in the middle of an update: reliability/test_kills.py::test_no_acknowledged_save_is_lost_to_a_kill
 - four processes, one store: reliability/test_neighbours.py::test_many_processes_share_one_store
 - a dropped duplicate: consolidation/test_duplicates.py::test_the_first_said_is_kept_and_takes_the_others_evidence_in
 - plan_conflict, first wins: consolidation/test_planning.py::test_the_first_candidate_that_decides_about_a_record_wins
-- batch_failure_silent: memory/test_handing_over.py::test_one_bad_item_keeps_nothing_of_the_batch
+- batch_failure_silent: memory/test_submitting.py::test_one_bad_item_keeps_nothing_of_the_batch
 - forget_*: memory/test_time.py::test_the_filters_of_forget_combine_and_an_empty_one_is_an_error
 - forgetting by filters: memory/test_lifecycle_ends.py::test_an_empty_filter_forgets_nothing
 
@@ -41,11 +41,13 @@ import attrs
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import ChangeKind, ConsolidationPolicy, HandoverFailed, InMemoryProvider, Memory, MemoryEvent
+from factmem import ChangeKind, InMemoryProvider, Memory
 from factmem.abc import Action, Novelty, Receipt, Statement, Verdict, Verdicts
+from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import EmbedderError, EmbedderMismatchError, ModelUnavailableError, StoreUnavailableError
+from factmem.memory import MemoryEvent, SubmissionFailed
 from factmem.testing import HashEmbedder, ScriptedModel
-from tests.memory.telling import USER, Gated, log_of, opened, until, words
+from tests.memory.telling import FOUND_ALONE, USER, Gated, log_of, opened, until, words
 
 ALL: dict[str, Any] = {"subject": USER, "scope": "/product/alpha", "categories": ["plans"], "importance": 0.4}
 OLD, NEW = "The project is led by Ana from Lyon.", "The project is led by Ana from Faro."
@@ -102,7 +104,9 @@ def test_7_thresholds_are_settings_with_documented_defaults() -> None:
 async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
     """Any two texts with the same numbers are the same to a memory that is told so."""
     anything = ConsolidationPolicy(duplicate=0.0, threshold=1.0)
-    async with opened(InMemoryProvider(), consolidator=Deciding(), consolidation=anything) as memory:
+    async with opened(
+        InMemoryProvider(), consolidator=Deciding(), policies=attrs.evolve(FOUND_ALONE, consolidation=anything)
+    ) as memory:
         await (await memory.remember_many(["Bees make honey.", "Bees make honey and wax."], **ALL)).wait()
         assert len(await memory.list_records()) == 1
 
@@ -132,15 +136,15 @@ async def test_52_one_text_alone_goes_the_way_of_a_batch() -> None:
 
 
 async def test_55_what_is_forgotten_while_a_batch_is_read_stays_forgotten() -> None:
-    """forget_race: what was handed over before is reached, though a model still reads it; CrewAI saves it then."""
+    """forget_race: what was submitted before is reached, though a model still reads it; CrewAI saves it then."""
     model = Gated()
     async with opened(InMemoryProvider(), model) as memory:
-        handover = await memory.remember_many(["Alice's number is 123.", "Bees make honey."], subject=USER)
+        submission = await memory.remember_many(["Alice's number is 123.", "Bees make honey."], subject=USER)
         await until(lambda: model.under_way == 2)
         (secret,) = [record for record in await memory.list_records() if "Alice" in record.value]
         await memory.forget(secret.id)
         model.gate.set()
-        await handover.wait()
+        await submission.wait()
         assert words(await memory.list_records()) == ["Bees make honey."]
         assert not [item for item in await memory.history("statement") if "Alice" in item.value]
 
@@ -148,11 +152,11 @@ async def test_55_what_is_forgotten_while_a_batch_is_read_stays_forgotten() -> N
 async def test_55_forgetting_reaches_waiting_words() -> None:
     model, provider = Gated(), InMemoryProvider()
     async with opened(provider, model) as memory:
-        handover = await memory.remember_many(BATCH, subject=USER)
+        submission = await memory.remember_many(BATCH, subject=USER)
         await until(lambda: model.under_way == 3)
         assert len(await memory.forget(subject=USER)) == 3
         model.gate.set()
-        await handover.wait()
+        await submission.wait()
         assert (await memory.list_records(), await memory.dead_letters.list()) == ([], ())
     assert (await log_of(provider))[1].total() == 0
 
@@ -161,29 +165,29 @@ async def test_57_a_background_failure_is_told_and_fails_neither_reads_nor_the_c
     events: list[MemoryEvent] = []
     away = ScriptedModel(lambda prompt, answer: ModelUnavailableError("away"))
     async with opened(InMemoryProvider(), away, on_event=events.append) as memory:
-        handover = await memory.remember_many(BATCH, subject=USER)
-        await handover.wait()
+        submission = await memory.remember_many(BATCH, subject=USER)
+        await submission.wait()
         assert words(await memory.list_records()) == sorted(BATCH)
-    assert handover.failures == ("ModelUnavailableError",) * 3
-    assert [type(event) for event in events] == [HandoverFailed] * 3
+    assert submission.failures == ("ModelUnavailableError",) * 3
+    assert [type(event) for event in events] == [SubmissionFailed] * 3
 
 
 async def test_58_closing_finishes_what_is_under_way() -> None:
     model = Gated()
     async with opened(InMemoryProvider(), model) as memory:
-        handover = await memory.remember_many(BATCH, subject=USER)
+        submission = await memory.remember_many(BATCH, subject=USER)
         await until(lambda: model.under_way == 3)
         model.gate.set()
-    assert (handover.pending, [outcome.failure for outcome in handover.outcomes]) == (0, [None] * 3)
+    assert (submission.pending, [outcome.failure for outcome in submission.outcomes]) == (0, [None] * 3)
 
 
 async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_is_told() -> None:
     """In CrewAI nothing is stored, and only an event says so. Here the words are there, and found once it is back."""
     embedder, provider = Broken(), InMemoryProvider()
     async with opened(provider, embedder=embedder, consolidator=Deciding()) as memory:
-        handover = await memory.remember_many(BATCH, **ALL)
-        await handover.wait()
-        assert handover.failures == ("EmbedderError",) * 3
+        submission = await memory.remember_many(BATCH, **ALL)
+        await submission.wait()
+        assert submission.failures == ("EmbedderError",) * 3
         assert len(await memory.dead_letters.list()) == 3
         embedder.down = False
         await memory.dead_letters.retry()
@@ -192,7 +196,7 @@ async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_i
         assert words(await memory.list_records()) == sorted(BATCH)
 
 
-async def test_143_another_embedder_is_told_at_the_hand_over_and_nothing_is_kept(tmp_path: Path) -> None:
+async def test_143_another_embedder_is_told_at_the_submission_and_nothing_is_kept(tmp_path: Path) -> None:
     """142 and 143: CrewAI tells of it in the background, once the text is gone."""
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         async with opened(provider, embedder=HashEmbedder(64), consolidator=Deciding()) as memory:
@@ -257,7 +261,7 @@ async def _remember(memory: Memory, text: str) -> None:
 
 
 async def test_two_instances_each_sees_at_once_what_the_other_saved(tmp_path: Path) -> None:
-    """Saved, and handed over and still waiting; a reader of CrewAI's stays as it was until it writes itself."""
+    """Saved, and submitted and still waiting; a reader of CrewAI's stays as it was until it writes itself."""
     path, model = tmp_path / "facts.db", Gated()
     async with SqliteVecMemoryProvider(path) as first, SqliteVecMemoryProvider(path) as second:
         reader = opened(second)
@@ -265,9 +269,9 @@ async def test_two_instances_each_sees_at_once_what_the_other_saved(tmp_path: Pa
         async with opened(first, model) as writer:
             await writer.remember(OLD, consolidate=False, **ALL)
             assert [match.record.value for match in await reader.recall("Who leads the project?")] == [OLD]
-            handover = await writer.remember_many(["Bees make honey."], subject=USER)
+            submission = await writer.remember_many(["Bees make honey."], subject=USER)
             (match, *_) = await reader.recall("What do bees make?")
-            assert (match.record.value, handover.pending) == ("Bees make honey.", 1)
+            assert (match.record.value, submission.pending) == ("Bees make honey.", 1)
             model.gate.set()
 
 

@@ -104,8 +104,8 @@ async def test_consolidation_privacy_nobody_elses_words_stand_in_a_prompt(source
         await alice.remember(OLD, scope=HERE, private=True, source=source, **GIVEN)
     async with _viewed(provider, model, "bob") as bob:
         outcome = await bob.remember(NEW, scope=HERE, source=source, **GIVEN)
-        handover = await bob.remember_many([NEW.replace("June", "July")], private=True, scope=HERE, **GIVEN)
-        await handover.wait()
+        submission = await bob.remember_many([NEW.replace("June", "July")], private=True, scope=HERE, **GIVEN)
+        await submission.wait()
         assert words(outcome.records) == [NEW]
         assert OLD not in words(await bob.list_records())
     assert not [prompt for prompt in model.prompts if "May" in prompt.content]

@@ -28,19 +28,18 @@ import pytest
 
 from factmem import (
     AgentMemoryProvider,
-    AssertionState,
     Concept,
     Conversation,
-    DetectionRequest,
-    DropReason,
-    FactType,
     InMemoryProvider,
     Memory,
     MemorySubject,
     Message,
 )
+from factmem.abc import DetectionRequest, DropReason
 from factmem.errors import ModelAnswerError
+from factmem.facts import FactType
 from factmem.providers import open_provider
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer

@@ -65,24 +65,14 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import (
-    MANAGED_TOPICS,
-    ChangeKind,
-    Concept,
-    ConsolidationPolicy,
-    DetectionRequest,
-    InMemoryProvider,
-    Memory,
-    MetadataMerge,
-    SingleFact,
-    TtlPolicy,
-)
-from factmem.abc import Action, Novelty, Verdict, Verdicts
+from factmem import ChangeKind, Concept, InMemoryProvider, Memory, SingleFact, TtlPolicy
+from factmem.abc import MANAGED_TOPICS, Action, DetectionRequest, Novelty, Verdict, Verdicts
+from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import RecordNotFoundError
 from factmem.facts import STATEMENT
 from factmem.memory import concepts_of
-from factmem.memory.errands import Errand, ErrandKind
-from factmem.records import AssertionState
+from factmem.memory.jobs import Job, JobKind
+from factmem.records import AssertionState, MetadataMerge
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import BEGAN, CITY, PETS, USER, Gated, opened, said, talk, well, words
 
@@ -183,14 +173,14 @@ async def test_operation_every_kind_of_source_is_on_disk_before_it_is_waited_for
     """``wait_for_completion`` is the caller's: left alone it goes on, and a read sees the words meanwhile."""
     model = Gated()
     async with opened(InMemoryProvider(), model) as memory:
-        handovers = [
+        submissions = [
             await memory.generate(talk("I live in Oslo."), subject=USER),
             await memory.ingest_events("s", talk("I have a cat.", id="s").messages, subject=USER),
         ]
-        assert [handover.pending for handover in handovers] == [1, 1]
+        assert [submission.pending for submission in submissions] == [1, 1]
         assert words(await memory.list_records()) == ["I have a cat.", "I live in Oslo."]
         model.gate.set()
-    assert [handover.pending for handover in handovers] == [0, 0]
+    assert [submission.pending for submission in submissions] == [0, 0]
 
 
 async def test_retrieve_gives_as_many_as_are_asked_for_best_first() -> None:
@@ -266,7 +256,7 @@ async def test_adk_gaps_what_is_found_has_an_id_and_can_be_limited_and_deleted()
 
 async def test_contradiction_1_metadata_is_merged_unless_somebody_says_otherwise() -> None:
     """One page says MERGE, another OVERWRITE. The same everywhere here: generating, events, updates, consolidation."""
-    assert Errand(id="stream:x", kind=ErrandKind.DETECT).merge is MetadataMerge.MERGE
+    assert Job(id="stream:x", kind=JobKind.DETECT).merge is MetadataMerge.MERGE
     assert ConsolidationPolicy().metadata is MetadataMerge.MERGE
     async with opened(InMemoryProvider(), consolidator=Doing(Action.UPDATE)) as memory:
         await (await memory.generate([statement(OLD)], metadata={"a": 1, "b": 1})).wait()

@@ -252,8 +252,8 @@ async def test_words_that_are_not_believed_ask_nothing_and_change_nothing(world:
 
 
 async def test_the_words_that_wait_are_neither_shown_nor_taken_for_known(world: World) -> None:
-    waiting = attrs.evolve(world.says(PARIS), errand={"kind": "x"}, state=AssertionState.PENDING)
-    other = attrs.evolve(world.says(PARIS + " now"), errand={"kind": "y"}, state=AssertionState.PENDING)
+    waiting = attrs.evolve(world.says(PARIS), job={"kind": "x"}, state=AssertionState.PENDING)
+    other = attrs.evolve(world.says(PARIS + " now"), job={"kind": "y"}, state=AssertionState.PENDING)
     (words, _) = await world.save(waiting, other)
     asked = world.always(Action.DELETE)
     candidates = await world.candidates(world.says("the user lives in Paris too", minute=1))
@@ -263,7 +263,7 @@ async def test_the_words_that_wait_are_neither_shown_nor_taken_for_known(world: 
 
 async def test_a_find_that_looks_just_like_words_read_before_is_not_taken_for_them(world: World) -> None:
     """A store takes the very same assertion for recorded, whatever became of it: the find would be lost."""
-    (words,) = await world.save(attrs.evolve(world.says(PARIS), errand={"kind": "x"}, state=AssertionState.PENDING))
+    (words,) = await world.save(attrs.evolve(world.says(PARIS), job={"kind": "x"}, state=AssertionState.PENDING))
     await world.provider.append([StateRequest(assertion_id=words.id, state=AssertionState.RETRACTED)])
     await world.consolidate(await world.candidates(world.says(PARIS)))
     assert await world.texts() == [PARIS]
@@ -271,13 +271,13 @@ async def test_a_find_that_looks_just_like_words_read_before_is_not_taken_for_th
 
 async def test_words_that_stand_can_be_updated_like_any_record(world: World) -> None:
     """The update waits for nothing, whatever the words have waited for."""
-    (words,) = await world.save(attrs.evolve(world.says(PARIS), errand={"kind": "x"}, state=AssertionState.PENDING))
+    (words,) = await world.save(attrs.evolve(world.says(PARIS), job={"kind": "x"}, state=AssertionState.PENDING))
     await world.provider.append([StateRequest(assertion_id=words.id, state=AssertionState.ACTIVE)])
     candidates = await world.candidates(world.says(BERLIN, minute=1, labels={"run": "2"}))
     await world.consolidate(candidates, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
     (current,) = await world.current()
     said = current.recorded.assertion
-    assert (said.data, said.state, said.errand) == (BERLIN + " now", AssertionState.ACTIVE, None)
+    assert (said.data, said.state, said.job) == (BERLIN + " now", AssertionState.ACTIVE, None)
     assert said.details.labels == {"run": "2"}
 
 

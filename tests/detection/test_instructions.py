@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import Conversation, DetectionRequest, Message
-from factmem.abc import EXPLICIT_INSTRUCTIONS
+from factmem import Conversation, Message
+from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest
 from factmem.detection import VerbatimDetector, instructions_in, overtakes
 
 ASKED = (

@@ -10,11 +10,11 @@ import anyio
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, Background, Concept, Conversation, FactDetails, Memory, Message
+from factmem import AgentMemoryProvider, Background, Concept, Conversation, FactDetails, Memory, Message, Policies
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.detection import utterances
 from factmem.errors import FactMemError, ModelUnavailableError
-from factmem.memory import HandoverFailed, HandoverFinished, MemoryEvent, StoredSession
+from factmem.memory import MemoryEvent, StoredSession, SubmissionFailed, SubmissionFinished
 from tests.forgetting.stores import DenseEmbedder, hits, word
 from tests.memory.telling import BEGAN
 
@@ -81,7 +81,7 @@ def scene(provider: AgentMemoryProvider) -> Scene:
         embedder=DenseEmbedder(),
         on_event=events.append,
         background=Background(attempts=1, concurrency=3),
-        keep_words=False,
+        policies=Policies(keep_words=False),
     )
     return Scene(memory, slow, events)
 
@@ -96,23 +96,25 @@ async def test_others_of_the_same_batch_are_read_as_if_nothing_had_happened(
     with caplog.at_level(logging.WARNING, "factmem"):
         async with scene.memory as memory:
             talks = [talk(name, f"I say {word(name)} now.") for name in ("one", "two", "three")]
-            handover = await memory.remember_many(talks)
+            submission = await memory.remember_many(talks)
             await scene.forget(word("two"))
-            outcomes = await handover.wait()
+            outcomes = await submission.wait()
             assert [outcome.failure for outcome in outcomes] == [None, None, None]
             assert [len(outcome.records) for outcome in outcomes] == [1, 0, 1]
             assert await values(memory) == {word("one"), word("three")}
             assert await memory.dead_letters.list() == ()
             assert hits(folder, [word("two")]) == []
-    assert [type(event) for event in scene.events] == [HandoverFinished] * 3
+    assert [type(event) for event in scene.events] == [SubmissionFinished] * 3
     assert caplog.records == []
 
 
 async def test_the_rest_of_a_conversation_is_read_without_what_was_forgotten(scene: Scene, folder: Path) -> None:
     async with scene.memory as memory:
-        handover = await memory.remember_many([talk("talk", f"I say {word('one')} now.", f"Then {word('two')} came.")])
+        submission = await memory.remember_many(
+            [talk("talk", f"I say {word('one')} now.", f"Then {word('two')} came.")]
+        )
         await scene.forget(word("one"))
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert outcome.failure is None
         assert await values(memory) == {word("two")}
         assert hits(folder, [word("one")]) == []
@@ -125,9 +127,9 @@ async def test_a_model_that_fails_as_well_leaves_no_dead_letter(
     scene.slow.error = ModelUnavailableError("nobody there")
     with caplog.at_level(logging.WARNING, "factmem"):
         async with scene.memory as memory:
-            handover = await memory.remember_many([talk("talk", f"I say {word('one')} now.")])
+            submission = await memory.remember_many([talk("talk", f"I say {word('one')} now.")])
             await scene.forget(word("one"))
-            (outcome,) = await handover.wait()
+            (outcome,) = await submission.wait()
             assert (outcome.failure, outcome.records) == (None, ())
             assert await memory.dead_letters.list() == ()
             assert hits(folder, [word("one")]) == []
@@ -141,7 +143,7 @@ async def test_words_that_are_kept_unread_are_still_told_of(scene: Scene, caplog
         async with scene.memory as memory:
             (outcome,) = await (await memory.remember_many([talk("talk", "Hello there.")])).wait()
             assert outcome.failure == "ModelUnavailableError"
-    assert [type(event) for event in scene.events] == [HandoverFailed]
+    assert [type(event) for event in scene.events] == [SubmissionFailed]
     assert ["they are kept" in record.getMessage() for record in caplog.records] == [True]
 
 
@@ -155,9 +157,9 @@ async def test_a_session_that_is_read_again_and_forgotten_meanwhile_leaves_nothi
         slow = Slow()
         scene = Scene(Memory(provider, detector=slow, embedder=DenseEmbedder()), slow, [])
         async with scene.memory as memory:
-            handover = await memory.generate(StoredSession(id="talk"))
+            submission = await memory.generate(StoredSession(id="talk"))
             await scene.forget(word("one"))
-            (outcome,) = await handover.wait()
+            (outcome,) = await submission.wait()
             assert outcome.failure is None
             assert await values(memory) == {word("two")}
             assert hits(folder, [word("one")]) == []

@@ -131,7 +131,7 @@ async def test_what_is_known_goes_into_each_request_once_and_nowhere_else(memory
 
 
 async def test_each_run_is_learnt_from_once(memory: AgentMemory) -> None:
-    """The session is handed over after each run; what was handed over before is passed over."""
+    """The session is submitted after each run; what was submitted before is passed over."""
     runner = runner_of(install(memory, into=app_of(Scripted())))
     await asked(runner, "I have a dog.", "I have a cat.")
     assert sorted(await statements(memory)) == ["I have a cat.", "I have a dog.", "Very well."]

@@ -19,10 +19,11 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.preload_memory_tool import preload_memory_tool
 from google.genai import types
 
-from factmem import Additive, InMemoryProvider, Memory, RecallSettings, SingleFact
+from factmem import InMemoryProvider, Memory, RecallSettings, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, Saving
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.integrations.adk import FactMemMemoryService, memory_service, register_memory_service
+from factmem.recall import Additive
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.integrations.hosts.adk import Scripted, said, written
 from tests.memory.telling import CITY, well

@@ -15,11 +15,11 @@ from deepagents.backends import CompositeBackend, StateBackend
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from factmem import AssertionState, Memory, MultipleFacts, SingleFact
+from factmem import Memory, MultipleFacts, SingleFact
 from factmem.agent import USER, AgentMemory, AgentMemoryConfig, Loading, Saving, install
 from factmem.errors import InvalidDataError
 from factmem.integrations.deepagents import AgentsMdMiddleware, FactMemBackend
-from factmem.records import FactDetails, FactRecord, Origin
+from factmem.records import AssertionState, FactDetails, FactRecord, Origin
 from factmem.testing import HashEmbedder
 from tests.integrations.chat_model import NotingModel, calling, model
 from tests.memory.telling import CITY, PETS, SEATS

@@ -204,7 +204,7 @@ async def test_several_answers_to_choose_from_are_nobodys(serving: Serving) -> N
         assert ANSWER not in words(await memory.list_records())
 
 
-async def test_nothing_is_handed_over_where_the_program_does_it(api: Api, serving: Serving) -> None:
+async def test_nothing_is_submitted_where_the_program_does_it(api: Api, serving: Serving) -> None:
     server = serving(answering(ANSWER))
     async with memory_over() as memory, client_of(server) as given:
         agent = plugin(memory, saving=Saving(when=SavingTime.MANUALLY))

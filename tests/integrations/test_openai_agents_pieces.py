@@ -102,7 +102,7 @@ async def test_a_session_and_an_agent_with_memory_learn_nothing_twice() -> None:
     inner.close()
 
 
-async def test_nothing_is_handed_over_where_the_program_does_it() -> None:
+async def test_nothing_is_submitted_where_the_program_does_it() -> None:
     model, inner = answering(ANSWER, ANSWER), SQLiteSession("monday")
     async with memory_over() as store:
         memory = plugin(store, saving=Saving(when=SavingTime.MANUALLY))

@@ -320,7 +320,7 @@ async def test_a_memory_that_is_installed_twice_tells_once_and_what_the_run_name
     assert ["Oslo" in shown for shown in heard.shown] == [True, False]
 
 
-async def test_nothing_is_handed_over_where_the_program_does_it() -> None:
+async def test_nothing_is_submitted_where_the_program_does_it() -> None:
     async with memory_over() as store:
         memory = plugin(store, saving=Saving(when=SavingTime.MANUALLY))
         result = await install(memory, into=Agent(TestModel())).run("I live in Bern.", deps=ALICE)

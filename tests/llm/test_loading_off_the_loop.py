@@ -22,7 +22,8 @@ class Watching:
 
 sys.meta_path.insert(0, Watching())
 
-from factmem import Conversation, DetectionRequest, Message
+from factmem import Conversation, Message
+from factmem.abc import DetectionRequest
 from factmem.abc import AnalysisRequest, Known, Novelty
 from factmem.consolidation import InstructorConsolidator
 from factmem.detection import InstructorAnalyst, InstructorDetector

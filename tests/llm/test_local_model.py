@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from factmem import Concept, Conversation, DetectionRequest, FactRecord, Memory, Message
-from factmem.abc import Prompt, WorkedExample
+from factmem import Concept, Conversation, FactRecord, Memory, Message
+from factmem.abc import DetectionRequest, Prompt, WorkedExample
 from factmem.llm import InstructorModel, language_model
 from factmem.testing import HashEmbedder
 

@@ -98,7 +98,7 @@ def assertions() -> list[Assertion]:
         details = _DETAILS if number % 3 == 0 else FactDetails()
         found += assertions_of(fact, _PLACES[number % len(_PLACES)], details)
     (statement,) = assertions_of(STATEMENT.fact(["I live in Oslo."], timestamp=NOW), _PLACES[0])
-    waiting = attrs.evolve(statement, errand={"id": "e1", "kind": "detect"}, state=AssertionState.PENDING)
+    waiting = attrs.evolve(statement, job={"id": "e1", "kind": "detect"}, state=AssertionState.PENDING)
     update = attrs.evolve(found[0], revises="r" * 32, revised=1)
     gone = attrs.evolve(found[1], removed=True, state=AssertionState.RETRACTED)
     return [*found, statement, waiting, update, gone]

@@ -20,7 +20,7 @@ from factmem.codec import dump_entry
 from factmem.detection.conversations import conversations_in, read_conversations
 from factmem.errors import ConversationFormatError
 from factmem.facts import Concept
-from factmem.memory.errands import Errand, ErrandKind, Trigger, errand_json
+from factmem.memory.jobs import Job, JobKind, Trigger, job_json
 from factmem.records import AssertionState, Evidence, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -125,17 +125,17 @@ async def _read_all(memory: Memory, keyword: str) -> None:
 
 
 @_BIG
-def test_words_with_an_errand_that_nobody_gave_are_read_or_left_alone(big: bool, promise: Promise) -> None:
+def test_words_with_a_job_that_nobody_gave_are_read_or_left_alone(big: bool, promise: Promise) -> None:
     """The journal is the store, and an import can bring what it likes."""
-    errand = dict(errand_json(Errand(id="e1", kind=ErrandKind.DETECT, infer=("scope",), trigger=Trigger(count=2))))
-    errand["request"] = {"concepts": [], "subjects": [], "topics": []}
-    words = next(said for said in assertions() if said.errand is not None)
+    job = dict(job_json(Job(id="e1", kind=JobKind.DETECT, infer=("scope",), trigger=Trigger(count=2))))
+    job["request"] = {"concepts": [], "subjects": [], "topics": []}
+    words = next(said for said in assertions() if said.job is not None)
 
     async def feed(rng: random.Random) -> None:
         provider = InMemoryProvider(clock=_CLOCK)
-        torn: Any = mutated_json(rng, errand)
+        torn: Any = mutated_json(rng, job)
         check_json(torn)
-        said = attrs.evolve(words, errand=torn if isinstance(torn, dict) else errand, state=AssertionState.PENDING)
+        said = attrs.evolve(words, job=torn if isinstance(torn, dict) else job, state=AssertionState.PENDING)
         said = attrs.evolve(
             said, details=attrs.evolve(said.details, evidence=[Evidence(quote="so")] * rng.randrange(2))
         )
@@ -147,7 +147,7 @@ def test_words_with_an_errand_that_nobody_gave_are_read_or_left_alone(big: bool,
             await memory.dead_letters.list()
             await _read_all(memory, said.keyword)
 
-    promise("malformed errands", fed_async("errands", 2_000 if big else 60, feed))
+    promise("malformed jobs", fed_async("jobs", 2_000 if big else 60, feed))
 
 
 def _recorded() -> list[Recorded]:

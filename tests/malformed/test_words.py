@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from factmem import InMemoryProvider, Memory, MetadataCondition
+from factmem import InMemoryProvider, Memory
 from factmem.cli.app import app
 from factmem.errors import FactMemError, InvalidDataError, UnknownProviderError
 from factmem.facts import Concept
 from factmem.llm import language_model
 from factmem.providers import open_provider
-from factmem.recall import embedder_named
+from factmem.recall import MetadataCondition, embedder_named
 from factmem.records import FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

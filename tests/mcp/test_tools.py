@@ -9,11 +9,13 @@ import anyio
 import pytest
 from mcp import Client
 
-from factmem import Additive, AssertionState, FactDetails, InMemoryProvider, MultipleFacts, RecallSettings, SingleFact
+from factmem import FactDetails, InMemoryProvider, MultipleFacts, RecallSettings, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, Loading
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.mcp import make_server
+from factmem.recall import Additive
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.mcp.clients import CITY, MAYA, SEATS, answer, connected, opened, refusal
 

@@ -9,8 +9,9 @@ from typing import Any, Final, TypeAlias
 import anyio.lowlevel
 import attrs
 
-from factmem import DeepRecall, DeepSettings, InMemoryProvider, Memory, RecallMatch
+from factmem import InMemoryProvider, Memory, RecallMatch
 from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
+from factmem.recall import DeepRecall, DeepSettings
 from factmem.testing import FakeClock, HashEmbedder
 
 __all__ = ["ALWAYS", "NOW", "Asked", "deeply", "parts", "remembering", "values"]

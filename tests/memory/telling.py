@@ -1,4 +1,4 @@
-"""Shared helpers for the hand-over tests: people to listen to, a model that understands them, and its failure modes."""
+"""Shared helpers of the submission tests: people to listen to, a model that understands them, its failure modes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 import attrs
 
-from factmem import (
-    AgentMemoryProvider,
-    AssertionState,
-    Background,
-    Concept,
-    Conversation,
-    Memory,
-    MemorySubject,
-    Message,
-)
+from factmem import AgentMemoryProvider, Background, Concept, Conversation, Memory, MemorySubject, Message, Policies
 from factmem.abc import FeedsChanges, LanguageModel, Prompt
 from factmem.facts import STATEMENT
 from factmem.fold import states_of
-from factmem.records import FactRecord, Recorded
+from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.scripted_model import Script
 
@@ -146,6 +137,9 @@ async def until(true: Callable[[], bool]) -> None:
         await anyio.sleep(0.002)
 
 
+FOUND_ALONE = Policies(keep_words=False)
+
+
 def opened(provider: AgentMemoryProvider, model: LanguageModel | None = None, **options: Any) -> Memory:
     """A memory that alice looks into, over a store, which keeps what is found in words, and not the words as well."""
     given: dict[str, Any] = {
@@ -153,7 +147,7 @@ def opened(provider: AgentMemoryProvider, model: LanguageModel | None = None, **
         "embedder": HashEmbedder(),
         "concepts": CONCEPTS,
         "background": SOON,
-        "keep_words": False,
+        "policies": FOUND_ALONE,
     }
     return Memory(provider, model=model, **{**given, **options})
 

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factmem import BlockingMemory, Concept, DeepSettings, Memory, Message, RecallDepth, SingleFact
+from factmem import BlockingMemory, Concept, Memory, Message, SingleFact
 from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.errors import CapabilityError, InvalidDataError
+from factmem.memory import RecallDepth
+from factmem.recall import DeepSettings
 from factmem.recall.deep import confidence_of
 from factmem.testing import HashEmbedder
 from tests.memory.asking import ALWAYS, NOW, Asked, deeply, parts, remembering, values

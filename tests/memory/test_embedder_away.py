@@ -12,18 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import (
-    AgentMemoryProvider,
-    Concept,
-    InMemoryProvider,
-    Memory,
-    OperationCompleted,
-    OperationEvent,
-    OperationFailed,
-    RecallSettings,
-    SingleFact,
-)
-from factmem.abc import EmbedderIdentity, Operation
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, RecallSettings, SingleFact
+from factmem.abc import EmbedderIdentity, Operation, OperationCompleted, OperationEvent, OperationFailed
 from factmem.errors import EmbedderError, InvalidDataError
 from factmem.recall import CallableEmbedder, RecallMatch
 from factmem.testing import FakeClock, HashEmbedder

@@ -7,17 +7,11 @@ from typing import Any
 
 import pytest
 
-from factmem import (
-    MEMORY_ROLE,
-    AgentMemoryProvider,
-    AssertionState,
-    Handover,
-    InMemoryProvider,
-    Memory,
-    Message,
-    Trigger,
-)
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message, Submission
+from factmem.abc import MEMORY_ROLE
 from factmem.errors import CapabilityError, InvalidDataError, ModelUnavailableError, ReadOnlyError
+from factmem.memory import Trigger
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, CITY, PETS, USER, Gated, log_of, opened, said, until, well, words
 
@@ -35,7 +29,7 @@ OSLO, CAT, DOG = (
 )
 
 
-async def told(memory: Memory, *events: Message, trigger: Trigger | None = None, **options: Any) -> Handover:
+async def told(memory: Memory, *events: Message, trigger: Trigger | None = None, **options: Any) -> Submission:
     return await memory.ingest_events("chat", events, trigger=trigger, subject=USER, **options)
 
 
@@ -88,13 +82,13 @@ async def test_events_are_read_in_the_order_of_their_times(provider: AgentMemory
 async def test_events_are_on_disk_and_can_be_seen_before_they_are_read(provider: AgentMemoryProvider) -> None:
     model = Gated()
     async with opened(provider, model) as memory:
-        handover = await told(memory, OSLO, CAT)
+        submission = await told(memory, OSLO, CAT)
         assert words(await opened(provider).list_records()) == ["I have a cat.", "I live in Oslo."]
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 2}
         (match, *_) = await memory.recall("Where is Oslo?")
         assert match.record.value == "I live in Oslo."
         model.gate.set()
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat"]
     assert (await log_of(provider))[1] == {AssertionState.RETRACTED: 2, AssertionState.ACTIVE: 2}
 
@@ -124,8 +118,8 @@ async def test_a_restart_continues_where_the_last_process_left_off(provider: Age
     async with opened(provider, model) as memory:
         await memory.resume()
         assert words(await memory.list_records()) == ["I have a cat.", "I live in Oslo."]
-        handover = await told(memory, CAT, DOG, trigger=trigger)
-        (outcome,) = await handover.wait()
+        submission = await told(memory, CAT, DOG, trigger=trigger)
+        (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat", "dog"]
     async with opened(provider, model) as memory:
         assert (await (await told(memory, OSLO, CAT, DOG, trigger=trigger)).wait()) == ()
@@ -234,8 +228,8 @@ async def test_without_a_model_events_are_kept_as_they_are(provider: AgentMemory
     """Each once, known by its id all the same, also to a model that comes later; nothing is waited for."""
     model = ScriptedModel(well)
     async with opened(provider) as memory:
-        handover = await told(memory, OSLO, trigger=LATER)
-        assert handover.pending == 0
+        submission = await told(memory, OSLO, trigger=LATER)
+        assert submission.pending == 0
         await told(memory, OSLO, event("I live in Rome.", 0), trigger=LATER)
         await told(memory, event("I have a cat.", 1, timestamp=None))
         await told(memory, event("I have a cow.", 1, timestamp=None))

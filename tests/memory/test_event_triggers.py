@@ -9,12 +9,14 @@ import anyio
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, InMemoryProvider, Trigger
+from factmem import AgentMemoryProvider, InMemoryProvider
 from factmem.abc import Prompt
 from factmem.errors import InvalidDataError
 from factmem.fold import states_of
+from factmem.memory import Trigger
 from factmem.memory.journal import units_in
 from factmem.memory.streams import ABANDONED_AFTER, due_at
+from factmem.records import AssertionState
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import Gated, log_of, opened, said, until, well
 from tests.memory.test_event_streams import CAT, DOG, OSLO, event, known, told
@@ -83,9 +85,9 @@ async def test_a_long_event_counts_once() -> None:
     """However many statements its words are kept in."""
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(well)) as memory:
-        handover = await told(memory, LONG, trigger=Trigger(count=2))
+        submission = await told(memory, LONG, trigger=Trigger(count=2))
         assert len((await log_of(provider))[0]) > 1
-        assert handover.pending == 1
+        assert submission.pending == 1
 
 
 async def test_an_idle_stream_is_read_and_a_lively_one_is_not(provider: AgentMemoryProvider, clock: FakeClock) -> None:
@@ -95,11 +97,11 @@ async def test_an_idle_stream_is_read_and_a_lively_one_is_not(provider: AgentMem
         clock.advance(HOUR - SECOND)
         await told(memory, CAT, trigger=trigger)
         clock.advance(HOUR - SECOND)
-        handover = await told(memory, CAT, trigger=trigger)
-        assert handover.pending == 1
+        submission = await told(memory, CAT, trigger=trigger)
+        assert submission.pending == 1
         clock.advance(2 * SECOND)
-        assert await told(memory, trigger=trigger) is handover
-        (outcome,) = await handover.wait()
+        assert await told(memory, trigger=trigger) is submission
+        (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat"]
 
 
@@ -108,14 +110,14 @@ async def test_an_interval_counts_from_the_first_event_that_waits(
 ) -> None:
     trigger = Trigger(interval=HOUR)
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        handover = await told(memory, OSLO, trigger=trigger)
+        submission = await told(memory, OSLO, trigger=trigger)
         for minute in range(1, 4):
             clock.advance(HOUR / 4)
-            assert await told(memory, event(f"I have a cat{minute}.", minute), trigger=trigger) is handover
-        assert handover.pending == 1
+            assert await told(memory, event(f"I have a cat{minute}.", minute), trigger=trigger) is submission
+        assert submission.pending == 1
         clock.advance(HOUR / 4)
         await told(memory, trigger=trigger)
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat1", "cat2", "cat3"]
         assert (await told(memory, DOG, trigger=trigger)).pending == 1
 
@@ -137,13 +139,13 @@ async def test_a_stream_that_nobody_adds_to_any_more_is_read_after_a_day(
     provider: AgentMemoryProvider, clock: FakeClock
 ) -> None:
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        handover = await told(memory, OSLO, trigger=Trigger(count=9))
+        submission = await told(memory, OSLO, trigger=Trigger(count=9))
         clock.advance(ABANDONED_AFTER - SECOND)
         await memory.resume()
-        assert handover.pending == 1
+        assert submission.pending == 1
         clock.advance(2 * SECOND)
         await memory.resume()
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo"]
 
 
@@ -158,9 +160,9 @@ async def test_a_stream_is_watched_and_read_without_anybody_asking(trigger: Trig
 async def test_a_trigger_that_changes_is_heeded_at_once() -> None:
     """A caller who waited for the old trigger is not left to it."""
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
-        handover = await told(memory, OSLO, trigger=Trigger(count=9))
+        submission = await told(memory, OSLO, trigger=Trigger(count=9))
         await told(memory, CAT, trigger=Trigger(idle=SOON))
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat"]
 
 
@@ -296,8 +298,8 @@ async def test_a_trigger_reaches_no_further_than_time_does() -> None:
     provider = InMemoryProvider(clock=clock)
     trigger = Trigger(count=3, interval=999 * HOUR)
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        handover = await told(memory, OSLO, trigger=trigger)
-        assert handover.pending == 1
+        submission = await told(memory, OSLO, trigger=trigger)
+        assert submission.pending == 1
     log, _ = await log_of(provider)
     (unit,) = units_in(log, states_of(log), {})
     assert due_at(unit, trigger, clock()) == dt.datetime.max.replace(tzinfo=dt.UTC)

@@ -8,11 +8,11 @@ from functools import partial
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, InMemoryProvider, Message, Trigger
+from factmem import AgentMemoryProvider, InMemoryProvider, Message
 from factmem.abc import KeepsHistory, Receipt, Statement
-from factmem.memory import Background
+from factmem.memory import Background, Trigger
 from factmem.memory.streams import ABANDONED_AFTER
-from factmem.records import Recorded
+from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import USER, Gated, log_of, opened, said, until, well
 from tests.memory.test_event_streams import CAT, LATER, MINUTE, event, told
@@ -75,7 +75,7 @@ async def test_a_flush_reads_all_streams_together(
     """As many questions at a time as are allowed, and one transaction for all that was found."""
     model = Gated()
     async with opened(provider, model, background=Background(concurrency=4)) as memory:
-        handovers = [
+        submissions = [
             await memory.ingest_events(f"chat{number}", [event(f"I have a cat{number}.")], trigger=LATER, subject=USER)
             for number in range(12)
         ]
@@ -85,7 +85,7 @@ async def test_a_flush_reads_all_streams_together(
             await until(lambda: model.under_way == 4)
             model.gate.set()
         assert written == [24]
-        assert [said((await handover.wait())[0].records) for handover in handovers] == [
+        assert [said((await submission.wait())[0].records) for submission in submissions] == [
             [f"cat{number}"] for number in range(12)
         ]
 

@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Operation, OperationCompleted, SingleFact, TtlPolicy
-from factmem.abc import EraseReceipt
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, SingleFact, TtlPolicy
+from factmem.abc import EraseReceipt, Operation, OperationCompleted
 from factmem.errors import StoreUnavailableError
-from factmem.memory import facade
+from factmem.memory import Policies, facade
 from factmem.records import FactDetails
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.telling import CITY, SEATS, USER, log_of, until
@@ -91,14 +91,14 @@ async def test_other_organisations_are_left_alone(clock: FakeClock) -> None:
 
 async def test_superseded_revisions_go_where_the_policy_says_so(clock: FakeClock) -> None:
     provider = InMemoryProvider(clock=clock)
-    memory = over(provider, clock, ttl=TtlPolicy(revisions=7 * DAY))
+    memory = over(provider, clock, policies=Policies(ttl=TtlPolicy(revisions=7 * DAY)))
     (record,) = await memory.save(SingleFact(CITY, "Oslo"), subject=USER)
     await memory.update(record.id, value="Rome")
     clock.advance(8 * DAY)
     async with over(provider, clock):
         pass
     assert len(await kept(provider)) == 2
-    async with over(provider, clock, ttl=TtlPolicy(revisions=7 * DAY)) as memory:
+    async with over(provider, clock, policies=Policies(ttl=TtlPolicy(revisions=7 * DAY))) as memory:
         pass
     assert [revision.value for revision in await memory.history(CITY)] == ["Rome"]
 

@@ -11,7 +11,6 @@ from factmem import (
     AgentMemoryProvider,
     Concept,
     FactDetails,
-    FuturePolicy,
     Memory,
     MemoryScope,
     MemorySubject,
@@ -25,6 +24,7 @@ from factmem.errors import (
     ReadOnlyError,
     RecordNotFoundError,
 )
+from factmem.memory import FuturePolicy, Policies
 from factmem.providers import NoMemory
 from factmem.testing import FakeClock, HashEmbedder
 
@@ -112,7 +112,7 @@ async def test_a_fact_from_the_future_is_refused_or_held_at_now(
     ahead = SingleFact(SEATS, 5, timestamp=clock() + dt.timedelta(days=1))
     with pytest.raises(InvalidDataError, match="future"):
         await memory.save(ahead)
-    holding = Memory(provider, future=FuturePolicy.HOLD, clock=clock, embedder=HashEmbedder())
+    holding = Memory(provider, policies=Policies(future=FuturePolicy.HOLD), clock=clock, embedder=HashEmbedder())
     (record,) = await holding.save(ahead)
     assert record.timestamp <= clock()
 

@@ -13,18 +13,16 @@ from factmem import (
     AgentMemoryProvider,
     ChangeKind,
     Conversation,
-    DetectionRequest,
     Memory,
     MemoryScope,
     Message,
     SingleFact,
-    StoredSession,
-    Trigger,
     TtlPolicy,
-    Unrepresented,
 )
+from factmem.abc import DetectionRequest
 from factmem.errors import CapabilityError, ModelError
 from factmem.facts import STATEMENT
+from factmem.memory import Policies, StoredSession, Trigger, Unrepresented
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import BEGAN, CITY, CONCEPTS, PETS, SEATS, USER, said, talk, well
@@ -34,7 +32,7 @@ ALPHA = MemoryScope.product("alpha")
 
 def over(provider: AgentMemoryProvider, model: Any = None, **options: Any) -> Memory:
     given: dict[str, Any] = {"subjects": [USER], "scopes": [ALPHA], "concepts": CONCEPTS} | options
-    given.setdefault("keep_words", False)  # what was found alone is looked at here
+    given.setdefault("policies", Policies(keep_words=False))  # what was found alone is looked at here
     return Memory(provider, model=model, embedder=HashEmbedder(), **given)
 
 
@@ -145,7 +143,7 @@ async def test_an_analyst_places_a_text_and_the_rest_of_its_answer_is_counted() 
 
 async def test_secrets_reach_neither_model_nor_store() -> None:
     shelf, model = Shelf(), ScriptedModel(well)
-    memory = over(shelf, model, keep_words=True)
+    memory = over(shelf, model, policies=Policies(keep_words=True))
     await memory.remember(
         talk("I live in Oslo. My key is sk-proj-abcdefghijklmnop1234567890."), subject=USER, scope=ALPHA
     )
@@ -178,7 +176,7 @@ async def test_what_is_asked_for_and_cannot_be_kept_is_refused(details: dict[str
 
 
 async def test_what_cannot_wait_in_the_store_is_refused() -> None:
-    async with over(Shelf(), ttl=TtlPolicy(create=dt.timedelta(days=1))) as memory:
+    async with over(Shelf(), policies=Policies(keep_words=False, ttl=TtlPolicy(create=dt.timedelta(days=1)))) as memory:
         with pytest.raises(CapabilityError):
             await memory.remember("The roof leaks.", subject=USER, scope=ALPHA)
     async with over(Shelf()) as memory:
@@ -188,14 +186,14 @@ async def test_what_cannot_wait_in_the_store_is_refused() -> None:
             await memory.generate(StoredSession(id="talk"), subject=USER, scope=ALPHA)
 
 
-async def test_many_are_kept_before_the_hand_over_returns() -> None:
+async def test_many_are_kept_before_the_submission_returns() -> None:
     shelf = Shelf()
     async with over(shelf, ScriptedModel(well)) as memory:
-        handover = await memory.remember_many(
+        submission = await memory.remember_many(
             [talk("I live in Oslo."), talk("I have a cat.", id="b")], subject=USER, scope=ALPHA
         )
-        assert (handover.pending, len(handover.outcomes)) == (0, 2)
-        assert [said(outcome.records) for outcome in await handover.wait()] == [["Oslo"], ["cat"]]
+        assert (submission.pending, len(submission.outcomes)) == (0, 2)
+        assert [said(outcome.records) for outcome in await submission.wait()] == [["Oslo"], ["cat"]]
         ready = await memory.generate([SingleFact(SEATS, 12, timestamp=BEGAN)], subject=USER, scope=ALPHA)
         assert [said(outcome.records) for outcome in ready.outcomes] == [[12]]
         assert ready.outcomes[0].unrepresented == {}
@@ -216,8 +214,8 @@ async def test_an_event_is_read_once_by_a_process() -> None:
             await memory.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
             history.append(Message(content=more, id=more, timestamp=BEGAN + dt.timedelta(minutes=len(history))))
         asked = len(model.prompts)
-        handover = await memory.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
-        assert [said(outcome.records) for outcome in handover.outcomes] == [[12]], "the cat was context"
+        submission = await memory.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
+        assert [said(outcome.records) for outcome in submission.outcomes] == [[12]], "the cat was context"
         assert "cat" in model.prompts[-1].content
         assert len(model.prompts) == asked + 1
         known = await memory.ingest_events("s", history, subject=USER, scope=ALPHA)

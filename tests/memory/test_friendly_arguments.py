@@ -103,10 +103,10 @@ async def test_a_store_may_be_a_path_or_left_out(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("wrong", [1.5, -0.1, "high"])
 def test_a_default_importance_that_no_word_can_have_is_refused_at_once(wrong: Any) -> None:
     with pytest.raises(InvalidDataError, match="default_importance"):
-        Memory(InMemoryProvider(), default_importance=wrong)
+        Memory(InMemoryProvider(), policies=Policies(default_importance=wrong))
 
 
 async def test_words_have_the_default_importance() -> None:
-    memory = Memory(InMemoryProvider(), embedder=HashEmbedder(), default_importance=0.2)
+    memory = Memory(InMemoryProvider(), embedder=HashEmbedder(), policies=Policies(default_importance=0.2))
     (record,) = await memory.remember("The mill is old.")
     assert record.details.importance == Policies(default_importance=0.2).default_importance

@@ -5,29 +5,41 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import attrs
 import pytest
 
 from factmem import (
-    MANAGED_TOPICS,
     AgentMemoryProvider,
-    AssertionState,
     ChangeKind,
     Conversation,
-    DetectionRequest,
     InMemoryProvider,
     Message,
-    MetadataMerge,
     Remembered,
-    StoredSession,
     Topic,
     TtlPolicy,
 )
-from factmem.abc import Action, Novelty, Prompt, Verdict, Verdicts
+from factmem.abc import MANAGED_TOPICS, Action, DetectionRequest, Novelty, Prompt, Verdict, Verdicts
 from factmem.errors import InvalidDataError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import STATEMENT
-from factmem.memory import Memory
+from factmem.memory import Memory, StoredSession
+from factmem.records import AssertionState, MetadataMerge
 from factmem.testing import FakeClock, ScriptedModel
-from tests.memory.telling import BEGAN, CITY, PETS, SEATS, USER, Gated, log_of, opened, said, talk, until, well, words
+from tests.memory.telling import (
+    BEGAN,
+    CITY,
+    FOUND_ALONE,
+    PETS,
+    SEATS,
+    USER,
+    Gated,
+    log_of,
+    opened,
+    said,
+    talk,
+    until,
+    well,
+    words,
+)
 
 HOUR = dt.timedelta(hours=1)
 OLD, NEW = "The user works in the old office in Lyon.", "The user works in the new office in Lyon."
@@ -56,11 +68,11 @@ async def test_it_is_a_long_running_operation_that_can_be_awaited_or_left(provid
     model = Gated()
     request = DetectionRequest(subjects=[USER], concepts=[CITY, SEATS, PETS])
     async with opened(provider, model) as memory:
-        handover = await memory.generate(talk("I live in Oslo."), subject=USER, looking_for=request)
+        submission = await memory.generate(talk("I live in Oslo."), subject=USER, looking_for=request)
         await until(lambda: model.under_way == 1)
-        assert handover.pending == 1
+        assert submission.pending == 1
         model.gate.set()
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert [(change.kind, change.record.value) for change in outcome.changes] == [(ChangeKind.CREATED, "Oslo")]
 
 
@@ -217,7 +229,12 @@ async def test_what_is_generated_lasts_as_long_as_the_policy_says(clock: FakeClo
     """Created records, and updated ones from the update on, last their own time; the caller's expiry stands."""
     policy = TtlPolicy(generate_created=HOUR, generate_updated=3 * HOUR)
     clock.set(BEGAN + 24 * HOUR)
-    async with opened(InMemoryProvider(clock=clock), consolidator=Merging(), ttl=policy, clock=clock) as memory:
+    async with opened(
+        InMemoryProvider(clock=clock),
+        consolidator=Merging(),
+        policies=attrs.evolve(FOUND_ALONE, ttl=policy),
+        clock=clock,
+    ) as memory:
         (outcome,) = await generated(memory, [statement(OLD)])
         created = outcome.records[0].details.expires_at
         assert created is not None

@@ -23,13 +23,13 @@ from factmem.abc import (
 from factmem.detection import VerbatimDetector, redact_conversation, utterances
 from factmem.detection.verbatim import verbatim_candidates
 from factmem.errors import CodecError, InvalidDataError
-from factmem.memory.errands import Errand, ErrandKind, Trigger, errand_from, errand_json
-from factmem.memory.journal import handed_over, rebuilt, units_in
+from factmem.memory.jobs import Job, JobKind, Trigger, job_from, job_json
+from factmem.memory.journal import rebuilt, units_in, words_to_keep
 from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded
 
 NOW = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)
 PLACE = Place(MemorySubject("user"), MemoryScope.product("alpha"))
-DETECT = Errand(id="one", kind=ErrandKind.DETECT)
+DETECT = Job(id="one", kind=JobKind.DETECT)
 
 
 class Size(enum.Enum):
@@ -49,20 +49,20 @@ def recorded(assertions: Sequence[Assertion]) -> list[Recorded]:
     ]
 
 
-async def kept(conversation: Conversation, errand: Errand = DETECT, max_chars: int = 10_000) -> list[Recorded]:
+async def kept(conversation: Conversation, job: Job = DETECT, max_chars: int = 10_000) -> list[Recorded]:
     detector = VerbatimDetector(max_chars=max_chars, clock=lambda: NOW)
     found = (await detector.detect(conversation, DetectionRequest())).candidates
-    return recorded(handed_over(found, PLACE, FactDetails(importance=0.7), errand))
+    return recorded(words_to_keep(found, PLACE, FactDetails(importance=0.7), job))
 
 
-def test_an_errand_reads_back_as_it_was_written() -> None:
+def test_a_job_reads_back_as_it_was_written() -> None:
     example = DetectionExample(
         conversation=Conversation(messages=[Message(content="Tea, please.", timestamp=NOW)]),
         memories=(("The user drinks tea.", (PREFERENCES.label,)),),
     )
-    errand = Errand(
+    job = Job(
         id="two",
-        kind=ErrandKind.DETECT,
+        kind=JobKind.DETECT,
         consolidate=False,
         infer=("scope",),
         request=DetectionRequest(
@@ -75,36 +75,36 @@ def test_an_errand_reads_back_as_it_was_written() -> None:
         merge=MetadataMerge.OVERWRITE,
         trigger=Trigger(count=3, idle=dt.timedelta(minutes=2), overlap=1),
     )
-    document = json.loads(json.dumps(errand_json(errand)))
-    assert errand_from(document, {"seats": SEATS, "sizes": SIZES}) == errand
+    document = json.loads(json.dumps(job_json(job)))
+    assert job_from(document, {"seats": SEATS, "sizes": SIZES}) == job
 
 
 def test_a_concept_that_is_not_declared_any_more_is_read_by_its_shape() -> None:
-    errand = Errand(id="one", kind=ErrandKind.DETECT, request=DetectionRequest(concepts=[SEATS, SIZES]))
-    seats, sizes = errand_from(errand_json(errand), {}).request.concepts
+    job = Job(id="one", kind=JobKind.DETECT, request=DetectionRequest(concepts=[SEATS, SIZES]))
+    seats, sizes = job_from(job_json(job), {}).request.concepts
     assert (seats.keyword, seats.value_type) == ("seats", int)
     assert sizes.shape == {"enum": ["small", "large"]}
 
 
 def test_what_is_in_use_is_looked_up_anew_and_not_kept() -> None:
-    errand = Errand(id="one", kind=ErrandKind.DETECT, request=DetectionRequest(open=True, in_use=[SEATS]))
-    assert errand_from(errand_json(errand), {}).request.in_use == ()
+    job = Job(id="one", kind=JobKind.DETECT, request=DetectionRequest(open=True, in_use=[SEATS]))
+    assert job_from(job_json(job), {}).request.in_use == ()
 
 
 @pytest.mark.parametrize("seconds", [86_399_999_913_600.0, 86_400_000_000_000.0])
 def test_a_trigger_that_an_earlier_version_let_through_waits_a_hundred_years(seconds: float) -> None:
     """Its words are read all the same."""
-    errand = Errand(id="one", kind=ErrandKind.DETECT, trigger=Trigger(interval=dt.timedelta(days=1)))
-    document = {**errand_json(errand), "trigger": {"interval": seconds}}
-    assert errand_from(document, {}).trigger == Trigger(interval=dt.timedelta(days=36_525))
+    job = Job(id="one", kind=JobKind.DETECT, trigger=Trigger(interval=dt.timedelta(days=1)))
+    document = {**job_json(job), "trigger": {"interval": seconds}}
+    assert job_from(document, {}).trigger == Trigger(interval=dt.timedelta(days=36_525))
 
 
 @pytest.mark.parametrize(
     "document", [{}, {"id": "one"}, {"id": "one", "kind": "guess"}, {"id": "one", "kind": "keep", "more": 1}]
 )
-def test_an_errand_that_is_none_is_a_typed_error(document: dict[str, object]) -> None:
-    with pytest.raises(CodecError, match="errand"):
-        errand_from(document, {})
+def test_a_job_that_is_none_is_a_typed_error(document: dict[str, object]) -> None:
+    with pytest.raises(CodecError, match="job"):
+        job_from(document, {})
 
 
 @pytest.mark.parametrize("wrong", [{"count": -1}, {"overlap": -1}, {"idle": dt.timedelta(seconds=-1)}])
@@ -120,7 +120,7 @@ async def test_words_wait_with_what_the_caller_said_about_them() -> None:
     assert word.assertion.details.evidence[0].quote == "It has 40 seats."
 
 
-async def test_words_of_the_same_errand_are_read_together_and_in_the_order_said() -> None:
+async def test_words_of_the_same_job_are_read_together_and_in_the_order_said() -> None:
     late, early = (
         Message(content=text, timestamp=NOW + dt.timedelta(hours=hour))
         for text, hour in (("Second.", 2), ("First.", 1))
@@ -148,7 +148,7 @@ def test_a_conversation_is_put_together_again_from_its_words(said: list[tuple[st
         messages=[Message(content=text, role=role, name="Ann", timestamp=NOW) for role, text in said], id="c"
     )
     found = verbatim_candidates(conversation, max_chars, NOW)
-    words = recorded(handed_over(found, PLACE, FactDetails(), DETECT))
+    words = recorded(words_to_keep(found, PLACE, FactDetails(), DETECT))
     before = {item.message_id: item for item in utterances(redact_conversation(conversation), NOW)}
     after = {item.message_id: item for item in utterances(rebuilt(words), NOW)}
     assert before.keys() == after.keys()

@@ -6,29 +6,23 @@ import datetime as dt
 import json
 from typing import Any
 
+import attrs
 import pytest
 
-from factmem import (
-    AgentMemoryProvider,
-    AssertionState,
-    ChangeKind,
-    Conversation,
-    InMemoryProvider,
-    InstructorModel,
-    Memory,
-    Message,
-    Origin,
-)
+from factmem import AgentMemoryProvider, ChangeKind, Conversation, InMemoryProvider, Memory, Message, Origin
 from factmem.detection import OriginPolicy, Treatment
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import STATEMENT, Concept
-from factmem.records import FactDetails
+from factmem.llm import InstructorModel
+from factmem.memory import Policies
+from factmem.records import AssertionState, FactDetails
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.memory.telling import (
     BEGAN,
     CITY,
+    FOUND_ALONE,
     PETS,
     SEATS,
     USER,
@@ -188,7 +182,7 @@ SPOKEN = Conversation(
 
 async def test_the_assistants_words_stay_what_the_assistant_said(provider: AgentMemoryProvider) -> None:
     origins = OriginPolicy(assistant=Treatment.STATEMENTS)
-    async with opened(provider, ScriptedModel(well), origins=origins) as memory:
+    async with opened(provider, ScriptedModel(well), policies=attrs.evolve(FOUND_ALONE, origins=origins)) as memory:
         await memory.remember(SPOKEN, subject=USER)
         assert await known(memory) == {"city": ["Oslo"], "statement": ["You have 40 seats; I live in Rome."]}
         (record,) = await memory.list_records(concepts=[STATEMENT])
@@ -255,6 +249,6 @@ async def test_a_planted_value_of_another_type_does_not_stand_in_the_users_way(p
 
 
 async def test_words_can_be_kept_beside_what_was_found_in_them() -> None:
-    async with opened(InMemoryProvider(), ScriptedModel(well), keep_words=True) as memory:
+    async with opened(InMemoryProvider(), ScriptedModel(well), policies=Policies(keep_words=True)) as memory:
         await memory.remember(talk("I live in Oslo."), subject=USER)
         assert await known(memory) == {"city": ["Oslo"], "statement": ["I live in Oslo."]}

@@ -13,15 +13,15 @@ from factmem import (
     AgentMemoryProvider,
     Concept,
     FactDetails,
-    FactType,
     Memory,
     MemorySubject,
     MultipleFacts,
     SingleFact,
 )
 from factmem.errors import InvalidDataError
+from factmem.facts import FactType
 from factmem.fold import Moment, fold
-from factmem.memory import TtlOperation, TtlPolicy
+from factmem.memory import Policies, TtlOperation, TtlPolicy
 from factmem.memory.ttl import after, expires_at, outlived
 from factmem.recall import MetadataCondition, MetadataOperator
 from factmem.records import Assertion, LogEntry, Place, Recorded
@@ -40,7 +40,9 @@ Opened = Callable[[TtlPolicy], Memory]
 @pytest.fixture
 def opened(provider: AgentMemoryProvider, clock: FakeClock) -> Opened:
     """Open a memory of alice's with a policy."""
-    return lambda policy: Memory(provider, viewer="alice", embedder=HashEmbedder(), clock=clock, ttl=policy)
+    return lambda policy: Memory(
+        provider, viewer="alice", embedder=HashEmbedder(), clock=clock, policies=Policies(ttl=policy)
+    )
 
 
 async def city(memory: Memory) -> str | None:

@@ -13,7 +13,10 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, DropReason, InMemoryProvider, InstructorModel
+from factmem import AgentMemoryProvider, InMemoryProvider
+from factmem.abc import DropReason
+from factmem.llm import InstructorModel
+from factmem.records import AssertionState
 from factmem.testing.chat_answers import Said, answering, chat_answer, error_answer, unreachable_base_url
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.memory.telling import CITY, SEATS, SOON, USER, log_of, opened, over_the_wire, said, talk, words
@@ -134,9 +137,9 @@ async def test_in_the_background_an_absent_model_costs_so_many_requests() -> Non
     provider = InMemoryProvider()
     with LoopbackOpenAIServer(answering(error_answer(503))) as server:
         async with opened(provider, model_at(server.base_url)) as memory:
-            handover = await memory.remember_many([talk(*TEXTS)], subject=USER)
-            (outcome,) = await handover.wait()
-    assert (outcome.failure, handover.failures) == ("ModelUnavailableError", ("ModelUnavailableError",))
+            submission = await memory.remember_many([talk(*TEXTS)], subject=USER)
+            (outcome,) = await submission.wait()
+    assert (outcome.failure, submission.failures) == ("ModelUnavailableError", ("ModelUnavailableError",))
     assert len(server.requests) == SOON.attempts * 2
     await kept_and_made_good(provider, "ModelUnavailableError")
 

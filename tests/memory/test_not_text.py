@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from factmem import Background, Conversation, DropReason, HandoverFinished, InMemoryProvider, Memory, Message, Trigger
-from factmem.abc import AgentMemoryProvider
+from factmem import Background, Conversation, InMemoryProvider, Memory, Message
+from factmem.abc import AgentMemoryProvider, DropReason
 from factmem.errors import InvalidDataError
+from factmem.memory import SubmissionFinished, Trigger
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import opened, said, well
@@ -40,21 +41,21 @@ async def test_what_is_remembered_tells_of_what_it_leaves_out(memory: Memory, ca
     assert len(await memory.list_records()) == 1
 
 
-async def test_what_is_handed_over_tells_of_it_too(memory: Memory) -> None:
+async def test_what_is_submitted_tells_of_it_too(memory: Memory) -> None:
     async with memory:
-        handover = await memory.remember_many([TALK, "We booked 12 seats."])
-        outcomes = await handover.wait()
+        submission = await memory.remember_many([TALK, "We booked 12 seats."])
+        outcomes = await submission.wait()
         assert [outcome.dropped for outcome in outcomes] == [COUNTED, {}]
-        assert handover.dropped == COUNTED
+        assert submission.dropped == COUNTED
         assert (await memory.generate([Message(content="It rains.", not_text=1)])).dropped == {DropReason.NOT_TEXT: 1}
 
 
 async def test_events_are_counted_once(memory: Memory) -> None:
     """Also those without any words, of which nothing is in the store."""
     async with memory:
-        handover = await memory.ingest_events("chat", TALK.messages)
-        await handover.wait()
-        assert handover.dropped == COUNTED
+        submission = await memory.ingest_events("chat", TALK.messages)
+        await submission.wait()
+        assert submission.dropped == COUNTED
         again = await memory.ingest_events("chat", [*TALK.messages, Message(content="", id="m4", not_text=1)])
         assert again.dropped == {DropReason.NOT_TEXT: 1}
         assert (await memory.ingest_events("chat", TALK.messages)).dropped == {}
@@ -63,12 +64,12 @@ async def test_events_are_counted_once(memory: Memory) -> None:
 async def test_events_that_wait_are_counted_at_once_and_in_their_outcome() -> None:
     heard: list[Any] = []
     async with opened(InMemoryProvider(), ScriptedModel(well), on_event=heard.append) as memory:
-        handover = await memory.ingest_events("chat", TALK.messages, trigger=Trigger(count=5))
-        assert (handover.dropped, handover.outcomes) == (COUNTED, ())
+        submission = await memory.ingest_events("chat", TALK.messages, trigger=Trigger(count=5))
+        assert (submission.dropped, submission.outcomes) == (COUNTED, ())
         await memory.flush()
-        (outcome,) = await handover.wait()
-        assert (outcome.dropped, handover.dropped, said(outcome.records)) == (COUNTED, COUNTED, ["Oslo"])
-    assert [event.outcome.dropped for event in heard if isinstance(event, HandoverFinished)] == [COUNTED]
+        (outcome,) = await submission.wait()
+        assert (outcome.dropped, submission.dropped, said(outcome.records)) == (COUNTED, COUNTED, ["Oslo"])
+    assert [event.outcome.dropped for event in heard if isinstance(event, SubmissionFinished)] == [COUNTED]
 
 
 @pytest.mark.parametrize("number", [-1, True, 1.5, "1"])

@@ -1,4 +1,4 @@
-"""Two organizations on one store: whatever is handed over in one is unheard of in the other, and stays untouched."""
+"""Two organizations on one store: whatever is submitted in one is unheard of in the other, and stays untouched."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, Concept, Memory, Message, SingleFact, StoredSession
+from factmem import AgentMemoryProvider, Concept, Memory, Message, SingleFact
 from factmem.abc import Prompt
 from factmem.errors import ModelRefusedError, RecordNotFoundError
-from factmem.records import FactDetails
+from factmem.memory import StoredSession
+from factmem.records import AssertionState, FactDetails
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, SOON, USER, log_of, opened, said, talk, well
 from tests.memory.test_event_streams import LATER

@@ -17,7 +17,6 @@ from factmem import (
     AgentMemoryProvider,
     BlockingMemory,
     Concept,
-    FactType,
     Memory,
     MemoryScope,
     MemorySubject,
@@ -25,6 +24,7 @@ from factmem import (
     SingleFact,
 )
 from factmem.errors import ConceptConflictError, IncompleteProfileError, InvalidDataError, ReadOnlyError
+from factmem.facts import FactType
 from factmem.memory import ProfileSchema, concepts_of
 from factmem.providers import NoMemory
 from factmem.testing import FakeClock, HashEmbedder

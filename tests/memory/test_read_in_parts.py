@@ -1,4 +1,4 @@
-"""Words of which somebody else reads a part meanwhile: two processes that hand over halves of one conversation."""
+"""Words of which somebody else reads a part meanwhile: two processes that submit halves of one conversation."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import anyio
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, Conversation, InMemoryProvider, Memory
+from factmem import AgentMemoryProvider, Conversation, InMemoryProvider, Memory
 from factmem.errors import ModelRefusedError
+from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.memory.telling import USER, Gated, log_of, opened, said, talk, until, well
 
@@ -22,11 +23,11 @@ async def test_the_rest_is_read_at_once(provider: AgentMemoryProvider) -> None:
     slow = Gated()
     other = opened(provider, ScriptedModel(well))  # not entered: its resuming would read what the first one reads
     async with opened(provider, slow) as memory:
-        handover = await memory.remember_many([EARLIER], subject=USER)
+        submission = await memory.remember_many([EARLIER], subject=USER)
         await until(lambda: slow.under_way == 1)
         assert said((await other.remember(LATER, subject=USER)).records) == ["cow", "dog", "hen", "pig"]
         slow.gate.set()
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert (said(outcome.records), outcome.failure) == (["Rome", "cat", "dog", "hen"], None)
         assert said([change.record for change in outcome.changes]) == ["Rome", "cat"]
         assert slow.asked == 2
@@ -39,11 +40,11 @@ async def test_what_comes_together_with_it_is_not_read_again(provider: AgentMemo
     slow, others = Gated(), [talk(f"I have a goat{number}.", id=f"talk{number}") for number in range(4)]
     other = opened(provider, ScriptedModel(well))  # not entered: its resuming would read what the first one reads
     async with opened(provider, slow) as memory:
-        handover = await memory.remember_many([*others, EARLIER], subject=USER)
+        submission = await memory.remember_many([*others, EARLIER], subject=USER)
         await until(lambda: slow.under_way == 4)
         await other.remember(LATER, subject=USER)
         slow.gate.set()
-        assert len(await handover.wait()) == 5
+        assert len(await submission.wait()) == 5
         assert slow.asked == 6
         assert said(await memory.list_records()) == sorted([*ALL, *(f"goat{number}" for number in range(4))])
 
@@ -53,11 +54,11 @@ async def test_what_cannot_be_read_of_the_rest_is_a_dead_letter() -> None:
     provider, slow = InMemoryProvider(), Gated(lambda prompt, answer: ModelRefusedError("no"))
     other = opened(provider, ScriptedModel(well))  # not entered: its resuming would read what the first one reads
     async with opened(provider, slow) as memory:
-        handover = await memory.remember_many([EARLIER], subject=USER)
+        submission = await memory.remember_many([EARLIER], subject=USER)
         await until(lambda: slow.under_way == 1)
         await other.remember(LATER, subject=USER)
         slow.gate.set()
-        (outcome,) = await handover.wait()
+        (outcome,) = await submission.wait()
         assert outcome.failure == "ModelRefusedError"
         (letter,) = await memory.dead_letters.list()
         assert said(letter.records) == ["I have a cat.", "I live in Rome."]
@@ -65,18 +66,18 @@ async def test_what_cannot_be_read_of_the_rest_is_a_dead_letter() -> None:
 
 
 @pytest.mark.parametrize("hands", [2, 5])
-async def test_many_who_hand_over_overlapping_parts_leave_nothing_unread(
+async def test_many_who_submit_overlapping_parts_leave_nothing_unread(
     provider: AgentMemoryProvider, hands: int
 ) -> None:
     """Each memory stands for a process: it knows nothing of what the others are reading."""
 
-    async def hand_over(memory: Memory, part: Conversation) -> None:
+    async def submit(memory: Memory, part: Conversation) -> None:
         await memory.remember(part, subject=USER)
 
     async with anyio.create_task_group() as tasks:
         for number in range(hands):
             part = attrs.evolve(WHOLE, messages=WHOLE.messages[number % 3 : number % 3 + 4])
-            tasks.start_soon(hand_over, opened(provider, ScriptedModel(well)), part)
+            tasks.start_soon(submit, opened(provider, ScriptedModel(well)), part)
     memory = opened(provider)
     assert (await log_of(provider))[1][AssertionState.PENDING] == 0
     parts = min(hands, 3)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from factmem import AgentMemoryProvider, DropReason, InMemoryProvider, Memory, Message
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message
+from factmem.abc import DropReason
 from factmem.errors import EmbedderError
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import log_of, opened, talk, well, words
@@ -21,12 +22,12 @@ DUPLICATE = {DropReason.DUPLICATE: 1}
 async def test_texts_that_say_the_same_are_kept_once(provider: AgentMemoryProvider, clock: FakeClock) -> None:
     """The first one stands, and the others lead to its record; what tells of other numbers is something else."""
     async with Memory(provider, embedder=HashEmbedder(), clock=clock) as memory:
-        handover = await memory.remember_many([SAME[0], OTHERS[0], *SAME[1:], *OTHERS[1:], SAME[0]])
-        outcomes = await handover.wait()
+        submission = await memory.remember_many([SAME[0], OTHERS[0], *SAME[1:], *OTHERS[1:], SAME[0]])
+        outcomes = await submission.wait()
         assert [dict(outcome.dropped) for outcome in outcomes] == [{}, {}, DUPLICATE, DUPLICATE, {}, {}, DUPLICATE]
         assert [len(outcome.changes) for outcome in outcomes] == [1, 1, 0, 0, 1, 1, 0]
         assert {record.value for number in (0, 2, 3, 6) for record in outcomes[number]} == {SAME[0]}
-        assert handover.dropped == {DropReason.DUPLICATE: 3}
+        assert submission.dropped == {DropReason.DUPLICATE: 3}
         assert words(await memory.list_records()) == sorted([SAME[0], *OTHERS])
     assert len((await log_of(provider))[0]) == 4
 
@@ -60,7 +61,7 @@ async def test_without_the_embedder_all_are_kept(clock: FakeClock) -> None:
         assert [dict(outcome.dropped) for outcome in outcomes] == [{}, {}, {}]
 
 
-async def test_texts_that_wait_for_a_model_are_handed_over_as_they_are(provider: AgentMemoryProvider) -> None:
+async def test_texts_that_wait_for_a_model_are_submitted_as_they_are(provider: AgentMemoryProvider) -> None:
     async with opened(provider, ScriptedModel(well)) as memory:
         await (await memory.remember_many(SAME)).wait()
         assert len(words(await memory.list_records())) == 1

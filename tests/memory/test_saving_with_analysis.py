@@ -200,10 +200,10 @@ async def test_the_same_text_again_is_not_analysed_again(provider: AgentMemoryPr
 async def test_two_texts_are_analysed_at_the_same_time() -> None:
     model = Gated(analysing().script)
     async with opened(InMemoryProvider(), model) as memory:
-        handover = await memory.remember_many([TEXT, "Bob sails."], subject=USER)
+        submission = await memory.remember_many([TEXT, "Bob sails."], subject=USER)
         await until(lambda: model.under_way == 2)
         model.gate.set()
-        assert [len(outcome) for outcome in await handover.wait()] == [1, 1]
+        assert [len(outcome) for outcome in await submission.wait()] == [1, 1]
         assert len(await memory.list_records()) == 2
 
 
@@ -245,8 +245,8 @@ async def test_a_batch_is_consolidated_against_the_store() -> None:
     deciding = Deciding(update)
     async with opened(InMemoryProvider(), consolidator=deciding) as memory:
         (first,) = await memory.remember(old, subject=USER, **ALL)
-        handover = await memory.remember_many([BATCH[0], new], subject=USER, **ALL)
-        created, updated = await handover.wait()
+        submission = await memory.remember_many([BATCH[0], new], subject=USER, **ALL)
+        created, updated = await submission.wait()
         assert words(await memory.list_records()) == sorted([BATCH[0], new])
     assert [change.kind for change in created.changes] == [ChangeKind.CREATED]
     (change,) = updated.changes

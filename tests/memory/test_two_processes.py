@@ -1,4 +1,4 @@
-"""Two real processes on one store file hand over overlapping halves of a conversation to a model behind a socket."""
+"""Two real processes on one store file submit overlapping halves of a conversation to a model behind a socket."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import anyio.to_thread
 import attrs
 import pytest
 
-from factmem import AssertionState
 from factmem.llm import InstructorModel
 from factmem.providers import open_provider
+from factmem.records import AssertionState
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.memory.telling import USER, log_of, opened, over_the_wire, said, talk
@@ -28,8 +28,8 @@ HALVES = {"earlier": (0, 8), "later": (4, 12)}
 ALL = sorted(f"cat{number}" for number in range(12))
 
 
-async def hand_over(address: str, base_url: str, start: int, end: int) -> None:
-    """Run in a process of its own: hand over a part when told to, wait until it is read, tell what became of it."""
+async def submit(address: str, base_url: str, start: int, end: int) -> None:
+    """Run in a process of its own: submit a part when told to, wait until it is read, tell what became of it."""
     model = InstructorModel("loopback", base_url=base_url, api_key="none")
     async with open_provider(address) as provider, opened(provider, model) as memory:
         await (await memory.resume()).wait()
@@ -60,7 +60,7 @@ class Together:
 
 def started(*arguments: str) -> subprocess.Popen[str]:
     program = "import sys, anyio; from tests.memory import test_two_processes as t; a = sys.argv[1:]; "
-    program += "anyio.run(t.hand_over, a[0], a[1], int(a[2]), int(a[3]))"
+    program += "anyio.run(t.submit, a[0], a[1], int(a[2]), int(a[3]))"
     root = Path(__file__).parents[2]
     path = os.pathsep.join([str(root), str(root / "providers"), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
@@ -80,7 +80,7 @@ async def test_overlapping_halves_are_read_once_and_to_the_end(name: str, tmp_pa
     address = f"{name}:{tmp_path / 'store'}"
     with LoopbackOpenAIServer(Together()) as server:
         halves = [started(address, server.base_url, str(start), str(end)) for start, end in HALVES.values()]
-        for half in halves:  # or the one that opens later would read on what the other one has handed over
+        for half in halves:  # or the one that opens later would read on what the other one has submitted
             assert half.stdout is not None
             assert half.stdout.readline() == "open\n"
         for half in halves:

@@ -83,27 +83,27 @@ async def test_what_is_being_read_is_not_read_a_second_time() -> None:
     assert detector.asked == 1
 
 
-async def test_all_that_is_handed_over_asks_no_more_at_once_than_was_set() -> None:
+async def test_all_that_is_submitted_asks_no_more_at_once_than_was_set() -> None:
     detector = InPairs()
     async with reading(InMemoryProvider(), detector) as memory:
-        handovers = [await memory.remember_many([talk(number), talk(-number)]) for number in range(1, 6)]
-        for handover in handovers:
-            await handover.wait()
+        submissions = [await memory.remember_many([talk(number), talk(-number)]) for number in range(1, 6)]
+        for submission in submissions:
+            await submission.wait()
     assert (detector.asked, detector.most) == (10, 2)
 
 
-async def test_a_long_hand_over_is_settled_piece_by_piece() -> None:
+async def test_a_long_submission_is_settled_piece_by_piece() -> None:
     """A waiting caller sees progress, and a process that dies has to ask little again."""
     detector = Slow(free=64)
     async with reading(InMemoryProvider(), detector) as memory:
-        handover = await memory.remember_many([talk(number) for number in range(70)])
+        submission = await memory.remember_many([talk(number) for number in range(70)])
         await detector.waiting.wait()
-        assert (len(handover.outcomes), handover.pending) == (64, 6)
+        assert (len(submission.outcomes), submission.pending) == (64, 6)
         detector.gate.set()
-        assert len(await handover.wait()) == 70
+        assert len(await submission.wait()) == 70
 
 
-async def handed_over_and_left(store: str, viewer: str) -> None:
+async def submitted_and_left(store: str, viewer: str) -> None:
     """Hand something private over, and die before it is read."""
     async with reading(store, Slow(), viewer) as memory:
         await memory.remember_many([talk(1)], private=True)
@@ -114,9 +114,9 @@ async def test_resuming_ends_when_the_words_of_every_owner_are_read(tmp_path: Pa
     store = f"sqlite-vec:{tmp_path / 'facts.db'}"
     for viewer in ("alice", "bob"):
         with pytest.raises(KeyError):
-            await handed_over_and_left(store, viewer)
+            await submitted_and_left(store, viewer)
     detector = Slow(free=2)
     async with reading(store, detector, "alice") as memory:
-        handover = await memory.resume()
-        assert (len(handover.ids), len(await handover.wait()), handover.pending) == (1, 1, 0)
+        submission = await memory.resume()
+        assert (len(submission.ids), len(await submission.wait()), submission.pending) == (1, 1, 0)
         assert detector.asked == 2

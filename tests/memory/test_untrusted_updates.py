@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider, AssertionState, Memory, MultipleFacts, SingleFact
-from factmem.records import FactDetails, Origin
+from factmem import AgentMemoryProvider, Memory, MultipleFacts, SingleFact
+from factmem.records import AssertionState, FactDetails, Origin
 from tests.memory.telling import BEGAN, CITY, PETS, USER, opened, said
 
 

@@ -9,7 +9,12 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 import factmem
+
+LAZY = ["factmem", "factmem.consolidation", "factmem.detection", "factmem.llm"]
+"""The packages that import names when they are first used."""
 
 
 def test_every_public_module_has_an_all(modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]) -> None:
@@ -63,22 +68,32 @@ def test_every_listed_name_is_there(exports: Mapping[str, list[str]]) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("package", LAZY)
 def test_the_lazy_names_are_the_ones_that_type_checkers_see(
+    package: str, modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]
+) -> None:
+    """The table and the ``TYPE_CHECKING`` block of a package name the same things in the same places, all public."""
+    table, checked = _homes(modules[package]), _for_type_checkers(modules[package])
+    lazy = {name: f"{package}.{module}" for module, names in table.items() for name in names}
+    assert lazy == checked
+    assert lazy.keys() <= set(exports[package])
+
+
+def test_every_package_with_lazy_names_is_checked(modules: Mapping[str, ast.Module]) -> None:
+    assert [name for name, tree in modules.items() if _homes(tree)] == LAZY
+
+
+def test_the_front_door_imports_nothing_at_once(
     modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]
 ) -> None:
-    """The table, the ``TYPE_CHECKING`` block and ``__all__`` of `factmem` name the same things in the same places."""
-    checked: dict[str, str] = {}
-    for node in ast.walk(modules["factmem"]):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("factmem."):
-            checked.update({alias.name: node.module for alias in node.names})
-    table = next(
-        ast.literal_eval(node.value)
-        for node in modules["factmem"].body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOME"
-    )
-    lazy = {name: f"factmem.{module}" for module, names in table.items() for name in names}
-    assert lazy == checked
-    assert sorted(lazy) == sorted(exports["factmem"])
+    assert sorted(name for names in _homes(modules["factmem"]).values() for name in names) == sorted(exports["factmem"])
+
+
+def test_a_package_does_not_have_what_it_does_not_name() -> None:
+    """A misspelt name is an `AttributeError`, as it is of a module without lazy names."""
+    for package in LAZY:
+        with pytest.raises(AttributeError, match="Memmory"):
+            importlib.import_module(package).Memmory  # noqa: B018
 
 
 def test_every_error_can_be_caught_by_the_root_from_the_front_door() -> None:
@@ -91,6 +106,27 @@ def test_every_error_can_be_caught_by_the_root_from_the_front_door() -> None:
 def test_the_version_is_the_installed_one() -> None:
     """`factmem.__version__` is the distribution's, read when it is asked for."""
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", factmem.__version__)
+
+
+def _homes(tree: ast.Module) -> dict[str, tuple[str, ...]]:
+    """Return the table of a package's lazy names; empty if it has none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+            table: dict[str, tuple[str, ...]] = ast.literal_eval(node.value)
+            return table
+    return {}
+
+
+def _for_type_checkers(tree: ast.Module) -> dict[str, str]:
+    """Return the modules of the names that a package imports for type checkers only."""
+    return {
+        alias.name: str(node.module)
+        for block in tree.body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 def _export_order(name: str) -> tuple[int, list[tuple[int, str]]]:

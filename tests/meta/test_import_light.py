@@ -25,6 +25,14 @@ def test_importing_the_package_and_its_words_loads_nothing_heavy(statement: str)
     assert _loaded(statement) & set(HEAVY) == set()
 
 
+def test_a_memory_without_a_model_does_not_even_load_what_would_ask_one() -> None:
+    """The prompts, answers and checks of a model are imported with the first model."""
+    program = "import sys\nfrom factmem import Memory\nMemory('memory:')\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    asking = {"consolidation.model_consolidator", "detection.model_detector", "detection.prompts", "llm.exchange"}
+    assert {f"factmem.{name}" for name in asking} & set(done.stdout.split()) == set()
+
+
 def test_opening_a_memory_loads_no_model_and_no_client() -> None:
     """The embedder is loaded by the first fact or the first question, not by the import or the constructor."""
     assert _loaded("from factmem import Memory; Memory('memory:')") & set(HEAVY_FOR_A_MEMORY) == set()

@@ -9,10 +9,12 @@ from pathlib import Path
 VOCABULARY = {
     "codec",
     "details",
+    "entry_points",
     "errors",
     "facts",
     "fold",
     "hidden",
+    "lazy_names",
     "patterns",
     "names",
     "records",
@@ -33,7 +35,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing"},
+    {"observing", "loops"},
     {"llm"},
     MIDDLE,
     {"memory"},

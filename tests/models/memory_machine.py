@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from factmem import Memory
 from factmem.errors import FactMemError
 from factmem.facts import Concept, Fact
-from factmem.memory import FlaggedPolicy
+from factmem.memory import FlaggedPolicy, Policies
 from factmem.records import AssertionState, Evidence, FactDetails, Origin, Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import decode_value
@@ -64,7 +64,7 @@ class MemoryMachine(RuleBasedStateMachine):
             self.open[handle],
             organization=tenant,
             embedder=HashEmbedder(4),
-            flagged=FlaggedPolicy.IGNORE,
+            policies=Policies(flagged=FlaggedPolicy.IGNORE),
             clock=self.clock,
         )
 

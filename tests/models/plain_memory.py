@@ -142,7 +142,7 @@ class PlainMemory:
             details=details,
             revises=id,
             revised=before.seq,
-            errand=None,
+            job=None,
             state=AssertionState.ACTIVE if origin is None or origin in _TRUSTED else AssertionState.QUARANTINED,
         )
         if value is ...:

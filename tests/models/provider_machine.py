@@ -224,7 +224,7 @@ class ProviderMachine(RuleBasedStateMachine):
         (said,) = assertions_of(fact, self._place(data), details, removed=data.draw(st.integers(0, 5)) == 0)
         match data.draw(st.integers(0, 7)):
             case 0:
-                said = attrs.evolve(said, errand={"é": [1]}, state=AssertionState.PENDING)
+                said = attrs.evolve(said, job={"é": [1]}, state=AssertionState.PENDING)
             case 1:
                 said = attrs.evolve(said, state=data.draw(st.sampled_from(_STATES)))
             case 2 | 3 if known := [item for item in self.model.said() if item.it.track == said.track]:

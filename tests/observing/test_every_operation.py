@@ -17,11 +17,11 @@ import factmem.memory
 from factmem import (
     BlockingMemory,
     FactMemError,
-    Handover,
     InMemoryProvider,
     Memory,
     Message,
     SingleFact,
+    Submission,
 )
 from factmem.abc import Operation, OperationCompleted, OperationFailed
 from factmem.testing import ScriptedModel
@@ -29,7 +29,7 @@ from tests.memory.telling import SEATS, opened, well
 from tests.observing.watching import Watcher
 
 NOW: Final = dt.datetime.now(dt.UTC)
-NO_OPERATIONS: Final = {Handover: "is waited for, and does nothing itself"}
+NO_OPERATIONS: Final = {Submission: "is waited for, and does nothing itself"}
 
 
 @attrs.frozen

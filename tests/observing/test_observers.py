@@ -13,18 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factmem import (
-    BlockingMemory,
-    Conversation,
-    InMemoryProvider,
-    Memory,
-    MemoryScope,
-    RecordOrder,
-    SingleFact,
-)
+from factmem import BlockingMemory, Conversation, InMemoryProvider, Memory, MemoryScope, SingleFact
 from factmem.abc import EmbedderIdentity, Operation, OperationCompleted, OperationEvent, OperationStarted
 from factmem.errors import RecordNotFoundError
 from factmem.llm import InstructorModel
+from factmem.memory import RecordOrder
 from factmem.observing import current_call
 from factmem.records import FactDetails
 from factmem.testing import HashEmbedder, ScriptedModel
@@ -195,8 +188,8 @@ async def test_content_of_what_is_done_for_another_viewer_is_never_told(watcher:
 async def test_what_is_read_in_the_background_names_what_handed_it_over(watcher: Watcher) -> None:
     """Though that is over by then; what a model is asked for it lies below."""
     async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
-        handover = await memory.remember_many([talk("I live in Lima"), "There is a bar."], subject=USER)
-        await handover.wait()
+        submission = await memory.remember_many([talk("I live in Lima"), "There is a bar."], subject=USER)
+        await submission.wait()
     (handed,) = watcher.completed(Operation.REMEMBER_MANY)
     assert (handed.records_in, handed.records_out) == (2, 2)
     (read,) = watcher.completed(Operation.READ)

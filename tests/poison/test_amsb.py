@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from factmem import BlockingMemory, InMemoryProvider, Memory, Message
-from factmem.memory import FlaggedPolicy
+from factmem.memory import FlaggedPolicy, Policies
 from factmem.records import AssertionState
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
@@ -44,7 +44,7 @@ class FactMem:
     self_submission: bool = False
 
     def _open(self) -> BlockingMemory:
-        return BlockingMemory(Memory(self.provider, embedder=HashEmbedder(), flagged=self.flagged))
+        return BlockingMemory(Memory(self.provider, embedder=HashEmbedder(), policies=Policies(flagged=self.flagged)))
 
     def remember(self, key: str, value: str, *, source_class: str = "external_tool") -> object:
         """Remember what somebody says, noted under a key."""

@@ -102,7 +102,7 @@ async def test_what_a_client_an_import_and_a_model_did_is_told() -> None:
         assert (entries[0].actor or "").startswith("mcp:")
         assert told(entries)[1:] == [
             ("quarantined", "import:app", None),
-            ("handed over", "app", None),
+            ("submitted", "app", None),
             ("read", "app", None),
             ("recorded", "app", None),
         ]

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from factmem import Concept, DetectionRequest, MemoryScope, MemorySubject, Message
-from factmem.abc import AnalysisRequest, Known, Novelty
+from factmem import Concept, MemoryScope, MemorySubject, Message
+from factmem.abc import AnalysisRequest, DetectionRequest, Known, Novelty
 from factmem.agent.agents_md import block_in, bullets_in, page_of, said_in, visible, written_into
 from factmem.agent.compression import FactRetrievalCompression
 from factmem.agent.rendering import rendered

@@ -35,7 +35,7 @@ async def test_what_was_planted_is_told_to_nobody_until_it_is_let_in(plant: Plan
 
 
 async def test_an_import_says_of_itself_in_vain_that_it_is_the_users() -> None:
-    """Its origins and states are what the file wants them to be; a removal and an errand are no better."""
+    """Its origins and states are what the file wants them to be; a removal and a job are no better."""
     file = io.StringIO()
     pets = Concept.multiple("pets", "Animals")
     async with opened(viewer="mallory") as planted:

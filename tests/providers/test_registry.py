@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -144,6 +145,23 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch
     with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[postgres\]'") as error:
         open_provider("postgres:db")
     assert error.value.package == "psycopg"
+
+
+def test_no_other_package_can_take_over_the_name_of_a_provider(tmp_path: Path) -> None:
+    """A name of factmem's own opens factmem's own provider, whatever else is installed."""
+    installed = tmp_path / "aaa_other-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: aaa-other\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[factmem.providers]\nmemory = json:loads\nother = json:loads\n")
+    code = (
+        "from factmem.providers import open_provider, provider_entry_points\n"
+        "print(type(open_provider('memory:')).__name__, provider_entry_points()['memory'].value)\n"
+        "print(provider_entry_points()['other'].value)"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert result.stdout.split() == ["InMemoryProvider", "factmem.providers:InMemoryProvider", "json:loads"]
 
 
 def test_naming_the_providers_imports_none() -> None:

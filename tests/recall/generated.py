@@ -9,18 +9,8 @@ from collections.abc import Sequence
 import attrs
 from hypothesis import strategies as st
 
-from factmem import (
-    STATEMENT,
-    Additive,
-    Boost,
-    Concept,
-    FactDetails,
-    InMemoryProvider,
-    Memory,
-    MultipleFacts,
-    RecallSettings,
-)
-from factmem.recall import analyse
+from factmem import STATEMENT, Concept, FactDetails, InMemoryProvider, Memory, MultipleFacts, RecallSettings
+from factmem.recall import Additive, Boost, analyse
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import factmem.recall
-from factmem import Boost, MemoryScope, RecallSettings
-from factmem.recall import RecallMatch, analyse
+from factmem import MemoryScope, RecallSettings
+from factmem.recall import Boost, RecallMatch, analyse
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
 

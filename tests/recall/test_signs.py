@@ -8,8 +8,8 @@ from functools import reduce
 
 import pytest
 
-from factmem import Conversation, FactType, Memory, Message
-from factmem.facts import STATEMENT
+from factmem import Conversation, Memory, Message
+from factmem.facts import STATEMENT, FactType
 from factmem.recall.index.blob import term_numbers
 from factmem.recall.index.columns import ConceptNames
 from factmem.recall.text.signs import Kind, kinds_asked, kinds_held, words_outside_questions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, assert_type
 
-from factmem import Memory
+from factmem import BlockingMemory, Memory
 from factmem.abc import AgentMemoryProvider
 from factmem.facts import STATEMENT, Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.fold import Current
@@ -57,7 +57,13 @@ async def remembered_by(memory: Memory) -> None:
     assert_type(await memory.history(SEATS), list[FactRecord[int]])
     assert_type(await memory.history("seats"), list[FactRecord[Any]])
     assert_type(await memory.save(SingleFact(SEATS, 4)), tuple[FactRecord[int], ...])
+    assert_type(await memory.save(MultipleFacts(BIRTHDAYS, (NOON.date(),))), tuple[FactRecord[dt.date], ...])
     await memory.list_records(concepts=[SEATS, TAGS, "city"])
+
+
+def saved_by(memory: BlockingMemory, fact: Fact[int]) -> None:
+    assert_type(memory.save(SingleFact(SEATS, 4)), tuple[FactRecord[int], ...])
+    assert_type(memory.save(fact), tuple[FactRecord[int], ...])
 
 
 def read_with(recorded: Recorded, current: Current) -> None:

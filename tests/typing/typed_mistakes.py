@@ -5,6 +5,7 @@ An ignore that is not needed is an error itself, so that a mistake no longer see
 
 from __future__ import annotations
 
+from factmem import Memory
 from factmem.abc import AgentMemoryProvider
 from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.scopes import MemoryScope
@@ -21,6 +22,11 @@ multiple_of_single = MultipleFacts(SEATS, (4,))  # type: ignore[arg-type]  # pyr
 single_of_multiple = SingleFact(TAGS, "a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 no_string = Concept.single("seats", 5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 SEATS.keyword = "other"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def save(memory: Memory) -> None:
+    await memory.save(SingleFact(SEATS, "many"))  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await memory.save(MultipleFacts(TAGS, (1,)))  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
 
 
 async def use(provider: AgentMemoryProvider) -> None:

@@ -57,14 +57,12 @@ def sample() -> Recorded:
     )
     fact = Concept.multiple("pets", "d", Pet).fact([Pet("Rex", 3, Mood.BAD)], timestamp=NOON, valid_from=NOON)
     (assertion,) = assertions_of(fact, place, details, removed=True)
-    assertion = attrs.evolve(
-        assertion, errand={"kind": "detect", "tries": [1, None]}, revises="r", revised=3, actor="x:y"
-    )
+    assertion = attrs.evolve(assertion, job={"kind": "detect", "tries": [1, None]}, revises="r", revised=3, actor="x:y")
     return Recorded(assertion=assertion, id="i", record_id="r", seq=7, recorded_at=NOON)
 
 
 def test_a_document_with_every_field_set_reads_back_whole() -> None:
-    """An errand and the labels of a revision among them, and the state that the errand brought."""
+    """A job and the labels of a revision among them, and the state that the job brought."""
     entry = sample()
     for item in (entry.assertion, entry.assertion.details):
         fields = attrs.asdict(item, recurse=False)

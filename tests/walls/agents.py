@@ -220,7 +220,7 @@ AGENTS_MD: Final[Mapping[str, Door]] = {
     "read_back": Reads([Way(lambda asked: _synced(asked, "read_back"), only=_on_page)]),
 }
 
-_WHOLE: Final = "what was handed over is looked at where it is handed back, with all that it has"
+_WHOLE: Final = "what was submitted is looked at where it is handed back, with all that it has"
 SAVED_HISTORY: Final[Mapping[str, Door]] = {
     name: Neither(_WHOLE) for name in ("pending", "outcomes", "failures", "held_by", "wait", "wait_blocking")
 } | {"dropped": Neither("counts, and shows no words")}

@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
-from factmem import DeepSettings
 from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionRequest, SubQuestion
+from factmem.recall import DeepSettings
 from tests.walls.worlds import SCOPES
 
 __all__ = ["CURIOUS", "Curious"]

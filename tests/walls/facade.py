@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import attrs
 
-from factmem import Concept, MetadataCondition, RecordOrder
+from factmem import Concept
+from factmem.memory import RecordOrder
+from factmem.recall import MetadataCondition
 from tests.walls.curious import CURIOUS
 from tests.walls.stores import EARLY
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, each

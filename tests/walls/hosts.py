@@ -127,7 +127,7 @@ BACKEND: Final[Mapping[str, Door]] = {
     },
 }
 
-_RUN: Final = "tells what MemoryRun.load returns, and hands over what MemoryRun.save takes; tested with its host"
+_RUN: Final = "tells what MemoryRun.load returns, and submits what MemoryRun.save takes; tested with its host"
 _FORMAT: Final = "turns messages of its host into ours, and looks at nothing that is kept"
 _STORAGE: Final = "asks views of a MemoryRun; needs an environment with CrewAI, and is tested there"
 

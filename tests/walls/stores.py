@@ -14,11 +14,11 @@ from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import AssertionState, InMemoryProvider
+from factmem import InMemoryProvider
 from factmem.abc import Append, Receipt, Statement, StateRequest
 from factmem.crypto import SecretKey
-from factmem.memory.errands import Errand, ErrandKind, errand_json
-from factmem.records import Assertion, Place, assertions_of
+from factmem.memory.jobs import Job, JobKind, job_json
+from factmem.records import Assertion, AssertionState, Place, assertions_of
 from factmem.testing import FakeClock
 from tests.walls.worlds import BEGAN, NOW, Fate, Plant, World
 
@@ -103,8 +103,8 @@ def _assertion(plant: Plant, revised: Receipt | None) -> Assertion:
     fact = plant.concept.fact([plant.value], timestamp=plant.said)
     (said,) = assertions_of(fact, Place(plant.subject, plant.scope), plant.details)
     if plant.fate in (Fate.PENDING, Fate.FAILED):
-        errand = Errand(id=f"errand-{plant.token}", kind=ErrandKind.DETECT)
-        said = attrs.evolve(said, errand=errand_json(errand), state=AssertionState.PENDING)
+        job = Job(id=f"job-{plant.token}", kind=JobKind.DETECT)
+        said = attrs.evolve(said, job=job_json(job), state=AssertionState.PENDING)
     if revised is not None:
         said = attrs.evolve(said, revises=revised.recorded.record_id, revised=revised.recorded.seq)
     return said

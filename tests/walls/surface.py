@@ -30,7 +30,7 @@ from tests.walls.agents import AGENT_MEMORY, AGENTS_MD, MEMORY_FILES, MEMORY_RUN
 from tests.walls.capabilities import CAPABILITIES, OWN
 from tests.walls.facade import READING, WAITING
 from tests.walls.hosts import ASKS_A_RUN, BACKEND, LANGGRAPH_STORE, MEMORY_SERVICE
-from tests.walls.waiting import DEAD_LETTERS, HANDOVER, QUARANTINE
+from tests.walls.waiting import DEAD_LETTERS, QUARANTINE, SUBMISSION
 from tests.walls.ways import Door
 from tests.walls.writing import WRITING
 
@@ -43,8 +43,8 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "BlockingQuarantine": QUARANTINE,
     "DeadLetters": DEAD_LETTERS,
     "BlockingDeadLetters": DEAD_LETTERS,
-    "Handover": HANDOVER,
-    "BlockingHandover": HANDOVER,
+    "Submission": SUBMISSION,
+    "BlockingSubmission": SUBMISSION,
     "AgentMemory": AGENT_MEMORY,
     "MemoryRun": MEMORY_RUN,
     "MemoryTools": MEMORY_TOOLS,

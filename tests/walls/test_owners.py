@@ -7,12 +7,13 @@ import datetime as dt
 import attrs
 import pytest
 
-from factmem import AssertionState, Background, Concept, Evidence, InMemoryProvider, Memory, MemoryEvent, SingleFact
+from factmem import Background, Concept, Evidence, InMemoryProvider, Memory, SingleFact
 from factmem.abc import Append, Statement, StateRequest
 from factmem.errors import ConceptConflictError, InvalidDataError, ModelUnavailableError, ReadOnlyError
 from factmem.facts import STATEMENT
-from factmem.memory.errands import STREAM, Errand, ErrandKind, errand_json
-from factmem.records import FactDetails, Place, assertions_of
+from factmem.memory import MemoryEvent
+from factmem.memory.jobs import STREAM, Job, JobKind, job_json
+from factmem.records import AssertionState, FactDetails, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, USER, opened, said, talk, until, well
@@ -40,11 +41,11 @@ async def test_who_has_all_that_waits_read_hears_of_nobody_elses() -> None:
     """Resuming tells bob neither what alice's words were, nor what they are called, nor how many there are."""
     provider = await left_unread()
     async with opened(provider, ScriptedModel(well), viewer="bob") as memory:
-        handover = await memory.resume()
-        outcomes = await handover.wait()
-        assert (len(handover.ids), len(outcomes), handover.pending) == (1, 1, 0)
+        submission = await memory.resume()
+        outcomes = await submission.wait()
+        assert (len(submission.ids), len(outcomes), submission.pending) == (1, 1, 0)
         assert "cat" in text_of(outcomes)
-        assert "lynx" not in text_of((outcomes, handover))
+        assert "lynx" not in text_of((outcomes, submission))
         assert said(await memory.as_viewer("alice").list_records()) == ["cat", "lynx"], "waiting is for everybody's"
 
 
@@ -74,14 +75,14 @@ def _from_talk(owner: str | None) -> FactDetails:
 
 @pytest.mark.parametrize("state", [AssertionState.PENDING, AssertionState.FAILED])
 async def test_words_of_two_owners_are_never_read_together(state: AssertionState) -> None:
-    """Not even if they say to belong to the same errand, whose name may be guessed, as an import may."""
+    """Not even if they say to belong to the same job, whose name may be guessed, as an import may."""
     provider = InMemoryProvider()
-    errand = Errand(id=f"{STREAM}guessed", kind=ErrandKind.DETECT)
+    job = Job(id=f"{STREAM}guessed", kind=JobKind.DETECT)
     statements: list[Statement] = []
     for owner, scope in (("bob", "/product/a"), ("alice", "/product/a"), (None, "/product/ab")):
         fact = STATEMENT.fact([f"What {owner} says."], timestamp=BEGAN)
         (words,) = assertions_of(fact, Place(USER, MemoryScope.parse(scope)), _from_talk(owner))
-        words = attrs.evolve(words, errand=errand_json(errand), state=AssertionState.PENDING)
+        words = attrs.evolve(words, job=job_json(job), state=AssertionState.PENDING)
         statements.append(Append(assertion=words))
     receipts = await provider.append(statements)
     await provider.append([StateRequest(assertion_id=item.recorded.id, state=state) for item in receipts])
@@ -101,8 +102,8 @@ async def test_words_that_show_nothing_of_a_conversation_are_passed_over() -> No
     provider = InMemoryProvider()
     for id in (f"{STREAM}guessed", "guessed"):
         (words,) = assertions_of(STATEMENT.fact([f"Of {id}."], timestamp=BEGAN), Place(USER, CROSS_PRODUCT))
-        waiting = errand_json(Errand(id=id, kind=ErrandKind.DETECT))
-        await provider.append([Append(assertion=attrs.evolve(words, errand=waiting, state=AssertionState.PENDING))])
+        waiting = job_json(Job(id=id, kind=JobKind.DETECT))
+        await provider.append([Append(assertion=attrs.evolve(words, job=waiting, state=AssertionState.PENDING))])
     async with opened(provider, ScriptedModel(well)) as memory:
         assert await (await memory.resume()).wait() == ()
         await memory.flush()

@@ -12,6 +12,7 @@ import pytest
 
 from factmem import Memory
 from factmem.consolidation import ConsolidationPolicy
+from factmem.memory import Policies
 from factmem.testing import FakeClock, ScriptedModel
 from tests.walls.agents import agent_seat
 from tests.walls.awake import awake
@@ -89,7 +90,9 @@ async def _everything(
         steps += steps_of(SERVER, attrs.evolve(program, client=tables.serving(memory)), Reads)
         told += [(step.path, await _told(step)) for step in steps]
     meddling = ScriptedModel(awake)
-    async with memory_at(seat, grown, model=meddling, consolidation=ConsolidationPolicy(threshold=0.3)) as writing:
+    async with memory_at(
+        seat, grown, model=meddling, policies=Policies(consolidation=ConsolidationPolicy(threshold=0.3))
+    ) as writing:
         await (await writing.resume()).wait()
         asked = attrs.evolve(program, memory=writing, reader=writing)
         told += [(step.path, await _told(step)) for step in steps_of({"Memory": WRITING}, asked, Writes)]

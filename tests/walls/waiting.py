@@ -1,4 +1,4 @@
-"""The paths of what waits: quarantine, dead letters, hand-overs and events."""
+"""The paths of what waits: quarantine, dead letters, submissions and events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes, each
 
-__all__ = ["DEAD_LETTERS", "HANDOVER", "QUARANTINE"]
+__all__ = ["DEAD_LETTERS", "QUARANTINE", "SUBMISSION"]
 
 
 async def _decided(done: Callable[[str], Awaitable[object]], ids: list[str]) -> object:
@@ -19,7 +19,7 @@ def _entries(asked: Asked) -> list[str]:
 
 
 def _letters(asked: Asked) -> list[str]:
-    return [f"errand-{plant.token}" for plant in asked.grown.world.plants]
+    return [f"job-{plant.token}" for plant in asked.grown.world.plants]
 
 
 QUARANTINE: Final[Mapping[str, Door]] = {
@@ -39,15 +39,15 @@ DEAD_LETTERS: Final[Mapping[str, Door]] = {
     "dismiss": Writes([Way(lambda asked: _decided(asked.memory.dead_letters.dismiss, _letters(asked)), Shows.NOTHING)]),
 }
 
-_WHOLE: Final = "a hand-over is handed back by what writes, where it is looked at with all that it has"
-HANDOVER: Final[Mapping[str, Door]] = {
+_WHOLE: Final = "a submission is handed back by what writes, where it is looked at with all that it has"
+SUBMISSION: Final[Mapping[str, Door]] = {
     "ids": Neither(_WHOLE),
     "wait": Neither(_WHOLE),
     "outcomes": Neither(_WHOLE),
     "pending": Neither(_WHOLE),
     "failures": Neither(_WHOLE),
     "dropped": Neither("counts, and shows no words"),
-    "drop": Neither("is called by whoever hands over, to count what is not kept"),
+    "drop": Neither("is called by whoever submits, to count what is not kept"),
     "settle": Neither("is called by whoever reads words, to say what became of them"),
     "end": Neither("is called by whoever reads words, to say that nothing more will come"),
 }

@@ -23,10 +23,9 @@ from factmem import (
     MultipleFacts,
     Origin,
     SingleFact,
-    StoredSession,
 )
 from factmem.facts import STATEMENT
-from factmem.memory import Handover
+from factmem.memory import StoredSession, Submission
 from tests.walls.facade import Household
 from tests.walls.ways import Asked, Door, Shows, Way, Writes, each, outcome, plain, unnamed_scope
 from tests.walls.worlds import MANY, NOW, SHARED, Plant
@@ -61,8 +60,8 @@ async def _both(asked: Asked, made: Callable[..., Awaitable[object]]) -> object:
     return found
 
 
-async def _done(handover: Handover) -> object:
-    return await handover.wait(), handover, handover.ids, handover.pending, handover.failures
+async def _done(submission: Submission) -> object:
+    return await submission.wait(), submission, submission.ids, submission.pending, submission.failures
 
 
 async def _saved(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
@@ -92,7 +91,7 @@ async def _remembered(asked: Asked, plant: Plant, about: dict[str, Any]) -> obje
     return found
 
 
-async def _handed_over(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
+async def _submitted(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
     return await _done(await asked.memory.remember_many([f"{plant.words} {_mark(about)} many"], **about))
 
 
@@ -183,7 +182,7 @@ WRITING: Final[Mapping[str, Door]] = {
         [Way(lambda asked: _both(asked, lambda plant, about: _remembered(asked, plant, about)), Shows.KEPT)]
     ),
     "remember_many": Writes(
-        [Way(lambda asked: _both(asked, lambda plant, about: _handed_over(asked, plant, about)), Shows.KEPT)]
+        [Way(lambda asked: _both(asked, lambda plant, about: _submitted(asked, plant, about)), Shows.KEPT)]
     ),
     "generate": Writes(
         [Way(lambda asked: _both(asked, lambda plant, about: _generated(asked, plant, about)), Shows.KEPT)]

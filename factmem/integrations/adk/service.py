@@ -177,8 +177,8 @@ async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry
         of_user = entry.author in (None, "user") and entry.content.role != "model"
         place: dict[str, Any] = {"subject": run.user, "scope": config.home, "private": config.saving.private}
         if asked.get("enable_consolidation") and of_user:
-            handover = await view.generate([fact], metadata=metadata, expires_at=asked.get("expires_at"), **place)
-            await handover.wait()
+            submission = await view.generate([fact], metadata=metadata, expires_at=asked.get("expires_at"), **place)
+            await submission.wait()
         else:
             details = FactDetails(
                 metadata=metadata,

@@ -34,7 +34,7 @@ __all__ = [
     "ASSISTANT",
     "BODY",
     "BODY_FIELDS",
-    "ERRAND",
+    "JOB",
     "KINDS_FROM",
     "MULTIPLE",
     "NEVER",
@@ -60,7 +60,7 @@ OUTLINE_VERSION: Final = 5
 NEVER: Final = 2**63 - 1
 """Expiry of an assertion that does not expire."""
 
-MULTIPLE, REMOVED, REVISES, TRUSTED, ERRAND, UNREVIEWED = (1 << bit for bit in range(6))
+MULTIPLE, REMOVED, REVISES, TRUSTED, JOB, UNREVIEWED = (1 << bit for bit in range(6))
 """Flags of a body. TRUSTED counts also while it waits for a model; for UNREVIEWED see `FactDetails.unreviewed`."""
 
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
@@ -243,7 +243,7 @@ def _flags(said: Assertion) -> int:
         (REMOVED, said.removed),
         (REVISES, said.revises is not None),
         (TRUSTED, said.counts(AssertionState.PENDING)),
-        (ERRAND, said.errand is not None),
+        (JOB, said.job is not None),
         (UNREVIEWED, said.details.unreviewed),
     )
     return sum(flag for flag, holds in held if holds)

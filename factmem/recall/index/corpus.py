@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from factmem.fold import Current, Moment
-from factmem.recall.index.blob import ERRAND, REMOVED, microseconds
+from factmem.recall.index.blob import JOB, REMOVED, microseconds
 from factmem.recall.index.column_fold import Standing, joined, said_the_same
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.segments import Hits, Segment
@@ -175,7 +175,7 @@ class Corpus:
     def retired(self) -> NDArray[np.intp]:
         """The assertions from conversations that are not current, ascending; without texts that wait for a model."""
         columns, moment, size = self.columns, self.moment, len(self.counts)
-        left = (columns["conversation"][:size] > 0) & ((columns["flags"][:size] & (ERRAND | REMOVED)) == 0)
+        left = (columns["conversation"][:size] > 0) & ((columns["flags"][:size] & (JOB | REMOVED)) == 0)
         for part in self.parts:
             left[part.segment.rows[part.rows()]] = False
         rows = np.flatnonzero(left)

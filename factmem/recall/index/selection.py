@@ -18,7 +18,7 @@ import numpy as np
 from factmem.abc import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
-from factmem.recall.index.blob import ERRAND, MULTIPLE, NEVER, STATES, UNREVIEWED, microseconds
+from factmem.recall.index.blob import JOB, MULTIPLE, NEVER, STATES, UNREVIEWED, microseconds
 from factmem.recall.index.column_fold import Standing, affected, joined, takes_part
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.corpus import Corpus, Part
@@ -235,7 +235,7 @@ class LogPart:
         seqs: Sequence numbers.
         conversations: Ids of conversations that the assertions cite.
         states: Present states.
-        errands: Only assertions with a job: they wait for a model, or once did.
+        jobs: Only assertions with a job: they wait for a model, or once did.
         apart: Only assertions that did not count when they were recorded, such as quarantined ones.
         expired: Only assertions expired at this time.
         kept: A filter that they pass.
@@ -247,7 +247,7 @@ class LogPart:
     seqs: Collection[int] | None = None
     conversations: Collection[str] | None = None
     states: Collection[AssertionState] | None = None
-    errands: bool = False
+    jobs: bool = False
     apart: bool = False
     expired: dt.datetime | None = None
     kept: RecallFilter | None = None
@@ -261,8 +261,8 @@ def rows_of(columns: Columns, part: LogPart) -> NDArray[np.intp]:
         rows = rows[np.isin(rows, columns.said_in(part.conversations))]
     if part.states is not None:
         rows = rows[np.isin(columns["state"][rows], [STATES.index(state) for state in part.states])]
-    if part.errands:
-        rows = rows[(columns["flags"][rows] & ERRAND) != 0]
+    if part.jobs:
+        rows = rows[(columns["flags"][rows] & JOB) != 0]
     if part.apart:
         rows = rows[~takes_part(columns["first_state"][rows], columns["flags"][rows])]
     if part.expired is not None:

@@ -314,6 +314,8 @@ class TenantLog:
 
     def _erase(self, ids: Sequence[str]) -> None:
         """Erase assertions from the columns and from all caches of words."""
+        if not ids:
+            return
         rows = self._columns.find("id", map(number_of_id, ids))
         if not len(rows):
             return

@@ -226,7 +226,7 @@ class ErasureSpecs(ProviderCase):
         self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases, tmp_path: Path, singly: bool
     ) -> None:
         secret = "xylophone-quartz-0451"
-        assertion = attrs.evolve(said(CITY, secret, metadata={"also": secret}), errand={"words": secret})
+        assertion = attrs.evolve(said(CITY, secret, metadata={"also": secret}), job={"words": secret})
         recorded = await only(history, assertion)
         await history.append([StateRequest(assertion_id=recorded.id, state=AssertionState.RETRACTED, reason=secret)])
         await only(history, said(SEATS, 4))

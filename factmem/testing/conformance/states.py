@@ -29,7 +29,7 @@ from factmem.testing.conformance.samples import (
 __all__ = ["StateSpecs"]
 
 _HERE = Place(USER, PLANNER)
-_ERRAND = {"kind": "detect", "words": ["Ørsted", "", "漢字"], "tries": 2, "share": 0.5, "of": None, "by": {"x": True}}
+_JOB = {"kind": "detect", "words": ["Ørsted", "", "漢字"], "tries": 2, "share": 0.5, "of": None, "by": {"x": True}}
 _ACTIVE, _PENDING, _RETRACTED = AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.RETRACTED
 
 
@@ -128,16 +128,16 @@ class StateSpecs(ProviderCase):
         assert [entry.assertion.state for entry in _recorded(log)] == [state]
         assert _states(log) == [state]
 
-    async def test_an_errand_stays_with_its_words_and_makes_them_wait(self, history: KeepsHistory) -> None:
+    async def test_a_job_stays_with_its_words_and_makes_them_wait(self, history: KeepsHistory) -> None:
         assertion = _waiting(said(CITY, "Oslo"))
         assert assertion.state is _PENDING
         recorded = await only(history, assertion)
         assert recorded.assertion == assertion
         (read,) = _recorded(await history.entries(_HERE))
-        assert read.assertion.errand == _ERRAND
+        assert read.assertion.job == _JOB
         assert read == recorded
 
-    async def test_states_errands_and_labels_survive_reopening(
+    async def test_states_jobs_and_labels_survive_reopening(
         self, provider: AgentMemoryProvider, history: KeepsHistory, tmp_path: Path
     ) -> None:
         waiting = await only(history, _waiting(said(CITY, "Oslo", labels={"run": "7"})))
@@ -158,7 +158,7 @@ def _change(recorded: Recorded, state: AssertionState, *, expected: AssertionSta
 
 
 def _waiting(assertion: Assertion) -> Assertion:
-    return attrs.evolve(assertion, errand=_ERRAND, state=_PENDING)
+    return attrs.evolve(assertion, job=_JOB, state=_PENDING)
 
 
 def _states(log: Sequence[LogEntry]) -> list[AssertionState]:

@@ -95,7 +95,7 @@ async def test_closing_leaves_one_file_and_is_harmless_twice(tmp_path: Path) -> 
             await call()
 
 
-async def test_closing_waits_for_the_saves_handed_over_before(tmp_path: Path) -> None:
+async def test_closing_waits_for_the_saves_submitted_before(tmp_path: Path) -> None:
     provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
     async with anyio.create_task_group() as tasks:
         for number in range(10):

@@ -90,7 +90,7 @@ def appended() -> Iterator[Append]:
     waiting = said(LIKES.fact(["words that wait"], timestamp=NOON), MemoryScope.CROSS_PRODUCT)
     yield Append(
         assertion=attrs.evolve(
-            waiting, errand={"kind": "detect", "tries": 0}, state=AssertionState.PENDING, actor="cli:ada"
+            waiting, job={"kind": "detect", "tries": 0}, state=AssertionState.PENDING, actor="cli:ada"
         )
     )
 

@@ -1,6 +1,6 @@
-"""Cost of handing over: until it is on disk, and until it is read; against saving the same texts one by one.
+"""Cost of submitting: until it is on disk, and until it is read; against saving the same texts one by one.
 
-    python benchmarks/handing_over.py [--texts 1000] [--json]
+    python benchmarks/submitting.py [--texts 1000] [--json]
 
 The analyst answers at once, so that the store and not a model is measured: a real one adds its own time, in the
 background. Every text is kept in the default store and embedded by the default embedder. Ratios are to saving.
@@ -45,23 +45,23 @@ async def measure(texts: int) -> dict[str, float | int]:
         address = f"sqlite-vec:{Path(folder) / 'handed.db'}"
         async with Memory(address, embedder=embedder, analyst=AtOnce()) as memory:
             started = time.perf_counter()
-            handover = await memory.remember_many(said)
-            times["handed over"] = time.perf_counter() - started
-            await handover.wait()
+            submission = await memory.remember_many(said)
+            times["submitted"] = time.perf_counter() - started
+            await submission.wait()
             times["read"] = time.perf_counter() - started
             assert len(await memory.list_records(scope="/product/alpha")) == texts
     return {
         "texts": texts,
         "save_us_per_text": round(times["saved"] / texts * 1e6, 1),
-        "hand_over_us_per_text": round(times["handed over"] / texts * 1e6, 1),
+        "submit_us_per_text": round(times["submitted"] / texts * 1e6, 1),
         "read_us_per_text": round(times["read"] / texts * 1e6, 1),
-        "hand_over_ratio": round(times["handed over"] / times["saved"], 3),
+        "submit_ratio": round(times["submitted"] / times["saved"], 3),
         "read_ratio": round(times["read"] / times["saved"], 3),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure handing over.")
+    parser = argparse.ArgumentParser(description="Measure the cost of submitting words.")
     parser.add_argument("--texts", type=int, default=1000, help="how many texts")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
@@ -70,7 +70,7 @@ def main() -> None:
         print(json.dumps(result))
         return
     print(f"saved one by one        {result['save_us_per_text']:>8} µs a text")
-    print(f"handed over, on disk    {result['hand_over_us_per_text']:>8} µs a text   ({result['hand_over_ratio']} ×)")
+    print(f"submitted, on disk      {result['submit_us_per_text']:>8} µs a text   ({result['submit_ratio']} ×)")
     print(f"read, all told          {result['read_us_per_text']:>8} µs a text   ({result['read_ratio']} ×)")
 
 

@@ -1,4 +1,4 @@
-"""Nothing that was handed over is lost: not to `kill -9` at any moment, not to a process that just ends.
+"""Nothing that was submitted is lost: not to `kill -9` at any moment, not to a process that just ends.
 
 The same experiments lose 20 of 20 texts in CrewAI (killed half a second after `remember_many` returned) and 15 of
 15 (the interpreter ended by itself): it acknowledges what is in the memory of the process only.
@@ -24,18 +24,18 @@ from factmem.facts import STATEMENT
 from factmem.fold import states_of
 from factmem.providers import open_provider
 from factmem.records import AssertionState, Recorded
-from tests.memory.handing_processes import NUMBERS, memory_at, text_of
+from tests.memory.submitting_processes import NUMBERS, memory_at, text_of
 
 pytestmark = pytest.mark.processes
 
-SCRIPT = Path(__file__).with_name("handing_processes.py")
+SCRIPT = Path(__file__).with_name("submitting_processes.py")
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 KILLS_PER_STORE = 5
 durable_providers = pytest.mark.parametrize("name", ["file", "sqlite-vec"])
 
 
 class Hands:
-    """The process that forks the processes that hand over."""
+    """The process that forks the processes that submit."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -44,7 +44,7 @@ class Hands:
         self._ended = False
 
     def start(self, address: str, first: int) -> int:
-        """Let a process hand over numbered texts from a number on; return its process id."""
+        """Let a process submit numbered texts from a number on; return its process id."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{address}\t{first}\t10000\n")
         self._process.stdin.flush()
@@ -54,12 +54,12 @@ class Hands:
         return self._pid
 
     def first_handed(self) -> None:
-        """Wait until one hand-over has returned."""
+        """Wait until one submission has returned."""
         while not self._handed and not self._ended:
             self._read()
 
     def handed(self) -> set[int]:
-        """Wait until the process is gone; return the numbers whose hand-over returned."""
+        """Wait until the process is gone; return the numbers whose submission returned."""
         while not self._ended:
             self._read()
         return self._handed
@@ -129,8 +129,8 @@ def check_nothing_lost(address: str, handed: set[int]) -> None:
 
 @pytest.mark.timeout(1800)
 @durable_providers
-def test_no_handed_over_text_is_lost_to_a_kill(name: str, hands: Hands, tmp_path: Path, big: bool) -> None:
-    """At any moment: while opening, resuming, handing over or applying; and again on what a kill left behind."""
+def test_no_submitted_text_is_lost_to_a_kill(name: str, hands: Hands, tmp_path: Path, big: bool) -> None:
+    """At any moment: while opening, resuming, submitting or applying; and again on what a kill left behind."""
     chance = random.Random(5)
     for store in range((200 if big else 10) // KILLS_PER_STORE):
         address = f"{name}:{tmp_path / str(store)}"

@@ -1,4 +1,4 @@
-"""Handing over words again that nobody has read yet: after a cancelled call, a failure, or while they are read."""
+"""Submitting words again that nobody has read yet: after a cancelled call, a failure, or while they are read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
-from factmem import AgentMemoryProvider, HandoverFailed, MemoryEvent, Remembered
+from factmem import AgentMemoryProvider, Remembered
 from factmem.errors import ModelUnavailableError
+from factmem.memory import MemoryEvent, SubmissionFailed
 from factmem.testing import ScriptedModel
 from tests.memory.telling import USER, Gated, opened, said, talk, until, well
 
@@ -55,7 +56,7 @@ async def test_words_that_somebody_waits_for_are_not_read_a_second_time(provider
         assert said(await memory.list_records()) == ["Rome"]
 
 
-async def test_one_dead_letter_may_be_handed_over_twice_in_a_call(provider: AgentMemoryProvider) -> None:
+async def test_one_dead_letter_may_be_submitted_twice_in_a_call(provider: AgentMemoryProvider) -> None:
     mood = Moody()
     model = ScriptedModel(mood)
     async with opened(provider, model) as memory:
@@ -88,10 +89,10 @@ async def test_several_may_take_up_one_dead_letter_at_once(provider: AgentMemory
 async def test_what_fails_again_is_told_by_the_name_of_its_dead_letter(provider: AgentMemoryProvider) -> None:
     events: list[MemoryEvent] = []
     async with opened(provider, ScriptedModel(Moody()), on_event=events.append) as memory:
-        handovers = [await memory.remember_many([HOME], subject=USER)]
-        await handovers[0].wait()
-        handovers.append(await memory.remember_many([HOME], subject=USER))
-        await handovers[1].wait()
+        submissions = [await memory.remember_many([HOME], subject=USER)]
+        await submissions[0].wait()
+        submissions.append(await memory.remember_many([HOME], subject=USER))
+        await submissions[1].wait()
         (letter,) = await memory.dead_letters.list()
-    assert [event.handover_id for event in events if isinstance(event, HandoverFailed)] == [letter.id] * 2
-    assert [handover.ids for handover in handovers] == [(letter.id,)] * 2
+    assert [event.submission_id for event in events if isinstance(event, SubmissionFailed)] == [letter.id] * 2
+    assert [submission.ids for submission in submissions] == [(letter.id,)] * 2

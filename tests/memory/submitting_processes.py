@@ -1,8 +1,8 @@
-"""Forks processes that hand over texts until they are done or killed; a new interpreter for each would take too long.
+"""Forks processes that submit texts until they are done or killed; a new interpreter for each would take too long.
 
 Every line on standard input is an order: ``address<TAB>first number<TAB>how many``. Told on standard output:
-``started <pid>``, ``handed <first> <end>`` for each hand-over that returned, ``failed <error>``, and ``ended`` when
-the process is gone. With arguments (``way address first count``) it hands over once and ends in that way.
+``started <pid>``, ``handed <first> <end>`` for each submission that returned, ``failed <error>``, and ``ended`` when
+the process is gone. With arguments (``way address first count``) it submits once and ends in that way.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import anyio
 import numpy  # noqa: F401  # every import that a child would make, made once
 from anyio.to_thread import run_sync  # noqa: F401
 
-from factmem import Background, BlockingMemory, Concept, Conversation, DetectionRequest, Memory, MemorySubject, Message
-from factmem.abc import Candidate, Detection
+from factmem import Background, BlockingMemory, Concept, Conversation, Memory, MemorySubject, Message
+from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.memory import Policies
 from factmem.providers import provider_entry_points
 from factmem.records import Evidence, FactDetails, Origin
 from factmem.testing import HashEmbedder
@@ -56,7 +57,7 @@ def memory_at(address: str, *, pause: float | None = 0.0) -> Memory:
         concepts=[NUMBERS],
         embedder=HashEmbedder(),
         detector=None if pause is None else SlowDetector(pause),
-        keep_words=False,
+        policies=Policies(keep_words=False),
         background=Background(concurrency=2),
     )
 
@@ -69,18 +70,18 @@ def tell(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
-async def hand_over(address: str, first: int, count: int) -> None:
+async def submit(address: str, first: int, count: int) -> None:
     async with memory_at(address, pause=0.002) as memory:
         for start in range(first, first + count, TOGETHER):
             end = min(start + TOGETHER, first + count)
-            handover = await memory.remember_many(batch(start, end), subject=USER)
+            submission = await memory.remember_many(batch(start, end), subject=USER)
             tell(f"handed {start} {end}")
             if start // TOGETHER % 3 == 2:  # so that a kill also finds it applying what was read
-                await handover.wait()
+                await submission.wait()
 
 
-async def hand_over_and_leave(way: str, address: str, first: int, count: int) -> None:
-    """Hand over to a model that takes an hour, and end this process without closing anything."""
+async def submit_and_leave(way: str, address: str, first: int, count: int) -> None:
+    """Submit to a model that takes an hour, and end this process without closing anything."""
     memory = await memory_at(address, pause=3600).__aenter__()
     await memory.remember_many(batch(first, first + count), subject=USER)
     tell(f"handed {first} {first + count}")
@@ -90,7 +91,7 @@ async def hand_over_and_leave(way: str, address: str, first: int, count: int) ->
         sys.exit(0)
 
 
-def hand_over_blocking(address: str, first: int, count: int) -> None:
+def submit_blocking(address: str, first: int, count: int) -> None:
     with BlockingMemory(memory_at(address, pause=3600)) as memory:
         memory.remember_many(batch(first, first + count), subject=USER)
         tell(f"handed {first} {first + count}")
@@ -103,7 +104,7 @@ def fork(address: str, first: int, count: int) -> int:
         tell(f"started {pid}")
         return pid
     try:
-        anyio.run(hand_over, address, first, count)
+        anyio.run(submit, address, first, count)
     except BaseException as error:
         tell(f"failed {error!r}")
         os._exit(1)
@@ -115,9 +116,9 @@ def main() -> None:
         provider_entry_points()[name].load()
     match sys.argv[1:]:
         case ["blocking", address, first, count]:
-            hand_over_blocking(address, int(first), int(count))
+            submit_blocking(address, int(first), int(count))
         case [way, address, first, count]:
-            anyio.run(hand_over_and_leave, way, address, int(first), int(count))
+            anyio.run(submit_and_leave, way, address, int(first), int(count))
         case _:
             for line in sys.stdin:
                 address, first, count = line.rstrip("\n").split("\t")

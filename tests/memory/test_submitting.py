@@ -1,4 +1,4 @@
-"""Handing over: on disk at once, seen as it was said, read in the background, and never waited for by a reader."""
+"""Submitting: on disk at once, seen as it was said, read in the background, and never waited for by a reader."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ import pytest
 
 from factmem import (
     AgentMemoryProvider,
-    AssertionState,
     Background,
     BlockingMemory,
-    Handover,
-    HandoverFailed,
-    HandoverFinished,
     InMemoryProvider,
     Memory,
-    MemoryEvent,
     NoMemory,
+    Submission,
 )
 from factmem.abc import Receipt, Statement
 from factmem.errors import (
@@ -30,7 +26,8 @@ from factmem.errors import (
     ModelUnavailableError,
     ReadOnlyError,
 )
-from factmem.records import LogEntry
+from factmem.memory import MemoryEvent, SubmissionFailed, SubmissionFinished
+from factmem.records import AssertionState, LogEntry
 from factmem.testing import ScriptedModel
 from tests.memory.telling import CITY, SEATS, USER, Gated, log_of, opened, said, talk, understood, until, well, words
 
@@ -47,19 +44,19 @@ def down(prompt: object, answer: object) -> Exception:
     return ModelUnavailableError("it is away")
 
 
-async def test_what_is_handed_over_is_in_the_store_before_it_is_read(provider: AgentMemoryProvider) -> None:
+async def test_what_is_submitted_is_in_the_store_before_it_is_read(provider: AgentMemoryProvider) -> None:
     """Another memory over the same store sees it as it was said; then it is read, and the words make way."""
     model = Gated()
     async with opened(provider, model) as memory:
-        handover = await memory.remember_many(TALKS, subject=USER)
+        submission = await memory.remember_many(TALKS, subject=USER)
         assert words(await opened(provider).list_records()) == sorted(TEXTS)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
-        assert (handover.pending, handover.outcomes, handover.failures) == (3, (), ())
+        assert (submission.pending, submission.outcomes, submission.failures) == (3, (), ())
         model.gate.set()
-        outcomes = await handover.wait()
+        outcomes = await submission.wait()
         assert [said(outcome.records) for outcome in outcomes] == [["Oslo"], [12], ["cat"]]
         assert said(await memory.list_records()) == FOUND
-    assert (handover.pending, len(handover.outcomes)) == (0, 3)
+    assert (submission.pending, len(submission.outcomes)) == (0, 3)
     assert (await log_of(provider))[1] == {AssertionState.RETRACTED: 3, AssertionState.ACTIVE: 3}
 
 
@@ -67,16 +64,16 @@ async def test_reading_never_waits_for_the_model(provider: AgentMemoryProvider) 
     """While it thinks, words are recalled, loaded around, listed, got, shown in history and exported."""
     model = Gated()
     async with opened(provider, model) as memory:
-        handover = await memory.remember_many(TALKS, subject=USER)
+        submission = await memory.remember_many(TALKS, subject=USER)
         await until(lambda: model.under_way == 3)
         (match, *_) = await memory.recall("Who lives in Oslo?")
         assert match.record.value == TEXTS[0]
         assert (await memory.get(match.record.id)).evidence[0].quote == TEXTS[0]
         assert await memory.load(CITY) is None
         assert len(await memory.history("statement")) == (await memory.info()).records == 3
-        assert handover.pending == 3
+        assert submission.pending == 3
         model.gate.set()
-        await handover.wait()
+        await submission.wait()
         assert (fact := await memory.load(SEATS, subject=USER)) is not None
         assert fact.value == 12
 
@@ -85,10 +82,10 @@ async def test_a_save_goes_on_while_the_model_thinks(provider: AgentMemoryProvid
     """And what was said later stays known, though it was stored before the older words were read."""
     model = Gated()
     async with opened(provider, model) as memory:
-        handover = await memory.remember_many(TALKS, subject=USER)
+        submission = await memory.remember_many(TALKS, subject=USER)
         await memory.save(CITY.fact(["Bergen"], timestamp=dt.datetime.now(dt.UTC)), subject=USER)
         model.gate.set()
-        await handover.wait()
+        await submission.wait()
         assert (fact := await memory.load(CITY, subject=USER)) is not None
         assert fact.value == "Bergen"
 
@@ -98,14 +95,14 @@ async def test_so_many_questions_are_asked_at_a_time(concurrency: int) -> None:
     model = Gated()
     talks = [talk(f"We booked {number} seats.", id=str(number)) for number in range(12)]
     async with opened(InMemoryProvider(), model, background=Background(concurrency=concurrency)) as memory:
-        handover = await memory.remember_many(talks, subject=USER)
+        submission = await memory.remember_many(talks, subject=USER)
         await until(lambda: model.under_way == concurrency)
         model.gate.set()
-        await handover.wait()
+        await submission.wait()
     assert (model.most, model.asked) == (concurrency, 12)
 
 
-async def test_listeners_hear_of_every_hand_over_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+async def test_listeners_hear_of_every_submission_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
     """One finishes, one fails; the listener's own errors do not stop the reading and are not quoted."""
     heard: list[MemoryEvent] = []
 
@@ -117,15 +114,15 @@ async def test_listeners_hear_of_every_hand_over_and_may_fail(caplog: pytest.Log
         return ModelAnswerError("gibberish") if "seats." in prompt.content else understood(prompt.content)
 
     async with opened(InMemoryProvider(), ScriptedModel(script), on_event=listen) as memory:
-        handover = await memory.remember_many(TALKS[:2], subject=USER)
-        await handover.wait()
+        submission = await memory.remember_many(TALKS[:2], subject=USER)
+        await submission.wait()
         (letter,) = await memory.dead_letters.list()
-    finished = [event for event in heard if isinstance(event, HandoverFinished)]
-    failed = [event for event in heard if isinstance(event, HandoverFailed)]
-    assert [event.handover_id for event in finished] == [handover.ids[0]]
-    assert [(event.handover_id, type(event.error)) for event in failed] == [(handover.ids[1], ModelAnswerError)]
-    assert letter.id == handover.ids[1]
-    assert handover.failures == ("ModelAnswerError",)
+    finished = [event for event in heard if isinstance(event, SubmissionFinished)]
+    failed = [event for event in heard if isinstance(event, SubmissionFailed)]
+    assert [event.submission_id for event in finished] == [submission.ids[0]]
+    assert [(event.submission_id, type(event.error)) for event in failed] == [(submission.ids[1], ModelAnswerError)]
+    assert letter.id == submission.ids[1]
+    assert submission.failures == ("ModelAnswerError",)
     assert not [text for text in (*TEXTS, "Oslo") if text in caplog.text]
 
 
@@ -149,11 +146,11 @@ async def test_nothing_that_fails_in_the_background_ends_the_program(caplog: pyt
     """Neither while words are read, nor while what an earlier process left is looked for."""
     provider, model = Broken(), Gated()
     async with opened(provider, model) as memory:
-        handover = await memory.remember_many(TALKS[:1], subject=USER)
+        submission = await memory.remember_many(TALKS[:1], subject=USER)
         provider.broken = True
         model.gate.set()
-        await handover.wait()
-        assert handover.failures == ("OverflowError",)
+        await submission.wait()
+        assert submission.failures == ("OverflowError",)
     async with opened(provider, ScriptedModel(well)):
         await until(lambda: "looked after: OverflowError" in caplog.text)
     provider.broken = False
@@ -170,17 +167,17 @@ async def test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on(pr
     ended = anyio.Event()
     async with anyio.create_task_group() as tasks:
         async with opened(provider, model, background=patient) as memory:
-            handover = await memory.remember_many(TALKS, subject=USER)
+            submission = await memory.remember_many(TALKS, subject=USER)
 
             async def wait() -> None:
-                assert await handover.wait() == ()
+                assert await submission.wait() == ()
                 ended.set()
 
             tasks.start_soon(wait)
             await until(lambda: len(model.prompts) == 3)
             assert not ended.is_set()
         await ended.wait()
-        assert handover.pending == 3
+        assert submission.pending == 3
     assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
     heard: list[MemoryEvent] = []
     async with opened(provider, ScriptedModel(well), on_event=heard.append) as memory:
@@ -233,7 +230,7 @@ async def test_a_model_that_stays_away_is_asked_so_often_and_no_more() -> None:
     assert len(model.prompts) == 3
 
 
-async def test_handing_over_needs_somebody_to_read() -> None:
+async def test_submitting_needs_somebody_to_read() -> None:
     """Without `async with` there is nobody; the error says what to do, and nothing was kept."""
     provider = InMemoryProvider()
     for call in ("remember_many", "generate"):
@@ -248,7 +245,7 @@ async def test_handing_over_needs_somebody_to_read() -> None:
 
 
 async def test_one_bad_item_keeps_nothing_of_the_batch() -> None:
-    """The hand-over is one transaction. CrewAI lost such a batch and returned as if all were well."""
+    """The submission is one transaction. CrewAI lost such a batch and returned as if all were well."""
     provider = InMemoryProvider()
     late = talk("I live in Rome.", start=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
     bad: Any
@@ -274,17 +271,17 @@ async def test_a_read_only_memory_and_one_that_keeps_nothing_refuse_the_words() 
 async def test_an_error_in_the_body_comes_out_as_it_is() -> None:
     """Not in a group of errors, and at once, though a model is still being asked."""
     model, provider = Gated(), InMemoryProvider()
-    handovers: list[Handover] = []
+    submissions: list[Submission] = []
 
     async def fail() -> None:
         async with opened(provider, model) as memory:
-            handovers.append(await memory.remember_many(TALKS, subject=USER))
+            submissions.append(await memory.remember_many(TALKS, subject=USER))
             await until(lambda: model.under_way == 3)
             raise Stop
 
     with pytest.raises(Stop):
         await fail()
-    assert await handovers[0].wait() == ()
+    assert await submissions[0].wait() == ()
     assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
 
 
@@ -314,17 +311,17 @@ async def test_a_memory_that_is_cancelled_while_open_loses_nothing() -> None:
     assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
 
 
-async def test_nothing_to_hand_over_is_over_at_once() -> None:
+async def test_nothing_to_submit_is_over_at_once() -> None:
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
-        handover = await memory.remember_many([])
-        assert (await handover.wait(), handover.pending, handover.ids) == ((), 0, ())
+        submission = await memory.remember_many([])
+        assert (await submission.wait(), submission.pending, submission.ids) == ((), 0, ())
 
 
-async def test_what_is_handed_over_is_gone_through_once() -> None:
+async def test_what_is_submitted_is_gone_through_once() -> None:
     """An iterator is as good as a list, and nothing is kept if one of its items is invalid."""
     async with opened(InMemoryProvider()) as memory:
-        handover = await memory.remember_many(text for text in TEXTS)
-        assert len(await handover.wait()) == len(TEXTS)
+        submission = await memory.remember_many(text for text in TEXTS)
+        assert len(await submission.wait()) == len(TEXTS)
         assert words(await memory.list_records()) == sorted(TEXTS)
         with pytest.raises(InvalidDataError, match="blank"):
             await memory.remember_many(iter(["The mill is old.", " "]))
@@ -333,13 +330,15 @@ async def test_what_is_handed_over_is_gone_through_once() -> None:
 
 async def test_without_a_model_everything_is_over_at_once(provider: AgentMemoryProvider) -> None:
     async with opened(provider) as memory:
-        handover = await memory.remember_many([*TALKS, "a text"], subject=USER)
-        assert handover.pending == 0
-        assert [words(outcome.records) for outcome in await handover.wait()] == [[text] for text in (*TEXTS, "a text")]
+        submission = await memory.remember_many([*TALKS, "a text"], subject=USER)
+        assert submission.pending == 0
+        assert [words(outcome.records) for outcome in await submission.wait()] == [
+            [text] for text in (*TEXTS, "a text")
+        ]
 
 
-def test_the_blocking_twin_hands_over_and_waits() -> None:
+def test_the_blocking_twin_submits_and_waits() -> None:
     with BlockingMemory(opened(InMemoryProvider(), ScriptedModel(well))) as memory:
-        handover = memory.remember_many(TALKS, subject=USER)
-        assert [said(outcome.records) for outcome in handover.wait()] == [["Oslo"], [12], ["cat"]]
-        assert (handover.pending, len(handover.ids), handover.failures) == (0, 3, ())
+        submission = memory.remember_many(TALKS, subject=USER)
+        assert [said(outcome.records) for outcome in submission.wait()] == [["Oslo"], [12], ["cat"]]
+        assert (submission.pending, len(submission.ids), submission.failures) == (0, 3, ())

@@ -24,13 +24,13 @@ from factmem.values import Json, type_of
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["STREAM", "Errand", "ErrandKind", "Trigger", "errand_from", "errand_json"]
+__all__ = ["STREAM", "Job", "JobKind", "Trigger", "job_from", "job_json"]
 
 STREAM: Final = "stream:"
 """Prefix of the ids of jobs that belong to a stream of events."""
 
 
-class ErrandKind(enum.Enum):
+class JobKind(enum.Enum):
     """Kind of job.
 
     DETECT: find facts in what was said. KEEP: the words are memories themselves; analyse them, and compare them with
@@ -85,7 +85,7 @@ class Trigger:
 
 
 @attrs.frozen(kw_only=True)
-class Errand:
+class Job:
     """Instructions for reading submitted words.
 
     Attributes:
@@ -100,7 +100,7 @@ class Errand:
     """
 
     id: str
-    kind: ErrandKind
+    kind: JobKind
     consolidate: bool = True
     infer: tuple[str, ...] = ()
     request: DetectionRequest = attrs.field(factory=DetectionRequest)
@@ -114,31 +114,31 @@ class Errand:
         return self.id.startswith(STREAM)
 
 
-def errand_json(errand: Errand) -> Mapping[str, Json]:
+def job_json(job: Job) -> Mapping[str, Json]:
     """Return a job as JSON. Concepts in use are left out: they are looked up when the words are read."""
-    lasting = attrs.evolve(errand, request=attrs.evolve(errand.request, in_use=()))
+    lasting = attrs.evolve(job, request=attrs.evolve(job.request, in_use=()))
     written: Mapping[str, Json] = _converter(detailed=False).unstructure(lasting)
     return written
 
 
-def errand_from(document: Mapping[str, Any], concepts: Mapping[str, Concept[Any, Any]]) -> Errand:
+def job_from(document: Mapping[str, Any], concepts: Mapping[str, Concept[Any, Any]]) -> Job:
     """Return a job from JSON.
 
     Args:
-        document: The JSON that `errand_json` returned.
+        document: The JSON that `job_json` returned.
         concepts: The declared concepts by keyword; others are read by their shape.
 
     Raises:
         CodecError: It is malformed, for example because another program wrote it.
     """
     try:
-        errand = _converter(detailed=False).structure(document, Errand)
+        job = _converter(detailed=False).structure(document, Job)
     except Exception as error:  # validators raise errors of factmem, and cattrs any error
-        detailed = in_detail(error, document, lambda: _converter(detailed=True).structure(document, Errand))
+        detailed = in_detail(error, document, lambda: _converter(detailed=True).structure(document, Job))
         path, reason = explain_structure_error(detailed)
-        raise CodecError(f"the errand is malformed: {reason}", path=path) from None
-    declared = tuple(concepts.get(concept.keyword, concept) for concept in errand.request.concepts)
-    return attrs.evolve(errand, request=attrs.evolve(errand.request, concepts=declared))
+        raise CodecError(f"the job is malformed: {reason}", path=path) from None
+    declared = tuple(concepts.get(concept.keyword, concept) for concept in job.request.concepts)
+    return attrs.evolve(job, request=attrs.evolve(job.request, concepts=declared))
 
 
 def _written_concept(concept: Concept[Any, Any]) -> dict[str, Any]:
@@ -175,5 +175,5 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook(dt.timedelta, dt.timedelta.total_seconds)
     longest = _LONGEST.total_seconds()  # earlier versions accepted longer ones
     conv.register_structure_hook(dt.timedelta, lambda seconds, _: dt.timedelta(seconds=min(seconds, longest)))
-    conv.register_unstructure_hook(Errand, make_dict_unstructure_fn(Errand, conv, _cattrs_omit_if_default=True))
+    conv.register_unstructure_hook(Job, make_dict_unstructure_fn(Job, conv, _cattrs_omit_if_default=True))
     return conv

@@ -1,0 +1,67 @@
+"""The one event loop that an object is used in at a time.
+
+Locks and events of anyio belong to the event loop that first waits for them: a wait in another loop never ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+from anyio.lowlevel import EventLoopToken, current_token
+
+from factmem.errors import WrongLoopError
+
+__all__ = ["OneLoop"]
+
+
+class OneLoop:
+    """Binds an object to the event loop that uses it first, until that loop has ended; a forked process binds anew.
+
+    Args:
+        what: The object, for the error: ``"a Memory"``.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._guard = threading.Lock()
+        self._bound: tuple[EventLoopToken, int] | None = None
+
+    def check(self) -> bool:
+        """Bind the running event loop; return whether it is another one than before.
+
+        Raises:
+            WrongLoopError: The object is bound to another loop, which has not ended.
+        """
+        here = (current_token(), os.getpid())
+        if here == self._bound:
+            return False
+        with self._guard:
+            before, self._bound = self._bound, here
+            if before is not None and before[1] == here[1] and not _has_ended(before[0]):
+                self._bound = before
+                raise WrongLoopError(
+                    f"{self._what} is in use in another event loop or thread: make one for each loop over the same "
+                    "store, or call a BlockingMemory, which any number of threads may share"
+                )
+        return before is not None
+
+    def release(self) -> None:
+        """Let any loop use the object next."""
+        with self._guard:
+            self._bound = None
+
+
+def _has_ended(loop: EventLoopToken) -> bool:
+    native = loop.native_token
+    if isinstance(native, asyncio.AbstractEventLoop):
+        return native.is_closed()
+    import trio
+
+    assert isinstance(native, trio.lowlevel.TrioToken)
+    try:
+        native.run_sync_soon(lambda: None)
+    except trio.RunFinishedError:
+        return True
+    return False

@@ -1,0 +1,168 @@
+"""Use of one memory, provider or submission from several event loops and threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import pytest
+
+from factmem import Memory
+from factmem.errors import WrongLoopError
+from factmem.facts import Concept, SingleFact
+from factmem.memory import BlockingMemory, Submission
+from factmem.providers import InMemoryProvider, open_provider
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from tests.reliability.stores import DurableStore, durable_stores
+
+CITY = Concept.single("city", "Where the person lives")
+USER = MemorySubject("user")
+PLANNER = MemoryScope.agent("planner")
+
+pytestmark = pytest.mark.timeout(60)
+
+loops = pytest.mark.parametrize("first", ["asyncio", "trio"])
+other_loops = pytest.mark.parametrize("second", ["asyncio", "trio"])
+
+
+def run(backend: str, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        return await work()
+
+    return anyio.run(main, backend=backend)
+
+
+@contextmanager
+def running(backend: str, work: Callable[[], Awaitable[Any]]) -> Iterator[None]:
+    """Run a function in an event loop of another thread that stays alive inside the block."""
+    ready, over = threading.Event(), threading.Event()
+
+    async def main() -> None:
+        await work()
+        ready.set()
+        await anyio.to_thread.run_sync(over.wait)
+
+    with ThreadPoolExecutor(1) as threads:
+        done = threads.submit(lambda: anyio.run(main, backend=backend))
+        done.add_done_callback(lambda _: ready.set())
+        try:
+            ready.wait()
+            yield
+        finally:
+            over.set()
+            done.result(30)
+
+
+async def saved(memory: Memory, value: str = "Bern") -> None:
+    await memory.save(SingleFact(CITY, value), subject=USER, scope=PLANNER)
+
+
+@loops
+@other_loops
+def test_a_memory_refuses_a_second_loop_while_the_first_one_runs(first: str, second: str, tmp_path: Path) -> None:
+    memory = Memory(f"sqlite-vec:{tmp_path / 'facts.db'}")
+    with running(first, partial(saved, memory)):
+        for refused in (
+            partial(saved, memory, "Genf"),
+            partial(memory.load, CITY, subject=USER, scope=PLANNER),
+            partial(memory.recall, "city"),
+            memory.as_viewer("alice").info,
+            memory.quarantine.list,
+            memory.dead_letters.list,
+            memory.aclose,
+            memory.__aenter__,
+        ):
+            with pytest.raises(WrongLoopError, match="BlockingMemory"):
+                run(second, refused)
+
+
+@loops
+@other_loops
+def test_a_memory_goes_on_in_another_loop_once_the_first_one_has_ended(first: str, second: str, tmp_path: Path) -> None:
+    memory = Memory(f"sqlite-vec:{tmp_path / 'facts.db'}")
+
+    async def in_second() -> object:
+        await saved(memory, "Genf")
+        found = await memory.load(CITY, subject=USER, scope=PLANNER)
+        await memory.aclose()
+        return found and found.values
+
+    run(first, partial(saved, memory))
+    assert run(second, in_second) == ("Genf",)
+
+
+@loops
+@other_loops
+def test_a_closed_memory_may_be_opened_in_another_loop(first: str, second: str) -> None:
+    provider = InMemoryProvider()
+    memory = Memory(provider)
+
+    async def opened() -> None:
+        async with memory:
+            await saved(memory)
+
+    with running(first, opened):
+        run(second, opened)
+
+
+@durable_stores
+@loops
+@other_loops
+def test_a_provider_refuses_a_second_loop_while_the_first_one_runs_and_not_afterwards(
+    first: str, second: str, store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    provider = open_provider(store.address(tmp_path / "store"))
+    save = partial(provider.save, SingleFact(CITY, "Bern"), USER, PLANNER)
+    with running(first, save):
+        for refused in (save, partial(provider.load_all, USER, PLANNER), provider.aclose):
+            with pytest.raises(WrongLoopError):
+                run(second, refused)
+    run(second, save)
+    run(second, provider.aclose)
+
+
+@loops
+@other_loops
+def test_a_submission_is_awaited_in_its_own_loop(first: str, second: str) -> None:
+    submitted: list[Submission] = []
+
+    async def submit() -> None:
+        submitted.append(Submission(["a submission"]))
+
+    with running(first, submit), pytest.raises(WrongLoopError):
+        run(second, submitted[0].wait)
+
+
+def test_tasks_of_one_loop_share_a_memory(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Memory(f"sqlite-vec:{tmp_path / 'facts.db'}") as memory, anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(saved, memory, f"city {number}")
+
+    anyio.run(main)
+
+
+def test_any_number_of_threads_share_a_blocking_memory(tmp_path: Path) -> None:
+    with BlockingMemory(Memory(f"sqlite-vec:{tmp_path / 'facts.db'}")) as memory, ThreadPoolExecutor(8) as threads:
+
+        def work(number: int) -> str:
+            name = Concept.single(f"name {number}", "A name")
+            view = memory.as_viewer(f"viewer {number % 3}")
+            view.save(SingleFact(name, f"value {number}"), subject=USER, scope=PLANNER)
+            found = view.load(name, subject=USER, scope=PLANNER)
+            assert found is not None
+            view.recall("name")
+            return found.values[0]
+
+        assert list(threads.map(work, range(40))) == [f"value {number}" for number in range(40)]
