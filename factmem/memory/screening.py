@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
@@ -11,7 +12,7 @@ import attrs
 from factmem.abc import Append, Statement, StateRequest
 from factmem.details import UNREVIEWED
 from factmem.detection import flags_in
-from factmem.records import Assertion, AssertionState, Origin
+from factmem.records import Assertion, AssertionState, Origin, Place
 
 __all__ = ["FlaggedPolicy", "Screening", "length_of"]
 
@@ -36,7 +37,7 @@ class FlaggedPolicy(enum.Enum):
 
 
 class Screening:
-    """Screening of a batch of assertions; names that they share are searched once.
+    """Screening of assertions; names that many of them share are searched once.
 
     Args:
         policy: Treatment of flagged text.
@@ -44,7 +45,6 @@ class Screening:
 
     def __init__(self, policy: FlaggedPolicy) -> None:
         self._policy = policy
-        self._around: dict[tuple[object, ...], tuple[str, ...]] = {}
 
     def screened(self, said: Assertion) -> Assertion:
         """Return an assertion with its flags, in the state that the policy gives it.
@@ -53,7 +53,7 @@ class Screening:
         """
         if self._policy is FlaggedPolicy.IGNORE:
             return said
-        found = (*self._flags_around(said), *flags_in(_joined(_words_of(said))))
+        found = (*_flags_around(said), *flags_in(_joined(_words_of(said))))
         if not found:
             return said
         details = said.details
@@ -73,12 +73,6 @@ class Screening:
                 return attrs.evolve(flagged, state=AssertionState.QUARANTINED) if apart else flagged
             case _:
                 assert_never(self._policy)
-
-    def _flags_around(self, said: Assertion) -> tuple[str, ...]:
-        key = (said.place, said.keyword, said.description, said.details.categories, said.details.topics)
-        if (known := self._around.get(key)) is None:
-            known = self._around[key] = flags_in(_joined(_names_of(said)))
-        return known
 
 
 def length_of(statements: Iterable[Statement]) -> int | None:
@@ -104,14 +98,16 @@ def _joined(texts: Iterable[str]) -> str:
 # Every text of an assertion that may be shown to a model is in one of these two.
 
 
-def _names_of(said: Assertion) -> Iterator[str]:
-    yield said.keyword
-    yield said.description
-    yield said.place.subject.name
-    yield said.place.subject.prompt_description
-    yield from said.place.scope.segments
-    yield from said.details.categories
-    yield from said.details.topics
+def _flags_around(said: Assertion) -> tuple[str, ...]:
+    labels = (*said.details.categories, *said.details.topics)
+    return _flags_of_names(said.place, said.keyword, said.description, labels)
+
+
+@functools.lru_cache(maxsize=1024)
+def _flags_of_names(place: Place, keyword: str, description: str, labels: tuple[str, ...]) -> tuple[str, ...]:
+    subject = place.subject
+    names = (keyword, description, subject.name, subject.prompt_description, *place.scope.segments, *labels)
+    return flags_in(_joined(names))
 
 
 def _words_of(said: Assertion) -> Iterator[str]:

@@ -25,7 +25,7 @@ from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
 from factmem.recall.text.related_words import topics_of
-from factmem.recall.text.signs import ends_with_question, kinds_held, words_outside_questions
+from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept, words_outside_questions
 from factmem.records import Assertion, AssertionState, Place
 from factmem.values import canonical_bytes
 
@@ -136,7 +136,7 @@ def outline_of(said: Assertion) -> Outline:
         _signs(said, text),
         len(tail),
     )
-    terms = term_numbers([*indexed_terms(said), *_topics(said)])
+    terms = term_numbers([*indexed_terms(said), *_topics(said.keyword, said.description)])
     return Outline(
         shared=_written_head(said.place, said.keyword, details.owner),
         own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
@@ -215,6 +215,8 @@ def drop_known_words() -> None:
     """Clear all caches of words, so that none outlives its erasure."""
     _number.cache_clear()
     _written_head.cache_clear()
+    _topics.cache_clear()
+    kinds_of_concept.cache_clear()
     forget_words()
 
 
@@ -230,11 +232,12 @@ def _digest(data: bytes) -> int:
 _written: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _topics(said: Assertion) -> list[str]:
+@functools.lru_cache(maxsize=1024)
+def _topics(keyword: str, description: str) -> tuple[str, ...]:
     """Return the topics of a fact's concept."""
-    if said.keyword == STATEMENT.keyword:
-        return []
-    return topics_of(analyse(f"{spaced(said.keyword)} {said.description}"))
+    if keyword == STATEMENT.keyword:
+        return ()
+    return tuple(topics_of(analyse(f"{spaced(keyword)} {description}")))
 
 
 def _flags(said: Assertion) -> int:

@@ -25,6 +25,7 @@ __all__ = [
     "ends_with_question",
     "kinds_asked",
     "kinds_held",
+    "kinds_of_concept",
     "words_outside_questions",
 ]
 
@@ -141,7 +142,7 @@ def kinds_held(said: Assertion) -> Kind:
             case ScalarKind.NOTHING:
                 pass
             case ScalarKind.TEXT:
-                kinds |= _kinds_of_words(said) | (Kind.NUMBER if holds_number else Kind.NONE)
+                kinds |= kinds_of_concept(said.keyword, said.description) | (Kind.NUMBER if holds_number else Kind.NONE)
             case _:
                 assert_never(kind)
     return kinds
@@ -185,11 +186,12 @@ def _shapes(shape: Any) -> list[Any]:
     return union or [shape]
 
 
-def _kinds_of_words(said: Assertion) -> Kind:
+@functools.lru_cache(maxsize=1024)
+def kinds_of_concept(keyword: str, description: str) -> Kind:
     """Return the kinds named by a concept's keyword and the beginning of its description."""
-    description = said.description.strip()
+    description = description.strip()
     kinds = kinds_asked(description) & ~Kind.NUMBER
-    named = f"{spaced(said.keyword)} {_REST.split(description, maxsplit=1)[0]}"
+    named = f"{spaced(keyword)} {_REST.split(description, maxsplit=1)[0]}"
     for kind, pattern in _naming_patterns().items():
         if pattern.search(named):
             kinds |= kind
