@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -96,10 +95,10 @@ def forgotten_messages(found: Sequence[Finding], planned: Plan) -> set[tuple[str
     """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
     newcomers = [(said, removal or said.removed) for item in found for said, removal in item.newcomers]
     wishes = [said for said, removal in newcomers if removal]
-    slots: dict[tuple[object, ...], dt.datetime] = {
-        (said.track, said.slot): said.timestamp for said in sorted(wishes, key=lambda said: said.timestamp)
-    }
-    meant = [said for said, removal in newcomers if not removal and _met_by(slots, said)]
+    of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
+    for wish in wishes:
+        of_slots[_slot(wish)].append(wish)
+    meant = [said for said, removal in newcomers if not removal and _taken_by(of_slots.get(_slot(said), ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
         item.assertion
@@ -111,9 +110,9 @@ def forgotten_messages(found: Sequence[Finding], planned: Plan) -> set[tuple[str
     return {message_of(said.details) for said in (*wishes, *meant, *aside)}
 
 
-def _met_by(slots: Mapping[tuple[object, ...], dt.datetime], said: Assertion) -> bool:
-    until = slots.get((said.track, said.slot))
-    return until is not None and said.timestamp <= until
+def _taken_by(wishes: Iterable[Assertion], said: Assertion) -> bool:
+    """Return whether one of some wishes about the same record takes an assertion back."""
+    return any(said.timestamp <= wish.timestamp and said.trust <= wish.trust for wish in wishes)
 
 
 def words_taken_back(
@@ -134,12 +133,14 @@ def words_taken_back(
     settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
     removals = [item.assertion for item in statements if isinstance(item, Append) and item.assertion.removed]
-    tracks = {said.track for said in removals}
-    removed = {(said.track, said.slot) for said in removals}
+    removed: dict[tuple[object, ...], int] = {}
+    for said in removals:
+        removed[_slot(said)] = max(said.trust, removed.get(_slot(said), 0))
     wished: set[_Source] = set()
     replaced: dict[_Source, list[Evidence]] = defaultdict(list)
     for row in fold(log, moment) if removals else ():
-        if (said := row.recorded.assertion).track in tracks and (said.track, said.slot) in removed:
+        said = row.recorded.assertion
+        if said.trust <= removed.get(_slot(said), -1):
             wished.update(_sources(row.details, said.details.owner))
     for item in statements:
         if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:

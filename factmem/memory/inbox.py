@@ -25,7 +25,15 @@ from factmem.abc import (
     Receipt,
 )
 from factmem.consolidation import CandidateAssertion, duplicates_in
-from factmem.detection import OriginPolicy, VerbatimDetector
+from factmem.details import Treatment
+from factmem.detection import (
+    REPEATS,
+    Heard,
+    OriginPolicy,
+    VerbatimDetector,
+    flags_in,
+    repetitions,
+)
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
@@ -39,6 +47,7 @@ from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
+from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import (
@@ -49,6 +58,7 @@ from factmem.records import (
     FactDetails,
     FactRecord,
     MetadataMerge,
+    Origin,
     Place,
     Recorded,
     record_of,
@@ -301,9 +311,22 @@ class Inbox:
         warn_of_not_text(sum(item.not_text for item in taken))
         return stored
 
-    async def taken_in(self, what: Sequence[tuple[Words, Job | None]], order: Order) -> list[Taken]:
-        """Return words as they are to be stored, each with the job that it waits for."""
-        return await off_loop(partial(self._intake(order).words, what), _length_of(what))
+    async def taken_in(
+        self, what: Sequence[tuple[Words, Job | None]], order: Order, *, heard: Conversation | None = None
+    ) -> list[Taken]:
+        """Return words as they are to be stored, each with the job that it waits for.
+
+        Args:
+            what: The words.
+            order: Details of the call.
+            heard: All that is at hand of the conversation that they come from, if that is more.
+        """
+        intake, length = self._intake(order), _length_of(what)
+        found = [
+            attrs.evolve(item, words=await self.doubted(item.words, heard or item.conversation, order))
+            for item in await off_loop(partial(intake.found, what), length)
+        ]
+        return await off_loop(partial(intake.taken, found), length)
 
     def _intake(self, order: Order) -> Intake:
         return Intake(
@@ -400,6 +423,37 @@ class Inbox:
     def _verbatim(self) -> VerbatimDetector:
         detector = self._backend.detector
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
+
+    async def doubted(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
+        """Return the words of a conversation; what the assistant only repeats has a flag, and so is quarantined.
+
+        Args:
+            found: The words to keep.
+            conversation: The conversation that they come from, or all of it that is at hand.
+            order: Details of the call, with the treatment of messages.
+        """
+        if not any(candidate.details.origin is Origin.ASSISTANT for candidate in found.candidates):
+            return found
+        messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
+        before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
+        earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
+        heard = [*map(_heard_before, earlier), *(self._heard(message, order) for message in messages.values())]
+        repeated = await to_thread.run_sync(repetitions, heard)
+        names = list(messages)
+        flags = {names[at - len(earlier)]: REPEATS[origin] for at, origin in repeated.items() if at >= len(earlier)}
+        return attrs.evolve(found, candidates=[_flagged(candidate, flags) for candidate in found.candidates])
+
+    def _heard(self, message: Message, order: Order) -> Heard:
+        """Return a message with whether it is believed: by its origin, unless its treatment says otherwise."""
+        policies = self._context.policies
+        treatment = (order.origins or policies.origins).treatment(message)
+        trusted = message.origin.trusted or treatment is Treatment.FACTS
+        if treatment is Treatment.QUARANTINED_FACTS:
+            trusted = False
+        if policies.flagged is FlaggedPolicy.QUARANTINE_ALL and flags_in(message.content):
+            trusted = False
+        text = message.content if message.detectable else ""
+        return Heard(text, message.origin, trusted)
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
@@ -498,6 +552,22 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | Non
     if not any(receipt.new for receipt in receipts):
         job = attrs.evolve(job, id=job_id(words[-1]) or job.id)
     return Unit(job=job, words=tuple(words))
+
+
+def _heard_before(entry: Recorded) -> Heard:
+    """Return stored words of a conversation. Those in quarantine are not believed."""
+    said = entry.assertion
+    trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
+    return Heard(said.details.evidence[0].quote, said.details.origin, trusted)
+
+
+def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:
+    """Return a candidate with the flag of its message, if that has one and is the assistant's."""
+    details = candidate.details
+    flag = flags.get(details.evidence[0].message_id or "")
+    if flag is None or details.origin is not Origin.ASSISTANT:
+        return candidate
+    return attrs.evolve(candidate, details=attrs.evolve(details, flags=(*details.flags, flag)))
 
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from factmem.abc import Candidate, Conversation, DropReason, Message
+from factmem.abc import Candidate, Conversation, Detection, DropReason, Message
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
 from factmem.errors import InvalidDataError
@@ -20,10 +20,29 @@ from factmem.memory.jobs import Job
 from factmem.memory.journal import words_to_keep
 from factmem.records import Assertion, FactDetails, Place
 
-__all__ = ["Intake", "Taken", "Words", "conversation_from", "conversation_of"]
+__all__ = ["Found", "Intake", "Taken", "Words", "conversation_from", "conversation_of"]
 
 Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``."""
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """One submitted item, and the statements in it.
+
+    Attributes:
+        conversation: The item as a conversation.
+        words: Its statements.
+        treatments: Treatment of each message that is kept with it.
+        job: Job that it waits for; None if no model reads it.
+        is_text: Whether it is a plain text.
+    """
+
+    conversation: Conversation
+    words: Detection
+    treatments: Sequence[Treatment | None]
+    job: Job | None
+    is_text: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -71,29 +90,38 @@ class Intake:
     verbatim: VerbatimDetector
     now: dt.datetime
 
-    def words(self, items: Iterable[tuple[Words, Job | None]]) -> list[Taken]:
-        """Take in words of any form, each with the job that it waits for."""
-        return [self._words(what, job) for what, job in items]
+    def found(self, items: Iterable[tuple[Words, Job | None]]) -> list[Found]:
+        """Return the statements in words of any form, each with the job that it waits for."""
+        return [self._found(what, job) for what, job in items]
+
+    def taken(self, found: Iterable[Found]) -> list[Taken]:
+        """Return the assertions that keep statements."""
+        return [self._taken(item) for item in found]
 
     def facts(self, candidates: Sequence[Candidate], job: Job) -> Taken:
         """Take in facts that are ready, to be compared with known records."""
         return Taken(assertions=words_to_keep(candidates, self.place, self.waiting, job), job=job)
 
-    def _words(self, what: Words, job: Job | None) -> Taken:
+    def _found(self, what: Words, job: Job | None) -> Found:
         conversation = conversation_from(what, self.now)
         treatments: Sequence[Treatment | None] = ()
         kept = conversation
         if not isinstance(what, str):  # a text is a memory itself, whatever the policy
             kept, treatments = self._kept(conversation, reads=job is not None)
-        found = self.verbatim.read(kept)
-        given = self.lasting if job is None else self.waiting
-        in_time = (self._in_time(candidate) for candidate in found.candidates)
+        words = self.verbatim.read(kept)
+        return Found(
+            conversation=conversation, words=words, treatments=treatments, job=job, is_text=isinstance(what, str)
+        )
+
+    def _taken(self, found: Found) -> Taken:
+        given = self.lasting if found.job is None else self.waiting
+        in_time = (self._in_time(candidate) for candidate in found.words.candidates)
         return Taken(
-            assertions=words_to_keep(in_time, self.place, given, job, treatments),
-            job=job,
-            compared=self.compares and job is None and isinstance(what, str),
-            dropped=found.dropped,
-            not_text=conversation.not_text,
+            assertions=words_to_keep(in_time, self.place, given, found.job, found.treatments),
+            job=found.job,
+            compared=self.compares and found.job is None and found.is_text,
+            dropped=found.words.dropped,
+            not_text=found.conversation.not_text,
         )
 
     def _in_time(self, candidate: Candidate) -> Candidate:

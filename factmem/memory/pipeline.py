@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import anyio
 import attrs
@@ -24,6 +24,7 @@ from factmem.abc import (
 )
 from factmem.consolidation import CandidateAssertion, Plan, changes, plan, without_duplicates
 from factmem.details import Treatment
+from factmem.detection import REPEATS
 from factmem.errors import (
     ConceptConflictError,
     EmbedderError,
@@ -79,6 +80,7 @@ from factmem.records import (
     assertions_of,
 )
 from factmem.scopes import MemoryScope
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,7 +216,8 @@ class Pipeline:
 
     async def _detected(self, unit: Unit) -> Finding:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
-        here = await self._reader.visible(RecallFilter(scope=unit.place.scope, exact=True, reviewed=True))
+        reviewed = Reader(attrs.evolve(self._context, reviewed=True), self._backend)
+        here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
         request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
@@ -242,6 +245,8 @@ class Pipeline:
 
         def treated(recorded: Recorded) -> Treatment | None:
             own, origin = treatment_of(recorded), recorded.assertion.details.origin
+            if _repeats(recorded.assertion.details):
+                return _doubted(own or origins.of(origin)) if recorded.id in unit.ids else Treatment.IGNORE
             if recorded.id in unit.ids:
                 return own
             return Treatment.CONTEXT if origins.shows(own or origins.of(origin), origin) else Treatment.IGNORE
@@ -254,15 +259,20 @@ class Pipeline:
         place = Place(candidate.subject or unit.place.subject, unit.place.scope)
         position = words.evidence[0].position
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
-        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence))
+        repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
+        flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
+        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence, flags=flags))
         fact = self._writer.dated(candidate.fact)
-        if candidate.cleared is not None and (
-            gone := _removals(candidate.cleared, place, details, fact.timestamp, here)
+        quarantined = candidate.quarantined or repeated
+        if (
+            candidate.cleared is not None
+            and not quarantined
+            and (gone := _removals(candidate.cleared, place, details, fact.timestamp, here))
         ):
             return gone
         # The words of a request to forget are not themselves removed.
         removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
-        state = AssertionState.QUARANTINED if candidate.quarantined else AssertionState.ACTIVE
+        state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
         return tuple(
             attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
             for said in assertions_of(fact, place, details, removed=removed)
@@ -533,6 +543,24 @@ def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
     )
 
 
+def _repeats(details: FactDetails) -> bool:
+    """Return whether words only repeat what nobody vouches for."""
+    return any(flag in REPEATS.values() for flag in details.flags)
+
+
+def _doubted(treatment: Treatment) -> Treatment:
+    """Return the treatment of words that are not believed: no model is shown them beside others."""
+    match treatment:
+        case Treatment.FACTS | Treatment.QUARANTINED_FACTS:
+            return Treatment.QUARANTINED_FACTS
+        case Treatment.STATEMENTS:
+            return Treatment.STATEMENTS
+        case Treatment.CONTEXT | Treatment.IGNORE:
+            return Treatment.IGNORE
+        case _:
+            assert_never(treatment)
+
+
 def _log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple[Any, ...]]) -> list[LogEntry]:
     """Return the visible log of some places, by their keys; changes of state name no place."""
     return [
@@ -549,7 +577,7 @@ def _known_at(
     """Return the current records of some places that a viewer may see and a prompt may show, with embeddings."""
     if not places:
         return []
-    found = selected(corpus, viewer, RecallFilter(places=places, reviewed=True))
+    found = selected(corpus, Sight(viewer=viewer, reviewed=True), RecallFilter(places=places))
     pairs = zip(corpus.currents(found), corpus.embeddings(found), strict=True)
     return [(row, vector) for row, vector in pairs if row is not None]
 

@@ -184,7 +184,8 @@ class Streams:
         fresh = _fresh(stream, events, known, self._context.clock())
         if not fresh.messages:
             return []
-        return await self._inbox.journalled(await self._inbox.taken_in([(fresh, job)], order))
+        said = _fresh(stream, events, (), self._context.clock())  # those that were taken in before were heard as well
+        return await self._inbox.journalled(await self._inbox.taken_in([(fresh, job)], order, heard=said))
 
     def _stream_job(self, stream: str, order: Order, trigger: Trigger) -> Job | None:
         job = self._inbox.job(Conversation(messages=()), order)
