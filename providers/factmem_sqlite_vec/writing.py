@@ -264,7 +264,8 @@ class Batch:
     def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
         seq, now = self.next_seq(), self._clock()
         id, packed_id = new_id(seq)
-        record_id = row.assertion.revises or self._record_id(track, row.slot) or own_record_id(id)
+        earlier = row.assertion.revises or self._record_id(track, row.slot)
+        record_id = earlier or own_record_id(id)
         recorded_at = now.isoformat()
         check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
         tenant = row.assertion.place.scope.tenant or ""
@@ -274,7 +275,7 @@ class Batch:
             (
                 seq,
                 packed_id,
-                pack_record_id(record_id, id),
+                pack_record_id(earlier, id) if earlier else None,
                 track.id,
                 tenant,
                 row.slot,
