@@ -205,6 +205,17 @@ PROMISES = (
         good=stands_still_shortly,
     ),
     Promise(
+        "seeded simulation of the disk, the clock and the death of the process",
+        "10,000 seeds: 0 acknowledged lost, 0 in part, 0 erased come back, every store opens",
+        [f"{RELIABILITY}/test_simulation.py"],
+        figures=[
+            *each("simulation", [*DURABLE, "memory"]),
+            *each("deaths inside rotation", DURABLE[2:]),
+            *each("deaths inside erasure"),
+            *each("deaths inside migration", [DURABLE[0], DURABLE[3]]),
+        ],
+    ),
+    Promise(
         "clocks that jump",
         "0 lost, 0 answers changed; after a step back the later save is current, and the program is warned once",
         [f"{RELIABILITY}/test_clocks.py"],

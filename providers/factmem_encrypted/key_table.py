@@ -136,13 +136,22 @@ class KeyTable:
                 self._units = {unit: key for unit, key in self._units.items() if unit in wanted}
                 self._rewrite(self._storage.scan(_LOG, limit=1).payloads[0], roots)
 
+    @property
+    def keyring(self) -> Keyring:
+        """The keyring that opens the keys."""
+        return self._keyring
+
     def rekey(self, roots: Roots, keyring: Keyring) -> None:
         """Replace the roots, for another keyring alone."""
         with self._guard:
             self.roots()
             document = locked_roots(roots, keyring)
-            self._rewrite(document, roots)
-            self._keyring, self._opened = keyring, (document, roots)
+            try:
+                self._rewrite(document, roots)
+            finally:
+                # A flush may fail before the file is in its place, and after.
+                if self._storage.scan(_LOG, limit=1).payloads[:1] == (document,):
+                    self._keyring, self._opened = keyring, (document, roots)
 
     def _rewrite(self, document: bytes, roots: Roots) -> None:
         self._units = {unit: key for unit, key in self._units.items() if roots.of(unit[1]) is not None}

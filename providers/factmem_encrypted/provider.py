@@ -106,7 +106,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             if progress is not None:
                 progress(done, len(waiting))
             await self._write(partial(self._rotate_log, log))
-        await self._write(lambda _: self._locked(lambda: self._sealed.end_rotation(self._keyring)))
+        await self._write(lambda _: self._locked(self._sealed.end_rotation))
         if progress is not None:
             progress(len(waiting), len(waiting))
 

@@ -76,13 +76,24 @@ class EncryptedStorage(Storage):
             self._create()
             self._pending = _Pending()
             if not self._tidied:
-                self._files.tidy(self._now()[1])
+                listing = self._now()[1]
+                # Its last change may not be on the disk yet; what it lists no more is removed for ever.
+                self._manifest.settle()
+                self._files.tidy(listing)
                 self._destroy_unused_keys()
                 self._tidied = True
             yield
 
     def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
         """See `factmem.abc.Storage.append`; frames count from the next `seal` on."""
+        try:
+            self._append(log, payload, after, durable=durable)
+        except FactMemError:
+            # Frames that need not last can be made again; of the rest, all count or none.
+            self._pending.broken = self._pending.broken or durable
+            raise
+
+    def _append(self, log: LogName, payload: bytes, after: Position, *, durable: bool) -> None:
         roots, listing = self._now()
         listed = listing.logs.get(log)
         pending = self._pending.placed if listed is None else self._pending.grown
@@ -91,12 +102,7 @@ class EncryptedStorage(Storage):
         inner, done = inner_position(after, listed.file)
         key = self._frame_key(listed, roots, make=not done.frames)
         frame = sealed(key, done.frames, listing.number + 1, payload)
-        try:
-            self._inner.append(file_log(listed.file), frame, inner, durable=durable)
-        except FactMemError:
-            # Frames that need not last can be made again; of the rest, all count or none.
-            self._pending.broken = self._pending.broken or durable
-            raise
+        self._inner.append(file_log(listed.file), frame, inner, durable=durable)
         pending[log] = attrs.evolve(listed, frames=done.frames + 1, digest=chained(done.digest, (frame,)))
 
     @override
@@ -222,7 +228,7 @@ class EncryptedStorage(Storage):
             payloads = ()
         self.replace(log, payloads)
 
-    def end_rotation(self, keyring: Keyring) -> None:
+    def end_rotation(self) -> None:
         """Destroy the keys of all epochs but the current one, once nothing is sealed with them. Needs `lock`."""
         roots, _ = self._now()
         if len(roots.of_epochs) > 1 and not self.rotating():
@@ -230,7 +236,7 @@ class EncryptedStorage(Storage):
                 if (payload := self.read_note(name)) is not None:
                     self.write_note(name, payload)
             self._manifest.reseal(roots)
-            self._keys.rekey(roots.end_epochs(), keyring)
+            self._keys.rekey(roots.end_epochs(), self._keys.keyring)
 
     def _create(self) -> None:
         if not self._keys.there():

@@ -138,7 +138,8 @@ class SealedCodec(PageCodec):
         """See `factmem_sqlite_vec.codecs.PageCodec.ready`: seal a store of an earlier factmem, or one as it is."""
         if self._accept_older or not self._seal.exists():
             self._seal.create(last_seq(connection), self._keys.roots())
-        if not self._seal.is_begun():
+        if not self._seal.is_begun() and not _says_sealed(connection):
+            self._seal.flush()
             _say_sealed(connection)
 
     def committed(self, connection: apsw.Connection, path: Path) -> None:

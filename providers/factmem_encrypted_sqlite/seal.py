@@ -105,8 +105,22 @@ class Seal:
         content = self._checked(file.read(_BYTES + 1))
         begun = content == _BEGUN
         if begun or self._opened(content, roots) < number:
-            self.write(number, roots, file, durable=begun)
+            # The first write of a process is flushed: the flush of the process that began the seal may have failed.
+            self.write(number, roots, file, durable=begun or self._written is None)
         return begun
+
+    def flush(self) -> None:
+        """Write and flush the seal as it is: the flush of the process that wrote it may have failed.
+
+        Raises:
+            TimeoutError: Another process holds the lock for longer than the timeout.
+            OSError: It cannot be written.
+        """
+        with self.locked() as file:
+            content = file.readall()
+            file.seek(0)
+            write_all(file, content)
+            sync_file(file)
 
     def write(self, number: int, roots: Roots, file: FileIO, *, durable: bool) -> None:
         """Write a number, sealed with the newest root; needs the lock.
@@ -117,9 +131,9 @@ class Seal:
         content = _sealed(number, roots)
         file.seek(0)
         write_all(file, _framed(content))
-        self._written = (content, number)
         if durable:
             sync_file(file)
+        self._written = (content, number)
 
     def _content(self) -> bytes:
         try:

@@ -67,27 +67,25 @@ class FileEngine:
                     plan.add(request)
                 except FactMemError as error:
                     request.settle(error)
-        failed: dict[LogName, FactMemError] = dict.fromkeys(
+        failed: Mapping[LogName, FactMemError] = dict.fromkeys(
             plan.logs, StoreUnavailableError("the write broke off: nothing was written")
         )
         try:
             if plan.seq > last:
                 self._counter.reserve(plan.seq)
-            self._write(plan, failed)
+            failed = self._write(plan, identity)
         finally:
             with self._guard:
                 for log in failed:
                     self._mirrors.distrust(log)
-        if identity is not None:
-            self._write_vectors(plan, identity, failed)
-        self._seal(plan, failed)
         if plan.seq > last:
             self._counter.commit()
         for request in requests:
             request.settle(next((failed[log] for log in plan.touched[request] if log in failed), None))
 
-    def _write(self, plan: Plan, failed: dict[LogName, FactMemError]) -> None:
-        """Write each log; remove the written ones from ``failed``, and set the errors of the others."""
+    def _write(self, plan: Plan, identity: EmbedderIdentity | None) -> Mapping[LogName, FactMemError]:
+        """Write each log and its vectors, seal them, and return the errors of the logs that do not count."""
+        failed: dict[LogName, FactMemError] = {}
         for log, planned in plan.logs.items():
             try:
                 if planned.entries:
@@ -96,16 +94,14 @@ class FileEngine:
                     self._storage.settle(log, planned.position)
             except FactMemError as error:
                 failed[log] = error
-            else:
-                del failed[log]
-
-    def _seal(self, plan: Plan, failed: dict[LogName, FactMemError]) -> None:
-        if not plan.logs.keys() - failed.keys():
-            return
-        try:
-            self._storage.seal()
-        except FactMemError as error:
-            failed.update((log, error) for log in plan.logs if log not in failed)
+        if identity is not None:
+            self._write_vectors(plan, identity, failed)
+        if plan.logs.keys() - failed.keys():
+            try:
+                self._storage.seal()
+            except FactMemError as error:
+                return dict.fromkeys(plan.logs, error) | failed
+        return failed
 
     def _write_vectors(self, plan: Plan, identity: EmbedderIdentity, failed: Mapping[LogName, FactMemError]) -> None:
         with self._guard, contextlib.suppress(StoreUnavailableError):  # the facts are safe; vectors can be made again

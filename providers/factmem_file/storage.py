@@ -83,6 +83,7 @@ class LocalStorage(Storage):
             with self._own_errors("written"):
                 if not self._look():
                     replace_file(self._root / MARKER_NAME, marker(self._form))
+                self._anchor_root()
             self._found = True
             yield
         finally:
@@ -152,11 +153,14 @@ class LocalStorage(Storage):
 
     def _anchor(self, path: Path) -> None:
         """Flush the names on the way to a file: the process that created them may have died before flushing."""
-        for folder in path.parents:
-            sync_folder(folder)
-            if folder == self._root:
-                break
+        while path != self._root:
+            path = path.parent
+            sync_folder(path)
+
+    def _anchor_root(self) -> None:
+        """Flush the name of the marker, and of the root: without them, nothing below would be a store."""
         if not self._anchored:
+            sync_folder(self._root)
             for folder in self._root.parents[:2]:
                 with contextlib.suppress(PermissionError):
                     sync_folder(folder)
@@ -184,12 +188,14 @@ class LocalStorage(Storage):
         path = self._path(log)
         self._durable.pop(path, None)
         with self._own_errors("written"):
+            # Remains of an interrupted replacement may hold what is being erased.
+            remove_leftovers(path)
             if payloads:
                 make_folders(path.parent, durable=durable)
                 replace_file(path, b"".join(map(framed, (new_header(log), *payloads))), durable=durable)
+                if durable:
+                    self._anchor(path.parent)
             elif path.parent.is_dir():
-                # Remains of an interrupted replacement are removed first: they are not found once the log is gone.
-                remove_leftovers(path)
                 path.unlink(missing_ok=True)
                 self._names.pop(path, None)
                 if durable:

@@ -214,7 +214,8 @@ def check_header(path: Path) -> bool:
         and set(header[18:20]) <= {1, 2}
         and header[21:24] == bytes((64, 32, 32))
     )
-    if not sound:
+    # A process may have died while it created the database; SQLite then empties it again.
+    if not sound and not path.with_name(f"{path.name}-journal").exists():
         raise _foreign(path.name)
     return True
 
@@ -226,7 +227,7 @@ def is_only_begun(path: Path) -> bool:
     """
     with path.open("rb") as file:
         page_size = int.from_bytes(file.read(_HEADER_BYTES)[16:18])
-    return path.stat().st_size <= (65536 if page_size == 1 else page_size)
+    return path.stat().st_size <= (page_size if page_size > 1 else 65536)
 
 
 def found_version(connection: apsw.Connection, name: str) -> int:

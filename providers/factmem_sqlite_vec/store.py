@@ -18,7 +18,7 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
-from factmem.private_files import FlushError, leftovers, sync_folder
+from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
 from factmem_sqlite_vec.faults import ReadError, distrusted, foreign_rows, is_failed_flush, own_errors
@@ -303,6 +303,7 @@ class Store:
                 for pragma in _WRITER_PRAGMAS:
                     connection.execute(f"PRAGMA {pragma}")
                 self._use_wal(connection)
+                _rewrite_log(connection, self._path.with_name(f"{self.name}-wal"))
                 migrate(connection, self.name)
                 self.codec.ready(connection, self._path)
             # The process that created the file may have died before it could.
@@ -332,6 +333,25 @@ class Store:
                 f"{self.name} cannot have a write-ahead log: it must lie on a disk of this machine; "
                 "look after that disk, then open the store again"
             )
+
+
+def _rewrite_log(connection: apsw.Connection, log: Path) -> None:
+    """Write and flush once more what another process left in the WAL, which may still be writing.
+
+    If its last flush failed, what it wrote can be read, and is not on the disk; a later flush does not change that, and
+    a power cut would take all commits behind it as well.
+    """
+    if not log.exists() or not log.stat().st_size:
+        return
+    connection.execute("BEGIN IMMEDIATE")  # nobody appends to the WAL or begins it anew meanwhile
+    try:
+        with open_to_change(log) as file:
+            content = file.readall()
+            file.seek(0)
+            write_all(file, content)
+            sync_file(file)
+    finally:
+        connection.execute("ROLLBACK")
 
 
 def _sync_folders(folder: Path) -> None:

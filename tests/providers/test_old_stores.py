@@ -5,6 +5,7 @@ The stores are made by ``tests/providers/stores/make_stores.py``; add those of e
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import json
 import zipfile
@@ -38,7 +39,8 @@ class OldStore:
     """A store of an earlier version, unpacked.
 
     Attributes:
-        address: where it is now.
+        provider: name of its provider.
+        folder: where it is now.
         tenants: what it held when it was written, by tenant.
         version: its newest sequence number then.
     """
@@ -47,10 +49,20 @@ class OldStore:
         with zipfile.ZipFile(archive) as packed:
             packed.extractall(folder)
             expected = json.loads(packed.read("expected.json"))[provider]
+        self.provider = provider
         self.folder = folder / provider
-        self.address = ADDRESSES[provider].format(folder=self.folder)
         self.tenants: dict[str, Any] = expected["tenants"]
         self.version: int = expected["version"]
+
+    @property
+    def address(self) -> str:
+        return ADDRESSES[self.provider].format(folder=self.folder)
+
+    def at(self, folder: Path) -> OldStore:
+        """Return the same store where it was copied to."""
+        moved = copy.copy(self)
+        moved.folder = folder / self.provider
+        return moved
 
     def log(self, tenant: str) -> list[Any]:
         return [decode_entry(document) for document in self.tenants[tenant]["log"]]
