@@ -216,6 +216,12 @@ PROMISES = (
         ],
     ),
     Promise(
+        "check of a store",
+        "all that changes an answer is found, but for logs that end early",
+        [f"{RELIABILITY}/test_checks.py"],
+        figures=each("check"),
+    ),
+    Promise(
         "clocks that jump",
         "0 lost, 0 answers changed; after a step back the later save is current, and the program is warned once",
         [f"{RELIABILITY}/test_clocks.py"],

@@ -23,6 +23,7 @@ __all__ = [
     "TEMPORARY",
     "FlushError",
     "create_file",
+    "is_exposed",
     "leftovers",
     "make_folders",
     "open_to_append",
@@ -102,6 +103,14 @@ def make_folders(folder: Path, *, durable: bool = True) -> None:
         path.chmod(_FOLDER_MODE)
         if durable:
             sync_folder(path.parent)
+
+
+def is_exposed(path: Path) -> bool:
+    """Return whether others than its owner may read, write or enter a file or a folder; False if it is gone."""
+    try:
+        return os.name == "posix" and bool(path.stat().st_mode & 0o077)
+    except FileNotFoundError:
+        return False
 
 
 def create_file(path: Path, *, mode: int = _FILE_MODE) -> FileIO:

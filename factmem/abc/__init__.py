@@ -6,6 +6,7 @@ from factmem.abc.accesses import Access, KeepsAccesses
 from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
 from factmem.abc.capabilities import (
     Append,
+    ChecksItself,
     EmbedderIdentity,
     EraseReceipt,
     Erases,
@@ -74,6 +75,7 @@ __all__ = [
     "Analyst",
     "Append",
     "Candidate",
+    "ChecksItself",
     "Clock",
     "Complexity",
     "Consolidator",

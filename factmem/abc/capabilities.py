@@ -6,13 +6,14 @@ The engine checks ``isinstance(provider, KeepsHistory)`` and so on, uses the cap
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
 from factmem.abc.outlines import Outline
+from factmem.findings import Finding
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Append",
+    "ChecksItself",
     "EmbedderIdentity",
     "EraseReceipt",
     "Erases",
@@ -252,5 +254,26 @@ class KeepsFiles(Protocol):
         """Return the existing files that hold anything of the store.
 
         They include indexes and journals, and what an interrupted write may have left. No file is created.
+        """
+        ...
+
+
+@runtime_checkable
+class ChecksItself(Protocol):
+    """Verifies its whole store without changing it."""
+
+    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+        """Read everything, and return what is wrong, what is to be done and what waits, for every tenant.
+
+        Formats, checksums and seals, references, vectors, pending erasures and the modes of files are checked. A sound
+        store has no finding but notes. Other processes may write meanwhile.
+
+        Args:
+            progress: Called with the number of parts checked and the total, in any thread.
+
+        Raises:
+            WrongKeyError: The key does not open the store; nothing was checked.
+            KeyUnavailableError: The key is not available.
+            StoreUnavailableError: The disk cannot be read.
         """
         ...

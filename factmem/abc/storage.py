@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 import attrs
+
+from factmem.findings import Finding
 
 __all__ = ["LogName", "Position", "Scan", "Storage"]
 
@@ -160,6 +162,14 @@ class Storage(Protocol):
 
         Raises:
             CorruptStoreError: The name that such a log carries is damaged.
+        """
+        ...
+
+    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        """Read every file without changing it, and return what is wrong with each.
+
+        Args:
+            progress: Called with the number of files read and the total.
         """
         ...
 

@@ -51,6 +51,7 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "purge": "erasing:purge",
     "tree": "store:tree",
     "info": "store:info",
+    "check": "checking:check",
     "providers": "store:providers",
     "audit": "audit:audit",
     "export": "store:export",

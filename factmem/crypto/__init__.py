@@ -19,7 +19,7 @@ from factmem.crypto.keys import (
     keyring_of,
 )
 from factmem.crypto.recipes import AS_IT_IS, Argon2id, Recipe
-from factmem.crypto.rotation import RotatesKeys
+from factmem.crypto.rotation import RotatesKeys, pending_rotation
 from factmem.crypto.sealing import KEY_BYTES, SEAL_BYTES, Context, SealBrokenError, seal, unseal
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "keyring_of",
     "locked_roots",
     "one_keyring",
+    "pending_rotation",
     "seal",
     "unlocked_roots",
     "unseal",

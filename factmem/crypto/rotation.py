@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from factmem.crypto.keys import Keyring, KeySource
+from factmem.findings import Finding, FindingKind
 
-__all__ = ["RotatesKeys"]
+__all__ = ["RotatesKeys", "pending_rotation"]
 
 
 @runtime_checkable
@@ -33,3 +34,13 @@ class RotatesKeys(Protocol):
             KeyUnavailableError: The new key is not available.
         """
         ...
+
+
+def pending_rotation() -> Finding:
+    """Return the finding of a store whose rotation was interrupted."""
+    return Finding(
+        kind=FindingKind.PENDING_ROTATION,
+        part="keys",
+        problem="a rotation was interrupted: parts are still sealed with the key before",
+        advice="run `factmem rotate-key --resume`",
+    )

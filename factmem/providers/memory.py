@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from typing_extensions import override
@@ -10,6 +10,7 @@ from typing_extensions import override
 from factmem.abc import (
     Access,
     Append,
+    ChecksItself,
     Clock,
     EmbedderIdentity,
     EraseReceipt,
@@ -23,6 +24,7 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.errors import EmbedderMismatchError, ProviderClosedError
+from factmem.findings import Finding, findings_in
 from factmem.providers.history import HistoryProvider
 from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.tracks import TrackIndex
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["InMemoryProvider"]
 
 
-class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases):
+class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, ChecksItself):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:
@@ -203,6 +205,17 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         for entry in self._log:
             self._index.add(entry)
         return EraseReceipt(erased=len(gone))
+
+    @override
+    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+        self._check_open()
+        tenants = sorted(set(self._tenants.values()), key=lambda tenant: tenant or "")
+        found: list[Finding] = []
+        for done, tenant in enumerate(tenants, start=1):
+            found += findings_in(await self.changes(tenant), tenant)
+            if progress is not None:
+                progress(done, len(tenants))
+        return found
 
     async def aclose(self) -> None:
         """Close it; what it kept is gone."""

@@ -29,6 +29,7 @@ from typing_extensions import override
 
 from factmem.abc import (
     Access,
+    ChecksItself,
     Clock,
     EmbedderIdentity,
     EraseReceipt,
@@ -42,6 +43,7 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
+from factmem.findings import Finding
 from factmem.loops import OneLoop
 from factmem.providers.history import HistoryProvider
 from factmem.records import LogEntry, Place
@@ -144,6 +146,10 @@ class Engine(Protocol):
         """See `KeepsFiles.files`."""
         ...
 
+    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        """See `ChecksItself.check`."""
+        ...
+
     def close(self) -> None:
         """Release every resource; repeating it is harmless."""
         ...
@@ -218,7 +224,15 @@ _INHERITED: Final[list[object]] = []
 
 
 class ThreadedProvider(
-    HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, KeepsFiles, abc.ABC, Generic[EngineT]
+    HistoryProvider,
+    FeedsChanges,
+    KeepsVectors,
+    KeepsAccesses,
+    Erases,
+    KeepsFiles,
+    ChecksItself,
+    abc.ABC,
+    Generic[EngineT],
 ):
     """A provider with history, vectors, erasure, files and access counts, on top of a blocking `Engine`.
 
@@ -243,7 +257,6 @@ class ThreadedProvider(
     def _open_engine(self) -> EngineT:
         """Return a new engine, without reading or writing anything. It is called again after a fork."""
 
-    @override
     @override
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         opened = self._here()
@@ -300,6 +313,10 @@ class ThreadedProvider(
     @override
     async def files(self) -> Sequence[Path]:
         return await self._read(lambda engine: engine.files())
+
+    @override
+    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+        return await self._read(lambda engine: engine.check(progress or (lambda done, of: None)))
 
     @override
     async def aclose(self) -> None:

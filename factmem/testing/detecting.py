@@ -6,6 +6,7 @@ from typing import Final
 
 from factmem.abc import (
     AgentMemoryProvider,
+    ChecksItself,
     Erases,
     FeedsChanges,
     KeepsFiles,
@@ -21,6 +22,7 @@ _CAPABILITIES: Final[tuple[type, ...]] = (
     KeepsVectors,
     Erases,
     KeepsFiles,
+    ChecksItself,
 )
 
 

@@ -6,14 +6,16 @@ import base64
 import contextlib
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import attrs
 from typing_extensions import override
 
 from factmem.abc import LogName, Position, Scan, Storage
-from factmem.crypto import Keyring, Roots, SealBrokenError, seal, unseal
+from factmem.crypto import Keyring, Roots, SealBrokenError, pending_rotation, seal, unseal
 from factmem.errors import CorruptStoreError, FactMemError, RolledBackStoreError, StoreUnavailableError
+from factmem.findings import Finding, FindingKind, finding_of
 from factmem_encrypted.frames import FrameKey, opened, sealed
 from factmem_encrypted.key_table import KeyTable
 from factmem_encrypted.manifest import Commit, Listed, Listing, Unit, chained
@@ -183,6 +185,25 @@ class EncryptedStorage(Storage):
         return [log for log in self._now()[1].logs if log.kind in kinds and log.folder[: len(top)] == top]
 
     @override
+    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        found = list(self._inner.check(progress))
+        roots, listing = self._now()
+        for log, listed in listing.logs.items():
+            try:
+                self.scan(log)
+            except CorruptStoreError as error:
+                finding = finding_of(error, listed.file)
+                if log.kind == REMADE:
+                    finding = attrs.evolve(finding, kind=FindingKind.REMAKEABLE, advice="run `factmem reembed`")
+                # The same damage may show without the key.
+                found = [item for item in found if Path(item.part).stem != listed.file]
+                found.append(finding)
+        found += [_left_over(file) for file in self._files.names() if file not in listing.files]
+        if len(roots.of_epochs) > 1:
+            found.append(pending_rotation())
+        return found
+
+    @override
     def read_note(self, name: str) -> bytes | None:
         if not self.exists():
             return None
@@ -303,4 +324,13 @@ class EncryptedStorage(Storage):
 def _rolled_back(file: str) -> RolledBackStoreError:
     return RolledBackStoreError(
         f"{file} is missing or another one than the store's manifest says: restore it from a backup"
+    )
+
+
+def _left_over(file: str) -> Finding:
+    return Finding(
+        kind=FindingKind.LEFTOVER,
+        part=file,
+        problem="a writer died before the file counted",
+        advice="nothing: the next write removes it",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import apsw
@@ -12,10 +12,12 @@ from factmem_sqlite_vec.codecs import PageCodec
 from factmem_sqlite_vec.faults import own_errors
 from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.store import Store
+from typing_extensions import override
 
 from factmem.abc import Clock, system_clock
-from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
+from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring, pending_rotation
 from factmem.errors import CorruptStoreError
+from factmem.findings import Finding
 from factmem.providers import flag_option
 from factmem_encrypted_sqlite.codec import SealedCodec, rekey
 from factmem_encrypted_sqlite.key_file import KeyFile
@@ -117,6 +119,15 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
             CorruptStoreError: A page is damaged or was changed.
         """
         return await self._read(lambda engine: engine.store.read(_verified))
+
+    @override
+    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+        found = await super().check(progress=progress)
+        return [*found, *await self._read(lambda _: self._pending())]
+
+    def _pending(self) -> list[Finding]:
+        rotates = self._keys.exists() and len(self._keys.roots().of_epochs) > 1
+        return [pending_rotation()] if rotates else []
 
     def _codec(self) -> PageCodec:
         self._keys = KeyFile(self._path, self._keyring, self._busy_timeout)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
-from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError
+from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StoreUnavailableError
+from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in
 from factmem.providers import Request, SteadyClock
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["FileEngine"]
 
 T = TypeVar("T")
+
+_LOOKS: Final = 3
+_PAUSE: Final = 0.1
+"""Number of looks at a store that seems damaged, and the pause between two, in seconds."""
+
+_NO_STORE: Final = "check the path: a store is made by the first write"
 
 
 class FileEngine:
@@ -319,6 +327,57 @@ class FileEngine:
         """Return all files in the folder, of any origin."""
         return sorted(path for path in self._root.rglob("*") if path.is_file())
 
+    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        """Check the files, then the logs of each tenant; look again before reporting damage, which may be a write."""
+        for _ in range(_LOOKS):
+            found = self._checked(progress)
+            if all(finding.severity is not Severity.ERROR for finding in found):
+                break
+            time.sleep(_PAUSE)
+        return found
+
+    def _checked(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        if not self._root.is_dir():
+            return [Finding(kind=FindingKind.MISSING, part=str(self._root), problem="no store", advice=_NO_STORE)]
+        found: list[Finding] = []
+        try:
+            if not self._storage.exists():
+                return [Finding(kind=FindingKind.MISSING, part=str(self._root), problem="no store", advice=_NO_STORE)]
+            found += self._storage.check(progress)
+            if all(finding.severity is not Severity.ERROR for finding in found):
+                found += self._checked_logs()
+        except (CorruptStoreError, NewerVersionError) as error:
+            found.append(finding_of(error, str(self._root)))
+        return found
+
+    def _checked_logs(self) -> Iterator[Finding]:
+        """Yield what is wrong with the entries of each tenant, and with the vectors beside them."""
+        mirrors = Mirrors(self._storage)
+        tenants: dict[str, list[tuple[LogName, Mirror]]] = {}
+        for log, mirror in mirrors.of_folder():
+            tenants.setdefault(log.folder[0], []).append((log, mirror))
+        identity = self._sidecars.embedder()
+        for tenant, logs in sorted(tenants.items()):
+            hidden = mirrors.erased(tenant or None)
+            entries = [entry for _, mirror in logs for entry in mirror.entries]
+            kept = [item for item in entries if isinstance(item, Tombstone) or assertion_id(item) not in hidden]
+            yield from findings_in(sorted(kept, key=lambda entry: entry.seq), tenant or None)
+            for log, mirror in logs:
+                yield from _of_log(log, mirror, hidden)
+                if identity is not None and log.kind == "facts":
+                    yield from self._of_vectors(log, mirror, identity)
+
+    def _of_vectors(self, log: LogName, mirror: Mirror, identity: EmbedderIdentity) -> Iterator[Finding]:
+        with self._guard:
+            astray = sum(not mirror.holds(seq) for seq in self._sidecars.rows(log, identity))
+        if astray:
+            yield Finding(
+                kind=FindingKind.REMAKEABLE,
+                part=_shown(log),
+                problem=f"{astray} vector(s) belong to no assertion",
+                advice="run `factmem reembed`",
+            )
+
     def close(self) -> None:
         """Close the storage."""
         self._storage.close()
@@ -326,3 +385,25 @@ class FileEngine:
 
 def _has_vector(request: Request) -> bool:
     return any(isinstance(statement, Append) and statement.vector is not None for statement in request.statements)
+
+
+def _of_log(log: LogName, mirror: Mirror, hidden: Collection[str]) -> Iterator[Finding]:
+    said = list(mirror.recorded.values())
+    if left := sum(recorded.id in hidden for recorded in said):
+        yield Finding(
+            kind=FindingKind.PENDING_ERASURE,
+            part=_shown(log),
+            problem=f"{left} erased assertion(s) are still in the file",
+            advice="run `factmem erase`",
+        )
+    if astray := sum(place_log(recorded.assertion.place) != log for recorded in said):
+        yield Finding(
+            kind=FindingKind.MISPLACED,
+            part=_shown(log),
+            problem=f"{astray} assertion(s) belong to another place",
+            advice="restore the file from a backup",
+        )
+
+
+def _shown(log: LogName) -> str:
+    return "/".join((*(part or "@default" for part in log.folder), *log.name))

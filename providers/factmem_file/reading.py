@@ -92,13 +92,30 @@ class LogFile:
 
     def name(self, root: Path) -> LogName | None:
         """Return the name in the file; None if its writer died before writing it."""
+        log = self._named(root)
+        # Logs outside of any folder are the storage's own, and are not listed.
+        if log is not None and not log.folder:
+            raise self._misplaced()
+        return log
+
+    def check(self, root: Path) -> None:
+        """Read the whole file.
+
+        Raises:
+            CorruptStoreError: It is damaged, or holds another log than its path says.
+            NewerVersionError: A newer factmem wrote it.
+        """
+        log = self._named(root)
+        if log is not None:
+            self.scan(log, START, None)
+
+    def _named(self, root: Path) -> LogName | None:
         with self.path.open("rb") as file:
             payloads = self._parsed(file.readline()).payloads
         if not payloads:
             return None
         log, _ = self._header(payloads[0])
-        # Logs outside of any folder are the storage's own, and are not listed.
-        if not log.folder or root.joinpath(*file_path(log)) != self.path:
+        if root.joinpath(*file_path(log)) != self.path:
             raise self._misplaced()
         return log
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -13,11 +13,13 @@ from filelock import FileLock, Timeout
 from typing_extensions import override
 
 from factmem.abc import LogName, Position, Scan, Storage
-from factmem.errors import CorruptStoreError, StoreUnavailableError
+from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
+from factmem.findings import Finding, FindingKind, finding_of
 from factmem.names import checked_path
 from factmem.private_files import (
     TEMPORARY,
     FlushError,
+    is_exposed,
     make_folders,
     open_to_append,
     open_to_change,
@@ -35,6 +37,7 @@ from factmem_file.reading import START, LogFile, new_header
 __all__ = ["LocalStorage"]
 
 _POLL_SECONDS: Final = 0.01
+_NOTE_SUFFIX: Final = ".note"
 
 
 class LocalStorage(Storage):
@@ -239,6 +242,49 @@ class LocalStorage(Storage):
         return self._names[path]
 
     @override
+    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        found: list[Finding] = []
+        with self._own_errors("read"):
+            paths = sorted(self._root.rglob("*"))
+            for done, path in enumerate(paths, start=1):
+                with contextlib.suppress(FileNotFoundError):  # a writer has just removed it
+                    found += self._findings(path)
+                progress(done, len(paths))
+        return found
+
+    def _findings(self, path: Path) -> Iterator[Finding]:
+        part = self._shown(path)
+        if is_exposed(path):
+            yield Finding(
+                kind=FindingKind.EXPOSED,
+                part=part,
+                problem="others than its owner may use it",
+                advice=f"run  chmod -R go= {self._root}",
+            )
+        if path.is_dir() or path.name in (LOCK_NAME, MARKER_NAME):
+            return
+        if path.suffix == TEMPORARY:
+            yield Finding(
+                kind=FindingKind.LEFTOVER,
+                part=part,
+                problem="a writer died while it was made",
+                advice="nothing: it is not read",
+            )
+        elif path.suffix == _NOTE_SUFFIX:
+            if self.read_note(path.stem) is None:
+                yield Finding(
+                    kind=FindingKind.REMAKEABLE,
+                    part=part,
+                    problem="the note is damaged",
+                    advice="nothing: the next write makes it again (`factmem reembed`, if it is embedder.note)",
+                )
+        else:
+            try:
+                self._file(path).check(self._root)
+            except (CorruptStoreError, NewerVersionError) as error:
+                yield finding_of(error, part)
+
+    @override
     def read_note(self, name: str) -> bytes | None:
         with self._own_errors("read"):
             try:
@@ -269,7 +315,7 @@ class LocalStorage(Storage):
         return self._root.joinpath(*file_path(log))
 
     def _note(self, name: str) -> Path:
-        return self._root / f"{name}.note"
+        return self._root / f"{name}{_NOTE_SUFFIX}"
 
     def _file(self, path: Path) -> LogFile:
         return LogFile(path, self._shown(path))

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, Outline, Outlined, StateRequest
-from factmem.errors import CorruptStoreError, FactMemError
+from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError
+from factmem.findings import Finding, FindingKind, finding_of
+from factmem.private_files import is_exposed
 from factmem.providers import Request, SteadyClock
 from factmem.records import LogEntry, Place, Recorded
 from factmem_sqlite_vec import accesses as counting
 from factmem_sqlite_vec import outlines as outlining
 from factmem_sqlite_vec import reading
 from factmem_sqlite_vec import vectors as embeddings
+from factmem_sqlite_vec.checking import check_database
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.rows import NewRow, prepared
 from factmem_sqlite_vec.store import Store
@@ -140,6 +143,19 @@ class SqliteEngine:
         """Return the existing files of the store."""
         return self.store.files()
 
+    def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        """Check the database and the modes of its files."""
+        name = self.store.name
+        found: list[Finding] = []
+        try:
+            if not self.store.is_there():
+                advice = "check the path: a store is made by the first write"
+                return [Finding(kind=FindingKind.MISSING, part=name, problem="no store", advice=advice)]
+            found += self.store.read(partial(check_database, name=name, progress=progress))
+        except (CorruptStoreError, NewerVersionError) as error:
+            found.append(finding_of(error, name))
+        return [*found, *map(_exposed, filter(is_exposed, self.store.files()))]
+
     def close(self) -> None:
         """Finish pending erasures, unless another process is in the way, and close the file."""
         self.store.close(_tidy)
@@ -188,6 +204,15 @@ class SqliteEngine:
 
     def _batch(self, connection: apsw.Connection, work: Callable[[Batch], Any]) -> None:
         write_batch(connection, self._clock, self._bound, work, outlines=self._outlines)
+
+
+def _exposed(path: Path) -> Finding:
+    return Finding(
+        kind=FindingKind.EXPOSED,
+        part=path.name,
+        problem="others than its owner may use it",
+        advice=f"run  chmod go= {path}",
+    )
 
 
 def _tidy(connection: apsw.Connection) -> None:

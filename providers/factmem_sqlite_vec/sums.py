@@ -33,6 +33,7 @@ __all__ = [
     "row_sum",
     "sum_of_vectors",
     "sum_of_vectors_kept",
+    "tenants_with_sums",
 ]
 
 OF_VECTORS: Final = b"vectors"
@@ -159,6 +160,13 @@ def _is_older(connection: apsw.Connection, version: int) -> bool:
     """Return whether the file is of an older format, which is possible only if it is opened read-only."""
     ((found,),) = select(connection, "SELECT user_version FROM pragma_user_version")
     return int(found) < version
+
+
+def tenants_with_sums(connection: apsw.Connection) -> set[str]:
+    """Return the tenants that rows were kept of; none of an older store without sums."""
+    if _is_older(connection, 3):
+        return set()
+    return {tenant for (tenant,) in select(connection, "SELECT keyword FROM sums WHERE place = ?", (_OF_TENANTS,))}
 
 
 def last_seq(connection: apsw.Connection) -> int:

@@ -12,6 +12,7 @@ VOCABULARY = {
     "entry_points",
     "errors",
     "facts",
+    "findings",
     "fold",
     "hidden",
     "lazy_names",

@@ -13,7 +13,7 @@ A provider's test is one class::
             return ShelfProvider(directory / "facts")
 
 The specs of the four verbs (`AgentMemoryProvider`) always run. Those of a capability (`KeepsHistory`,
-`FeedsChanges`, `KeepsVectors`, `Erases`, `KeepsAccesses`) run where the provider
+`FeedsChanges`, `KeepsVectors`, `Erases`, `KeepsAccesses`, `ChecksItself`) run where the provider
 satisfies it, and are skipped with the reason where it does not; those of clocks need
 `ProviderCase.open_provider_with_clock`. The specs are asynchronous and run under
 anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which event loops.
@@ -22,6 +22,7 @@ anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which eve
 from __future__ import annotations
 
 from factmem.testing.conformance.accesses import AccessSpecs
+from factmem.testing.conformance.checking import CheckSpecs
 from factmem.testing.conformance.clocks import ClockSpecs
 from factmem.testing.conformance.details import DetailSpecs
 from factmem.testing.conformance.embeddings import VectorSpecs
@@ -42,6 +43,7 @@ from factmem.testing.conformance.walls import WallSpecs
 __all__ = [
     "AccessSpecs",
     "CapabilityConformance",
+    "CheckSpecs",
     "ClockSpecs",
     "DetailSpecs",
     "ErasureSpecs",
@@ -76,6 +78,7 @@ class CapabilityConformance(
     VectorSpecs,
     ErasureSpecs,
     AccessSpecs,
+    CheckSpecs,
     ClockSpecs,
 ):
     """Specs of the capabilities; each is skipped if the provider does not have it."""

@@ -10,6 +10,7 @@ import pytest
 
 from factmem.abc import (
     AgentMemoryProvider,
+    ChecksItself,
     Clock,
     Erases,
     FeedsChanges,
@@ -94,6 +95,13 @@ class ProviderCase:
         """The provider as `KeepsAccesses`; skips if it is not."""
         if not isinstance(provider, KeepsAccesses):
             _skip(provider, "KeepsAccesses")
+        return provider
+
+    @pytest.fixture
+    def checker(self, provider: AgentMemoryProvider) -> ChecksItself:
+        """The provider as `ChecksItself`; skips if it is not."""
+        if not isinstance(provider, ChecksItself):
+            _skip(provider, "ChecksItself")
         return provider
 
     async def reopened(self, provider: AgentMemoryProvider, directory: Path) -> AgentMemoryProvider:

@@ -1,0 +1,193 @@
+"""Findings of the check of a store, and the check of a log: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final, assert_never
+
+import attrs
+
+from factmem.errors import (
+    CorruptStoreError,
+    FactMemError,
+    MisplacedDataError,
+    NewerVersionError,
+    RolledBackStoreError,
+)
+from factmem.facts import FactType
+from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
+
+__all__ = ["Finding", "FindingKind", "Severity", "finding_of", "findings_in"]
+
+
+class Severity(enum.StrEnum):
+    """Severity of a finding: data is wrong or missing, something is to be done, or a fact that is good to know."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class FindingKind(enum.StrEnum):
+    """Kinds of findings."""
+
+    DAMAGED = "damaged"
+    MISSING = "missing"
+    MISPLACED = "misplaced"
+    NEWER = "newer format"
+    INCONSISTENT = "inconsistent"
+    DANGLING = "dangling reference"
+    REMAKEABLE = "can be made again"
+    PENDING_ERASURE = "pending erasure"
+    PENDING_ROTATION = "pending rotation"
+    EXPOSED = "readable by others"
+    OLDER = "older format"
+    LEFTOVER = "leftover"
+    WAITING = "waiting"
+    DEAD_LETTERS = "dead letters"
+    QUARANTINED = "quarantined"
+
+    @property
+    def severity(self) -> Severity:
+        """Severity of every finding of this kind."""
+        match self:
+            case (
+                FindingKind.DAMAGED
+                | FindingKind.MISSING
+                | FindingKind.MISPLACED
+                | FindingKind.NEWER
+                | FindingKind.INCONSISTENT
+                | FindingKind.DANGLING
+            ):
+                return Severity.ERROR
+            case (
+                FindingKind.REMAKEABLE
+                | FindingKind.PENDING_ERASURE
+                | FindingKind.PENDING_ROTATION
+                | FindingKind.EXPOSED
+            ):
+                return Severity.WARNING
+            case (
+                FindingKind.OLDER
+                | FindingKind.LEFTOVER
+                | FindingKind.WAITING
+                | FindingKind.DEAD_LETTERS
+                | FindingKind.QUARANTINED
+            ):
+                return Severity.NOTE
+            case _:
+                assert_never(self)
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """One finding of a check. It holds no value and no word of a fact.
+
+    Attributes:
+        kind: Kind of the finding.
+        part: Part of the store: a file, a tenant, or the store itself.
+        problem: What is wrong, or the case.
+        advice: Next step.
+    """
+
+    kind: FindingKind
+    part: str
+    problem: str
+    advice: str
+
+    @property
+    def severity(self) -> Severity:
+        """Severity of the finding."""
+        return self.kind.severity
+
+
+_RESTORE: Final = "restore the store from a backup, or export what can still be read"
+
+
+def finding_of(error: FactMemError, part: str) -> Finding:
+    """Return the finding of a part that cannot be read."""
+    problem, _, advice = str(error).rpartition(": ")
+    return Finding(kind=_kind_of(error), part=part, problem=problem or advice, advice=advice if problem else _RESTORE)
+
+
+def _kind_of(error: FactMemError) -> FindingKind:
+    match error:
+        case NewerVersionError():
+            return FindingKind.NEWER
+        case MisplacedDataError():
+            return FindingKind.MISPLACED
+        case RolledBackStoreError():
+            return FindingKind.MISSING
+        case CorruptStoreError():
+            return FindingKind.DAMAGED
+        case _:
+            raise error
+
+
+def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
+    """Return what is wrong with the whole log of a tenant, and what waits in it.
+
+    Args:
+        log: All entries of the tenant, as `FeedsChanges.changes` returns them.
+        tenant: The tenant.
+    """
+    part = "the default tenant" if tenant is None else f"tenant {tenant}"
+    problems = [*_of_numbers(log), *_of_references(log), *_of_types(log)]
+    wrong = [Finding(kind=kind, part=part, problem=problem, advice=_RESTORE) for kind, problem in problems]
+    return [*wrong, *_counted(log, part)]
+
+
+def _of_numbers(log: Sequence[LogEntry]) -> Iterable[tuple[FindingKind, str]]:
+    numbers = [entry.seq for entry in log]
+    if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
+        yield FindingKind.INCONSISTENT, "the numbers of its entries do not grow"
+
+
+def _of_references(log: Sequence[LogEntry]) -> Iterable[tuple[FindingKind, str]]:
+    said = [entry for entry in log if isinstance(entry, Recorded)]
+    ids = Counter(entry.id for entry in said)
+    erased = Counter(entry.assertion_id for entry in log if isinstance(entry, Tombstone))
+    changed = {entry.assertion_id for entry in log if isinstance(entry, StateChange)}
+    if repeated := sum(count > 1 for count in (*ids.values(), *erased.values())):
+        yield FindingKind.INCONSISTENT, f"{repeated} id(s) stand for more than one entry"
+    if lost := len(changed - ids.keys()):
+        yield FindingKind.DANGLING, f"{lost} change(s) of state name assertions that are not there"
+    if back := len(ids.keys() & erased.keys()):
+        yield FindingKind.INCONSISTENT, f"{back} erased assertion(s) are there again"
+    if astray := sum(entry.assertion.revises not in (None, entry.record_id) for entry in said):
+        yield FindingKind.DANGLING, f"{astray} update(s) are kept under another record than the one they update"
+
+
+def _of_types(log: Sequence[LogEntry]) -> Iterable[tuple[FindingKind, str]]:
+    types: dict[tuple[object, ...], set[FactType]] = {}
+    for entry in log:
+        if isinstance(entry, Recorded) and entry.assertion.counts(entry.assertion.state):
+            types.setdefault(entry.assertion.track, set()).add(entry.assertion.fact_type)
+    if mixed := sum(len(found) > 1 for found in types.values()):
+        yield FindingKind.INCONSISTENT, f"{mixed} concept(s) are SINGLE and MULTIPLE at one place"
+
+
+def _counted(log: Sequence[LogEntry], part: str) -> Iterable[Finding]:
+    states = {entry.id: entry.assertion.state for entry in log if isinstance(entry, Recorded)}
+    states |= {entry.assertion_id: entry.state for entry in log if isinstance(entry, StateChange)}
+    counts = Counter(states.values())
+    for state, kind, what, advice in (
+        (AssertionState.PENDING, FindingKind.WAITING, "text(s) wait for the language model", "run `factmem resume`"),
+        (
+            AssertionState.FAILED,
+            FindingKind.DEAD_LETTERS,
+            "text(s) could not be read by the language model",
+            "see `factmem dead-letters list`",
+        ),
+        (
+            AssertionState.QUARANTINED,
+            FindingKind.QUARANTINED,
+            "record(s) from untrusted sources are not believed",
+            "see `factmem quarantine list`",
+        ),
+    ):
+        if count := counts[state]:
+            yield Finding(kind=kind, part=part, problem=f"{count} {what}", advice=advice)

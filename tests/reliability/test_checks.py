@@ -1,0 +1,186 @@
+"""`check` finds what makes an answer wrong or fail: flipped, cut, swapped and missing files, and what is pending."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import attrs
+import pytest
+
+from factmem.abc import Append
+from factmem.errors import FactMemError
+from factmem.findings import Finding, FindingKind, Severity, findings_in
+from factmem.records import LogEntry, Place, Recorded, StateChange, assertions_of
+from factmem.testing import FakeClock
+from factmem.testing.simulation import SimulatedDisk, intercepted
+from tests.conftest import Promise
+from tests.reliability.stores import CITY, NOON, NUMBERS, PLANNER, STORES, USER, DurableStore, durable_stores
+from tests.reliability.test_damaged_files import Victim, cuts, flips, victim
+
+pytestmark = [pytest.mark.timeout(7200), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+_PLAIN_FILES: Final = STORES[1]
+
+
+async def findings(store: DurableStore, folder: Path) -> list[Finding]:
+    """The errors and warnings in a store; a store that does not open has one of its own."""
+    async with store.open(folder / "store") as provider:
+        try:
+            found = await provider.check()
+        except FactMemError as error:
+            return [Finding(kind=FindingKind.DAMAGED, part="store", problem=type(error).__name__, advice="")]
+    return [finding for finding in found if finding.severity is not Severity.NOTE]
+
+
+async def is_missed(original: Victim, folder: Path) -> bool:
+    """Whether a damaged copy gives other answers, and the check finds nothing."""
+    found = await findings(original.store, folder)
+    assert all(finding.problem and finding.part for finding in found)
+    return not found and await original.ask(folder) != original.truth
+
+
+@durable_stores
+async def test_whatever_changes_an_answer_is_found(
+    store: DurableStore, tmp_path: Path, big: bool, promise: Promise
+) -> None:
+    """One flipped bit, or a file cut short by damage; a log that ends early at a whole entry cannot be told apart."""
+    original = await victim(store, tmp_path)
+    outcomes: Counter[str] = Counter()
+    for file, offset, content in flips(original, 500 if big else 20):
+        assert not await is_missed(original, original.damaged(file, content)), (file, offset)
+        outcomes["flips"] += 1
+    for file, length, content in cuts(original, 200 if big else 12):
+        missed = await is_missed(original, original.damaged(file, content))
+        assert not missed or ends_early(store, file, content, length), (file, length)
+        outcomes["early"] += missed
+        outcomes["cuts"] += 1
+    promise(
+        f"check, {store}",
+        f"{outcomes['flips']} flipped bits, {outcomes['cuts']} cuts: all that changed an answer were found, "
+        f"but for {outcomes['early']} logs that end early",
+    )
+
+
+def ends_early(store: DurableStore, file: Path, content: bytes, length: int) -> bool:
+    """Whether a cut looks like a crash: in a log of plain lines, or in the write-ahead log of SQLite."""
+    return file.name.endswith("-wal") or store == _PLAIN_FILES
+
+
+@durable_stores
+async def test_a_missing_file_is_found(store: DurableStore, tmp_path: Path) -> None:
+    """All but what is made again, and the log of a place in plain files, which have no list of what should be there."""
+    original = await victim(store, tmp_path)
+    for file in original.files():
+        folder = original.damaged(file, b"")
+        (folder / file).unlink()
+        assert not await is_missed(original, folder) or may_be_made_again(store, file), file
+
+
+def may_be_made_again(store: DurableStore, file: Path) -> bool:
+    """Whether a missing file does no harm, or cannot be missed: notes, vectors, and any log of plain files."""
+    return file.suffix == ".note" or (store == _PLAIN_FILES and file.suffix in (".jsonl", ".vectors"))
+
+
+@pytest.mark.parametrize("store", STORES[1:3], ids=str)
+async def test_two_swapped_files_are_found(store: DurableStore, tmp_path: Path) -> None:
+    original = await victim(store, tmp_path)
+    logs = [file for file in original.files() if file.suffix in (".jsonl", ".sealed")]
+    for one, other in itertools.combinations(logs, 2):
+        folder = original.damaged(one, (original.folder / other).read_bytes())
+        (folder / other).write_bytes((original.folder / one).read_bytes())
+        assert any(found.severity is Severity.ERROR for found in await findings(store, folder)), (one, other)
+
+
+@durable_stores
+async def test_a_store_that_is_not_there_is_found(store: DurableStore, tmp_path: Path) -> None:
+    async with store.open(tmp_path / "store") as provider:
+        (found,) = await provider.check()
+    assert found.kind is FindingKind.MISSING
+    assert [path async for path in anyio.Path(tmp_path).iterdir()] == []
+
+
+@durable_stores
+async def test_files_that_others_may_read_are_found(store: DurableStore, tmp_path: Path) -> None:
+    original = await victim(store, tmp_path)
+    for file in original.files():
+        folder = original.damaged(file, (original.folder / file).read_bytes())
+        for path in folder.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
+        (folder / file).chmod(0o644)
+        found = await findings(store, folder)
+        assert {finding.kind for finding in found} == {FindingKind.EXPOSED}
+        assert file.name in {Path(finding.part).name for finding in found}
+
+
+async def interrupted(store: DurableStore, folder: Path, calls: int) -> list[Finding]:
+    """The findings in a store whose process died while it erased."""
+    (folder / "home").mkdir(parents=True)
+    disk = SimulatedDisk(folder / "home", random.Random(3))
+    with intercepted(disk):
+        provider = store.open(disk.root / "store", clock=FakeClock())
+        fact = NUMBERS.fact(["one", "two"], timestamp=NOON)
+        receipts = await provider.append([Append(assertion=said) for said in assertions_of(fact, Place(USER, PLANNER))])
+        disk.restart(dies_at=calls)
+        try:
+            await provider.erase([receipts[0].recorded.record_id], tenant=None)
+        except FactMemError:
+            assert disk.dead
+        disk.kill()
+        await _closed(provider)
+    return await findings(store, shutil.copytree(disk.root, folder / "left"))
+
+
+async def _closed(provider: Any) -> None:
+    try:
+        await provider.aclose()
+    except FactMemError:
+        return
+
+
+@durable_stores
+async def test_an_interrupted_erasure_is_found(store: DurableStore, tmp_path: Path) -> None:
+    kinds = [
+        {finding.kind for finding in await interrupted(store, tmp_path / f"{calls}", calls)} for calls in range(1, 60)
+    ]
+    assert {FindingKind.PENDING_ERASURE} in kinds
+    assert all(found <= {FindingKind.PENDING_ERASURE} for found in kinds)
+
+
+def entries(count: int) -> list[Recorded]:
+    place = Place(USER, PLANNER)
+    return [
+        Recorded(
+            assertion=assertions_of(CITY.fact([f"city {seq}"], timestamp=NOON), place)[0],
+            id=f"id {seq}",
+            record_id=f"record {seq}",
+            seq=seq,
+            recorded_at=NOON,
+        )
+        for seq in range(1, count + 1)
+    ]
+
+
+def test_a_log_whose_entries_contradict_each_other_is_found(anyio_backend: str) -> None:
+    first, second, third = entries(3)
+    change = StateChange(assertion_id="id 9", state=first.assertion.state, seq=4, recorded_at=NOON)
+    wrong: dict[FindingKind, list[list[LogEntry]]] = {
+        FindingKind.INCONSISTENT: [
+            [first, third, second],
+            [first, attrs.evolve(second, id=first.id)],
+            [first, attrs.evolve(second, seq=1)],
+        ],
+        FindingKind.DANGLING: [
+            [first, change],
+            [first, attrs.evolve(second, assertion=attrs.evolve(second.assertion, revises="record 1"))],
+        ],
+    }
+    assert findings_in([first, second, third], None) == []
+    for kind, logs in wrong.items():
+        for log in logs:
+            assert [finding.kind for finding in findings_in(log, None)] == [kind]
