@@ -27,7 +27,7 @@ def anyio_backend() -> str:
 
 class TestEncryptedSqliteMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "KeepsFiles")
+    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "KeepsFiles", "ChecksItself")
 
     async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:
         return EncryptedSqliteMemoryProvider(directory / "facts.db", KEY)

@@ -47,7 +47,7 @@ async def test_the_clock_decides_what_has_expired() -> None:
 
 async def test_every_capability_is_closed_with_it() -> None:
     provider = InMemoryProvider()
-    assert capabilities_of(provider) == ["KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases"]
+    assert capabilities_of(provider) == ["KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "ChecksItself"]
     await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
     await provider.aclose()
     row = np.ones(2, dtype=np.float32)

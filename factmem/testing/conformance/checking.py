@@ -65,7 +65,7 @@ class CheckSpecs(ProviderCase):
         assert told
         assert all(0 < done <= of for done, of in told)
 
-    async def test_a_file_cut_in_half_is_found_or_does_no_harm(
+    async def test_a_file_cut_in_half_is_found_or_reads_as_after_a_crash(
         self, provider: AgentMemoryProvider, checker: ChecksItself, tmp_path: Path
     ) -> None:
         facts: list[Fact[Any]] = [single(SEATS, 4), multiple(LANGUAGES, "Thai", "Ewe")]
@@ -75,7 +75,7 @@ class CheckSpecs(ProviderCase):
         for path, content in _files_in(tmp_path).items():
             path.write_bytes(content[: len(content) // 2])
             async with await self.open_provider(tmp_path) as damaged:
-                assert await _found_or_harmless(damaged, facts), path.name
+                assert await _found_or_as_after_a_crash(damaged, facts), path.name
             for other, whole in _files_in(tmp_path).items():
                 if other == path or not whole:
                     other.unlink(missing_ok=True)
@@ -98,11 +98,12 @@ async def _contents(provider: AgentMemoryProvider) -> dict[Path, bytes]:
     return {path: await anyio.Path(path).read_bytes() for path in paths}
 
 
-async def _found_or_harmless(provider: AgentMemoryProvider, facts: list[Any]) -> bool:
+async def _found_or_as_after_a_crash(provider: AgentMemoryProvider, facts: list[Any]) -> bool:
     assert isinstance(provider, ChecksItself)
     try:
         if any(finding.severity is not Severity.NOTE for finding in await provider.check()):
             return True
-        return list(await provider.load_all(USER, PLANNER)) == facts
+        # A log may end early, and then lacks whole facts.
+        return all(fact in facts for fact in await provider.load_all(USER, PLANNER))
     except FactMemError:
         return True

@@ -158,6 +158,7 @@ def test_it_has_every_capability(anyio_backend: str) -> None:
         "KeepsVectors",
         "Erases",
         "KeepsFiles",
+        "ChecksItself",
     }
 
 
