@@ -155,8 +155,8 @@ class Pipeline:
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left:
             requests = [
-                StateRequest(
-                    assertion_id=recorded.id,
+                StateRequest.of(
+                    recorded,
                     state=AssertionState.FAILED,
                     reason=failure,
                     expected=AssertionState.PENDING,
@@ -625,8 +625,8 @@ def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collecti
             case _:
                 statements.append(statement)
     closing = [
-        StateRequest(
-            assertion_id=recorded.id,
+        StateRequest.of(
+            recorded,
             state=stand.get(recorded.id, settled_state(recorded) if recorded.id in keep else AssertionState.RETRACTED),
             expected=AssertionState.PENDING,
         )
@@ -692,8 +692,8 @@ def _words_taken_back(
             for evidence in details.evidence:
                 replaced[details.owner, *cited_message(evidence)].append(evidence)
     return [
-        StateRequest(
-            assertion_id=entry.id,
+        StateRequest.of(
+            entry,
             state=AssertionState.RETRACTED,
             reason="taken back with what was found in it",
             expected=AssertionState.ACTIVE,

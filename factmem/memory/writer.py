@@ -408,10 +408,7 @@ class Writer:
         self._context.check_writable()
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
         await self.commit(
-            [
-                StateRequest(assertion_id=entry.id, state=state, reason=reason, expected=states.get(entry.id))
-                for entry in entries
-            ]
+            [StateRequest.of(entry, state=state, reason=reason, expected=states.get(entry.id)) for entry in entries]
         )
 
 

@@ -151,11 +151,6 @@ class LocalStorage(Storage):
                 with contextlib.suppress(PermissionError):
                     sync_folder(folder)
             self._anchored = True
-        if not self._anchored:
-            for folder in self._root.parents[:2]:
-                with contextlib.suppress(PermissionError):
-                    sync_folder(folder)
-            self._anchored = True
 
     @override
     def scan(self, log: LogName, since: Position | None = None, *, limit: int | None = None) -> Scan:

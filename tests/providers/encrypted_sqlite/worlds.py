@@ -86,7 +86,7 @@ async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
 async def told_by(path: Path, key: Keyring | KeySource = KEY) -> Told:
     """Return the answers of every read path of the provider."""
     async with opened(path, key, busy_timeout=0.2) as provider:
-        told: list[Any] = [await provider.verify(), await provider.version(), await provider.embedder()]
+        told: list[Any] = [await provider.verify(), await provider.version(None), await provider.embedder()]
         for place in PLACES:
             told.append(await provider.entries(place))
             told.append(await provider.load_all(place.subject, place.scope))
