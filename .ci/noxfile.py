@@ -43,6 +43,13 @@ def check(session: nox.Session) -> None:
 
 
 @nox.session
+def big(session: nox.Session) -> None:
+    """Run all tests with their big numbers, on both event loops: for the night."""
+    installed(session, "dev")
+    session.run("pytest", "-n", "auto", "--dist", "worksteal", "--big", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Time the hot paths against their baselines; see benchmarks/ for those that need data or peers."""
     installed(session, "dev")

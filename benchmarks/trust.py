@@ -101,6 +101,22 @@ PROMISES = (
         figures=["swaps of any two of 100 encrypted files", "rolled back files"],
     ),
     Promise(
+        "files of encrypted stores removed, emptied, cut, changed, put back",
+        "24 and more a store: a typed error or every fact, never less",
+        [f"{RELIABILITY}/test_mutated_stores.py"],
+        figures=[
+            "mutated files, encrypted",
+            "mutated files, encrypted-sqlite",
+            "flipped bytes of the log, encrypted-sqlite",
+        ],
+    ),
+    Promise(
+        "files for their owner alone, and no planted link followed",
+        "600 and 700 with every umask; 0 victims overwritten",
+        ["tests/providers/test_owner_alone.py"],
+        figures=each("owner alone"),
+    ),
+    Promise(
         "wrong keys",
         "1,000 of 1,000 told apart from tampering, store unchanged",
         [f"{ENCRYPTED}/test_encrypted_wrong_keys.py", f"{SEALED}/test_wrong_keys.py"],

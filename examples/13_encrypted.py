@@ -28,13 +28,13 @@ def change_a_bit(store: Path) -> None:
 
 
 async def main(store: Path) -> None:
-    words = Passphrase("correct horse battery staple")
+    words = Passphrase("plum lantern orbit velvet cactus")
     async with Memory(EncryptedMemoryProvider(store, words)) as memory:
         await memory.save(MultipleFacts(ALLERGY, ("hazelnuts",)), subject=ADA)
     print("in clear on the disk:", *in_clear(store) or ["nothing"])
 
     try:
-        async with Memory(EncryptedMemoryProvider(store, Passphrase("correct horse"))) as memory:
+        async with Memory(EncryptedMemoryProvider(store, Passphrase("plum lantern"))) as memory:
             await memory.load(ALLERGY, subject=ADA)
     except WrongKeyError as error:
         print("another passphrase:", error)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 
-from factmem import Concept, Memory, MemorySubject, SingleFact
+from factmem import Concept, Memory, MemorySubject, Origin, SingleFact
 from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 
 TEAM = MemorySubject("team", "the people who work on this")
@@ -27,7 +27,8 @@ async def main() -> None:
         await memory.save(SingleFact(PYTHON, "3.10"), subject=TEAM)
         await memory.save(SingleFact(PORT, 8080), subject=TEAM)
 
-        facts = AgentsMdFacts(memory, FILE, subjects=[TEAM])
+        # Only the team edits this file. Without the origin, what anybody writes waits for approval.
+        facts = AgentsMdFacts(memory, FILE, subjects=[TEAM], origin=Origin.USER)
         await facts.sync()  # writes the block
         edit("3.10", "3.11")  # somebody edits a bullet ...
         edit("- **port**", "- Ask before you add a dependency.\n- **port**")  # ... and adds one

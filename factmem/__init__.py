@@ -127,13 +127,15 @@ _HOMES = {
 _lazy = lazy_names(__name__, _HOMES)
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used."""
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
 
-        return version("factmem")
-    return _lazy(name)
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used."""
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("factmem")
+        return _lazy(name)
 
 
 def __dir__() -> list[str]:

@@ -35,6 +35,19 @@ class Origin(enum.Enum):
         """Whether words of this origin are kept. Others are quarantined until they are let in."""
         return self in (Origin.USER, Origin.ASSISTANT)
 
+    @property
+    def rank(self) -> int:
+        """Rank among origins: 2 for the user, 1 for the assistant, 0 for the others. A lower one never overrides."""
+        match self:
+            case Origin.USER:
+                return 2
+            case Origin.ASSISTANT:
+                return 1
+            case Origin.TOOL | Origin.DOCUMENT | Origin.UNKNOWN:
+                return 0
+            case _:
+                assert_never(self)
+
 
 class Treatment(enum.Enum):
     """Use that is made of the words of a message.

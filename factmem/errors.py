@@ -6,6 +6,7 @@
     ├── InvalidDataError (ValueError)      a value, name, vector or argument is not legal; `.path` says where
     │   ├── InvalidNameError               a tenant, scope, subject, owner or keyword
     │   ├── InvalidVectorError             NaN, infinite, zero or of the wrong dimension
+    │   ├── WeakPassphraseError            a new key would be too easy to guess
     │   ├── OutOfViewError                 a scope outside of the view that it was asked of
     │   ├── MissingUserError               an agent's run names no user, and its memory keeps users apart
     │   └── ConversationFormatError        a conversation file that cannot be read
@@ -16,6 +17,7 @@
     ├── IncompleteProfileError (LookupError)  nothing is known of a field that a profile needs
     ├── ReadOnlyError (PermissionError)    a write through something opened for reading
     ├── CapabilityError                    the provider cannot represent what was asked
+    ├── QuotaExceededError                 too much waits in quarantine already; nothing was written
     ├── StateConflictError                 another writer was first; nothing was written
     ├── WrongLoopError (RuntimeError)      used in a second event loop or thread while the first one is running
     ├── EmbedderError                      the embedder failed, or returned no vectors
@@ -73,6 +75,7 @@ __all__ = [
     "OutOfViewError",
     "ProviderClosedError",
     "ProviderError",
+    "QuotaExceededError",
     "ReadOnlyError",
     "RecordNotFoundError",
     "RolledBackStoreError",
@@ -80,6 +83,7 @@ __all__ = [
     "StoreUnavailableError",
     "TamperedStoreError",
     "UnknownProviderError",
+    "WeakPassphraseError",
     "WrongKeyError",
     "WrongLoopError",
 ]
@@ -116,6 +120,10 @@ class InvalidNameError(InvalidDataError):
 
 class InvalidVectorError(InvalidDataError):
     """Raised when a vector is NaN, infinite, zero, or not of the store's dimension."""
+
+
+class WeakPassphraseError(InvalidDataError):
+    """Raised when a store would get a passphrase that is easy to guess. Nothing was written."""
 
 
 class OutOfViewError(InvalidDataError):
@@ -167,6 +175,21 @@ class ReadOnlyError(FactMemError, PermissionError):
 
 class CapabilityError(FactMemError):
     """Raised when a provider cannot represent a request, which would otherwise be lost silently."""
+
+
+class QuotaExceededError(FactMemError):
+    """Raised when a write would quarantine more statements than may wait there. Nothing was written.
+
+    Attributes:
+        limit: the number of statements that may wait.
+    """
+
+    def __init__(self, limit: int, *, per_writer: bool) -> None:
+        super().__init__(
+            f"no more than {limit} statements {'of one writer ' if per_writer else ''}may wait in quarantine: accept "
+            "or reject some first (`factmem quarantine list`, `accept`, `reject`), or raise the QuarantineQuota"
+        )
+        self.limit = limit
 
 
 class EmbedderError(FactMemError):

@@ -6,8 +6,11 @@
 - An assertion counts while it is active, not expired and, for `Moment.as_of` and `Moment.known_at`,
   already said and already recorded.
 - An update of a record that expires ends the record: it does not bring back what it revised.
-- SINGLE: the counting assertion with the newest timestamp is the value; the sequence number breaks ties.
+- Trust orders before time: of the counting assertions of a record, those of the highest `Assertion.trust` decide, so
+  that the assistant's words neither supersede nor remove the user's. The others stand beside it in the history.
+- SINGLE: of those that decide, the one with the newest timestamp is the value; the sequence number breaks ties.
 - MULTIPLE: a set, one record per value, in the order first said; a removal is an assertion like any other.
+- A removal, and an update that has expired, end their record for words of a lower trust as well, however late.
 - The order in which assertions arrive makes no difference.
 """
 
@@ -35,6 +38,7 @@ from factmem.values import canonical_bytes
 __all__ = [
     "Current",
     "Moment",
+    "deciding_order",
     "ends",
     "fold",
     "has_expired",
@@ -117,7 +121,7 @@ class Current:
     """A current record.
 
     Attributes:
-        recorded: the assertion that won.
+        recorded: the assertion that decided.
         said: every counting assertion of this value, oldest first; all of them are its evidence.
     """
 
@@ -159,7 +163,7 @@ def revisions(log: Iterable[LogEntry], moment: Moment) -> list[tuple[Recorded, A
     """Return every assertion that is not erased, oldest first, with its state at a moment."""
     entries = list(log)
     states = states_of(entries, known_at=moment.known_at)
-    current = {said.id for item in fold(entries, moment) for said in item.said[-1:]}
+    current = {item.recorded.id for item in fold(entries, moment)}
     known = (entry for entry in entries if isinstance(entry, Recorded) and entry.id in states)
 
     def became(recorded: Recorded) -> AssertionState:
@@ -200,8 +204,13 @@ def record_key(recorded: Recorded) -> tuple[object, ...]:
 
 
 def said_order(recorded: Recorded) -> tuple[dt.datetime, int]:
-    """Return the sort key of assertions of a record; the last one that counts is the value."""
+    """Return the sort key of assertions in the order said."""
     return (recorded.assertion.timestamp, recorded.seq)
+
+
+def deciding_order(recorded: Recorded) -> tuple[int, dt.datetime, int]:
+    """Return the sort key of assertions of a record; the last one that counts is the value, or ends it."""
+    return (recorded.assertion.trust, recorded.assertion.timestamp, recorded.seq)
 
 
 def has_expired(said: Assertion, moment: Moment) -> bool:
@@ -257,15 +266,14 @@ def _counts(recorded: Recorded, states: Mapping[str, AssertionState], moment: Mo
 
 
 def _winner(said: list[Recorded], moment: Moment) -> Current | None:
-    said.sort(key=said_order)
-    newest = said[-1]
-    if _ends(newest.assertion, moment):
+    decisive = max(said, key=deciding_order)
+    if _ends(decisive.assertion, moment):
         return None
     if len(said) == 1:
-        return Current(newest, (newest,))
-    value = canonical_bytes(newest.assertion.data)
-    same = (item for item in said if not _ends(item.assertion, moment))
-    return Current(newest, tuple(item for item in same if canonical_bytes(item.assertion.data) == value))
+        return Current(decisive, (decisive,))
+    value = canonical_bytes(decisive.assertion.data)
+    same = (item for item in sorted(said, key=said_order) if not _ends(item.assertion, moment))
+    return Current(decisive, tuple(item for item in same if canonical_bytes(item.assertion.data) == value))
 
 
 def _ends(said: Assertion, moment: Moment) -> bool:
@@ -275,13 +283,12 @@ def _ends(said: Assertion, moment: Moment) -> bool:
 
 
 def _united(standing: list[Current]) -> list[Current]:
-    """Drop a second record of an equal value, which an update by id can produce."""
-    seen: set[tuple[object, ...]] = set()
-    united = []
+    """Drop a second record of an equal value, which an update by id can produce, by trust and then by time."""
+    kept: dict[tuple[object, ...], Current] = {}
     for current in standing:
         said = current.recorded.assertion
-        key = (*said.track, said.slot)
-        if key not in seen:
-            seen.add(key)
-            united.append(current)
-    return united
+        first = kept.setdefault((*said.track, said.slot), current)
+        if said.trust > first.recorded.assertion.trust:
+            kept[*said.track, said.slot] = current
+    chosen = {id(current) for current in kept.values()}
+    return [current for current in standing if id(current) in chosen]

@@ -56,7 +56,7 @@ class AssertionState(enum.Enum):
         FAILED: a model could not read its words. They count as when PENDING.
         QUARANTINED: it does not count until it is let in.
         RETRACTED: it does not count any more.
-        SUPERSEDED: a newer assertion replaced it.
+        SUPERSEDED: a newer assertion replaced it, or one of a higher origin stands; see `Assertion.trust`.
     """
 
     ACTIVE = "active"
@@ -116,7 +116,7 @@ class Assertion:
         fact_type: whether the concept is SINGLE or MULTIPLE.
         shape: the structural tag of the value's type.
         data: the value as JSON; None in a removal of a SINGLE.
-        timestamp: time when it was said, in UTC. It orders the fold.
+        timestamp: time when it was said, in UTC. It orders assertions of equal trust in the fold.
         removed: this removes the value (any value, of a SINGLE).
         valid_from: time since which it is true.
         valid_to: time until which it is true.
@@ -156,6 +156,17 @@ class Assertion:
                 return False
             case _:
                 assert_never(state)
+
+    @property
+    def trust(self) -> int:
+        """Rank of these words among those that count for a record: trust orders them before time.
+
+        It is the rank of their origin (`Origin.rank`). Words of an untrusted origin begin in quarantine and count only
+        after somebody has let them in: then they rank as the user's, and so does an update of them.
+        """
+        origin = self.details.origin
+        vouched = self.state is not AssertionState.ACTIVE or self.revises is not None
+        return Origin.USER.rank if vouched and not origin.trusted else origin.rank
 
     @property
     def only_shown(self) -> bool:
@@ -303,6 +314,12 @@ class FactRecord(Generic[T]):
     def evidence(self) -> tuple[Evidence, ...]:
         """The words it comes from."""
         return self.details.evidence
+
+    @property
+    def trust(self) -> int:
+        """Rank of its words; see `Assertion.trust`. A current record of an untrusted origin was let in."""
+        origin = self.details.origin
+        return origin.rank if origin.trusted else Origin.USER.rank
 
     @property
     def private(self) -> bool:

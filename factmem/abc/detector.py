@@ -268,6 +268,12 @@ class DropReason(enum.Enum):
     DUPLICATE = "it says what another text of the same batch says"
     NOT_TEXT = "images, audio or files, which are not kept"
     REPEATED_EXAMPLE = "it is what a worked example says, not what its quote says"
+    QUOTE_TOO_SHORT = "its quote is a single word, which does not say its value"
+    VALUE_NOT_SAID = "its value is not what its quote and the sentence around it say"
+    DENIED = "its quote stands in a sentence that denies it"
+    ASKED = "its quote stands in a question"
+    QUOTED = "its quote is somebody else's words between quotation marks"
+    TOO_MANY = "the model's answer holds more than the text can tell"
 
 
 @attrs.frozen(kw_only=True)

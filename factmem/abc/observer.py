@@ -65,6 +65,7 @@ class Operation(enum.StrEnum):
     REEMBED = "reembed"
     CLOSE = "aclose"
     QUARANTINE_LIST = "quarantine.list"
+    QUARANTINE_COUNT = "quarantine.count"
     QUARANTINE_ACCEPT = "quarantine.accept"
     QUARANTINE_REJECT = "quarantine.reject"
     DEAD_LETTERS_LIST = "dead_letters.list"

@@ -225,9 +225,10 @@ class Saving:
         origins: Treatment of messages by origin (default: that of the memory). By default a model detects facts in
             the user's messages, with the assistant's as context; without a model the messages of both are kept. For
             example, ``OriginPolicy(assistant=Treatment.STATEMENTS)`` keeps the assistant's messages with a model too.
-        tool_origin: Origin of the statements saved by `save_memory`. ``Origin.ASSISTANT`` keeps them as the model's
-            own statements. ``Origin.UNKNOWN`` quarantines them until a reviewer releases them. ``Origin.USER`` trusts
-            them like the user's own words; use it only for models that no tool result or page can manipulate.
+        tool_origin: Origin of what a model does with its tools: the statements saved by `save_memory`, edits of files,
+            and `forget_memory`, which takes back nothing of a higher origin. ``Origin.ASSISTANT`` keeps them as the
+            model's own statements. ``Origin.UNKNOWN`` quarantines them until a reviewer releases them. ``Origin.USER``
+            trusts them like the user's own words; use it only for models that no tool result or page can manipulate.
         on_failure: Treatment of failed submissions. Units that fail later are in the store's dead letters.
     """
 

@@ -176,8 +176,8 @@ class MemoryRun:
         place = self.config.home if scope is None else self.config.scope_of(scope)
         if hooks.before_save:
             history = await hooks.before_save(self.identity, history)
-        events = [message for message in history if message.detectable and self._is_submitted(message)]
-        if not events:
+        events = [self._as_submitted(message) for message in history if message.detectable]
+        if all(message.treatment is Treatment.IGNORE for message in events):
             return None
         try:
             submission = await self.held.use(
@@ -289,8 +289,11 @@ class MemoryRun:
             origins=saving.origins,
         )
 
-    def _is_submitted(self, message: Message) -> bool:
-        return self.config.saving.tool_results or message.origin is not Origin.TOOL
+    def _as_submitted(self, message: Message) -> Message:
+        """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""
+        if self.config.saving.tool_results or message.origin is not Origin.TOOL:
+            return message
+        return attrs.evolve(message, treatment=Treatment.IGNORE, not_text=0)
 
     def _request(self, request: DetectionRequest | None) -> DetectionRequest:
         if request is None:
@@ -433,7 +436,9 @@ class MemoryTools:
         return "Saved."
 
     async def forget_memory(self, memory_ids: list[str], reason: str = "") -> str:
-        """Retract memories that are wrong, or that the user wants to be forgotten.
+        """Retract memories of your own that are wrong, or that the user wants to be forgotten.
+
+        What the user said is taken back by the user's own words only, such as "forget that I like tea".
 
         Args:
             memory_ids: The ids of the memories, from recall_memory.
@@ -444,7 +449,7 @@ class MemoryTools:
             retracted = await self.run.held.use(partial(self._retracted, ids=memory_ids, reason=reason))
         except RecordNotFoundError:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
-        except (CapabilityError, ReadOnlyError) as error:
+        except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was taken back: {error}"
         return f"Taken back: {retracted}."
 
@@ -488,6 +493,9 @@ class MemoryTools:
         view = run.view(memory)
         keys = {subject.key for subject in (run.user, *run.config.subjects)}
         for id in ids:
-            if (await view.get(id)).subject.key not in keys:
+            record = await view.get(id)
+            if record.subject.key not in keys:
                 raise RecordNotFoundError("no memory of this run has this id")
+            if record.trust > run.config.saving.tool_origin.rank:
+                raise InvalidDataError('the user said it. Ask the user to say so if it is to go: "forget that …"')
         return len(await view.retract(*ids, reason=f"forget_memory: {reason}" if reason else "forget_memory"))

@@ -53,8 +53,14 @@ async def mcp(
         bool, typer.Option("--trust", help="Trust what clients write and retract (default: quarantine it).")
     ] = False,
     allow_erase: Annotated[
-        bool, typer.Option("--allow-erase", help="Offer the tool `forget`, which erases for good.")
+        bool, typer.Option("--allow-erase", help="Offer the tool `forget`, which erases for good; needs --trust.")
     ] = False,
+    max_waiting: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Most statements in quarantine (default: 1000).")
+    ] = None,
+    max_waiting_per_client: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Most of those by one client (default: 200).")
+    ] = None,
     scoring: Scoring = _SCORING,
     token: Annotated[
         str | None,
@@ -62,7 +68,8 @@ async def mcp(
     ] = None,
 ) -> None:
     """Serve the memory to MCP clients such as Claude Desktop, VS Code and Cursor; needs the extra `mcp`."""
-    from factmem.mcp import make_server, serve_http
+    from factmem.mcp import QUOTA, make_server, serve_http
+    from factmem.memory import QuarantineQuota
 
     address = None if http is None else _address(http)
     settings = scoring.settings()
@@ -80,6 +87,9 @@ async def mcp(
             read_only=read_only,
             trust=trust,
             allow_erase=allow_erase,
+            quota=QuarantineQuota(
+                total=max_waiting or QUOTA.total, per_writer=max_waiting_per_client or QUOTA.per_writer
+            ),
             tools=None if tools is None else _names(tools),
             settings=settings,
             min_score=scoring.min_score,

@@ -302,6 +302,10 @@ _COMMAND_LINE_TERMS: Final = (
     ("ask a larger model, set another mode=, or allow more tries=", "ask a larger model"),
     ("set another mode=, lower max_chars or look at the model's name", "look at the model's name"),
     ("ask about less at once (max_chars=) or allow longer answers (max_tokens=)", "hand in less at once"),
+    (
+        "allow weak ones: allow_weak=True, weak_passphrase=yes in an address, or --weak-passphrase",
+        "add --weak-passphrase, or &weak_passphrase=yes to the address of a new store",
+    ),
     ("key=SecretKey(...) or Passphrase(...), or one of key_env=", "one of key_env="),
 )
 """Python terms in error messages, and the words for them on the command line."""

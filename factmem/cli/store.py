@@ -238,6 +238,9 @@ async def rotate_key(
         str | None,
         typer.Option("--os-keyring", metavar="SERVICE", help="Service of the new key in the system's keyring."),
     ] = None,
+    weak_passphrase: Annotated[
+        bool, typer.Option("--weak-passphrase", help="Take the new passphrase even if it is easy to guess.")
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted rotation; the address names the new key.")
     ] = False,
@@ -249,7 +252,7 @@ async def rotate_key(
     from factmem.crypto import RotatesKeys
     from factmem.providers import open_provider
 
-    key = None if resume else _key_source(key_env, passphrase_env, os_keyring)
+    key = None if resume else _key_source(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
     provider = open_provider(session.address)
     async with provider:
         if not isinstance(provider, RotatesKeys):
@@ -267,14 +270,16 @@ async def rotate_key(
     session.show({"rotated": True}, render)
 
 
-def _key_source(key_env: str | None, passphrase_env: str | None, os_keyring: str | None) -> KeySource:
+def _key_source(
+    key_env: str | None, passphrase_env: str | None, os_keyring: str | None, *, allow_weak: bool
+) -> KeySource:
     from factmem.crypto import EnvironmentKey, EnvironmentPassphrase, OsKeyringKey
 
     match key_env, passphrase_env, os_keyring:
         case str(), None, None:
             return EnvironmentKey(key_env)
         case None, str(), None:
-            return EnvironmentPassphrase(passphrase_env)
+            return EnvironmentPassphrase(passphrase_env, allow_weak=allow_weak)
         case None, None, str():
             return OsKeyringKey(os_keyring)
     raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")

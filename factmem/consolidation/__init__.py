@@ -33,4 +33,5 @@ __all__ = [
 ]
 
 _HOMES = {"model_consolidator": ("InstructorConsolidator",)}
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
+    __getattr__ = lazy_names(__name__, _HOMES)

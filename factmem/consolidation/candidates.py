@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
 from factmem.facts import STATEMENT
-from factmem.records import Assertion, Evidence, FactDetails, Origin
+from factmem.records import Assertion, Evidence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,6 @@ __all__ = [
     "evidence_of",
     "is_statement",
     "partition_of",
-    "rank_of",
     "text_of",
 ]
 
@@ -61,6 +60,10 @@ class CandidateAssertion:
         """Whether it is believed, and so may change what is known."""
         return self.assertion.counts(self.assertion.state)
 
+    def may_change(self, known: Assertion) -> bool:
+        """Return whether it may change what is known, or take it back: never what is of a higher trust."""
+        return self.counts and self.assertion.trust >= known.trust
+
 
 def partition_of(said: Assertion) -> Partition:
     """Return the partition of an assertion: its place and owner. Only assertions of one partition are compared."""
@@ -84,19 +87,6 @@ def evidence_of(said: Assertion) -> tuple[Evidence, ...]:
     if said.details.evidence:
         return said.details.evidence
     return (Evidence(quote=text_of(said), role=said.details.origin.value),)
-
-
-def rank_of(details: FactDetails) -> int:
-    """Return the rank of an origin. Words never change those of a higher rank."""
-    match details.origin:
-        case Origin.USER:
-            return 2
-        case Origin.ASSISTANT:
-            return 1
-        case Origin.TOOL | Origin.DOCUMENT | Origin.UNKNOWN:
-            return 0
-        case _:
-            assert_never(details.origin)
 
 
 def _plain(data: Any) -> str:

@@ -16,7 +16,6 @@ from factmem.consolidation.candidates import (
     evidence_of,
     is_statement,
     partition_of,
-    rank_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.consolidation.questions import Fellow, Question, ask_all, lawful, questions_about
@@ -157,9 +156,12 @@ class Claims:
     _changed: set[str] = attrs.field(factory=set, init=False)
     _relied_on: set[str] = attrs.field(factory=set, init=False)
 
-    def change(self, record: CurrentRecord) -> bool:
-        """Claim a record to update or delete it; return whether it was free."""
-        if record.id in self._changed or record.id in self._relied_on:
+    def change(self, record: CurrentRecord, by: CandidateAssertion) -> bool:
+        """Claim a record to update or delete it; return whether it is free, and the candidate may change it.
+
+        Every change of a plan is claimed here, whatever was asked and answered.
+        """
+        if not by.may_change(record.said) or record.id in self._changed or record.id in self._relied_on:
             return False
         self._changed.add(record.id)
         return True
@@ -183,16 +185,16 @@ def wished(
     for number, question in questions.items():
         if candidates[number].forgets:
             verdicts = answers.get(number, Verdicts())
-            decisions[number] = _wish(question, verdicts, claims)
+            decisions[number] = _wish(candidates[number], question, verdicts, claims)
     return decisions
 
 
-def _wish(question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
+def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
     deleting = {number: verdict for number, verdict in verdicts.known.items() if verdict.action is Action.DELETE}
     reasons = {id(question.shown[number]): verdict.reason for number, verdict in deleting.items()}
     meant = [item for item in question.shown if id(item) in reasons]
     meant += [item for item in question.exact if id(item) not in reasons]
-    records = [item for item in meant if isinstance(item, CurrentRecord) and claims.change(item)]
+    records = [item for item in meant if isinstance(item, CurrentRecord) and claims.change(item, candidate)]
     return Decision(
         deletes=tuple((record, reasons.get(id(record))) for record in records),
         fellows=frozenset(item.number for item in meant if isinstance(item, Fellow)),
@@ -202,7 +204,7 @@ def _wish(question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
             if verdict.text
             and isinstance(item := question.shown[number], CurrentRecord)
             and is_statement(item.said)
-            and claims.change(item)
+            and claims.change(item, candidate)
         ),
     )
 
@@ -240,10 +242,10 @@ def compared(
 
 
 def _unasked(candidate: CandidateAssertion, survey: Survey) -> Decision:
-    """Insert, unless it only repeats a record of a higher rank."""
+    """Insert, unless it only repeats a record of a higher trust."""
     if candidate.counts and is_statement(candidate.assertion):
         record = survey.equal_to(candidate)
-        if record is not None and rank_of(record.said.details) > rank_of(candidate.assertion.details):
+        if record is not None and not candidate.may_change(record.said):
             return Decision(merged_into=record)
     return Decision(insert=True)
 
@@ -257,9 +259,9 @@ def _comparison(candidate: CandidateAssertion, question: Question, verdicts: Ver
         if not isinstance(record, CurrentRecord):
             continue
         match verdict.action:
-            case Action.DELETE if claims.change(record):
+            case Action.DELETE if claims.change(record, candidate):
                 deletes.append((record, verdict.reason))
-            case Action.UPDATE if verdict.text and may_merge(record, candidate) and claims.change(record):
+            case Action.UPDATE if verdict.text and may_merge(record, candidate) and claims.change(record, candidate):
                 updates.append((record, verdict.text))
             case Action.KEEP if may_merge(record, candidate):
                 kept.append(record)
@@ -322,9 +324,9 @@ async def plan(
     - Nothing is erased: deleted, merged or withdrawn records are retracted, and their words stay in the log. - A record
     changes once. A wish to forget goes first, then the first candidate wins. - A candidate that no record states
     afterwards is inserted, whatever the consolidator decides. So is one about which it fails: a `ModelError` costs the
-    comparison, not the fact. - Words never change those of a higher rank (user, assistant, others), and words that are
-    not believed change nothing. A record is never updated by words of another origin. - A candidate that was recorded
-    before, in whatever state, has no effect; nor has a wish that was met.
+    comparison, not the fact. - Words never change those of a higher trust (user, assistant, others), and words that are
+    not believed change nothing: such a part of an answer is refused. A record is never updated by words of another
+    origin. - A candidate that was recorded before, in whatever state, has no effect; nor has a wish that was met.
 
     Args:
         candidates: the candidates, in the order said; see `without_duplicates`.

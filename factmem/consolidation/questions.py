@@ -16,7 +16,6 @@ from factmem.consolidation.candidates import (
     Vector,
     is_statement,
     partition_of,
-    rank_of,
     text_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy
@@ -78,7 +77,7 @@ def questions_about(
 
     A statement raises one if similar ones are known and none is equal. A wish to forget a statement raises one if
     anything is known that was said before it. Typed facts and words that are not believed raise none. Records of a
-    higher rank than the candidate are never shown. See `rank_of`.
+    higher trust than the candidate are never shown. See `CandidateAssertion.may_change`.
     """
     asking = {
         number: candidate
@@ -123,7 +122,7 @@ def _comparison(
 
 
 def _comparable(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> bool:
-    if record.unread or not is_statement(record.said) or not _may_touch(candidate, record):
+    if record.unread or not is_statement(record.said) or not candidate.may_change(record.said):
         return False
     if policy.metadata is not MetadataMerge.REQUIRE_EXACT_MATCH:
         return True
@@ -145,7 +144,7 @@ def _wish(
     ranks = [
         (not _same(item.said, said), -cosine, -item.said.timestamp.timestamp(), number)
         for number, (item, cosine) in enumerate(zip(items, cosines, strict=True))
-        if item.said.timestamp <= said.timestamp and _may_touch(candidate, item)
+        if item.said.timestamp <= said.timestamp and candidate.may_change(item.said)
     ]
     if not ranks:
         return None
@@ -161,10 +160,6 @@ def _fellows_before(number: int, candidates: Sequence[CandidateAssertion]) -> li
         for place, candidate in enumerate(candidates[:number])
         if not candidate.forgets and candidate.counts and partition_of(candidate.assertion) == partition
     ]
-
-
-def _may_touch(candidate: CandidateAssertion, item: Shown) -> bool:
-    return rank_of(item.said.details) <= rank_of(candidate.assertion.details)
 
 
 def _question(candidate: CandidateAssertion, shown: Sequence[Shown]) -> Question:

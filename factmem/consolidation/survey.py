@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import attrs
 
 from factmem.consolidation.candidates import CandidateAssertion, Partition, Vector, partition_of
-from factmem.fold import Current, record_key, said_order, states_of
+from factmem.fold import Current, deciding_order, record_key, states_of
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
 
 __all__ = ["CurrentRecord", "Survey"]
@@ -130,7 +130,7 @@ class _Index:
     @classmethod
     def of(cls, track: Sequence[Recorded]) -> _Index:
         records: dict[object, list[Recorded]] = defaultdict(list)
-        for recorded in sorted(track, key=said_order):
+        for recorded in sorted(track, key=deciding_order):
             records[record_key(recorded)[-1]].append(recorded)
         saying: dict[bytes, list[object]] = defaultdict(list)
         for id, said in records.items():
@@ -159,7 +159,7 @@ def _current_record(
     if not said:
         return None
     unread = all(states.get(recorded.id) is AssertionState.FAILED for recorded in said)
-    return CurrentRecord(current=Current(said[-1], said), vector=vector, unread=unread)
+    return CurrentRecord(current=Current(max(said, key=deciding_order), said), vector=vector, unread=unread)
 
 
 def _heard(

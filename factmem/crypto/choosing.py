@@ -21,6 +21,7 @@ def one_keyring(
     passphrase_env: str | None,
     os_keyring: str | None,
     *,
+    allow_weak: bool = False,
     example: str,
 ) -> Keyring:
     """Return the keyring of the one way to a key that is given.
@@ -30,6 +31,7 @@ def one_keyring(
         key_env: Environment variable that holds a key.
         passphrase_env: Environment variable that holds a passphrase.
         os_keyring: Service under which the system's keyring holds a key.
+        allow_weak: Take any passphrase of the environment variable for a new store.
         example: Address with a key, for the error.
 
     Raises:
@@ -37,7 +39,7 @@ def one_keyring(
     """
     given: list[Keyring | KeySource] = [] if key is None else [key]
     given += [EnvironmentKey(key_env)] if key_env else []
-    given += [EnvironmentPassphrase(passphrase_env)] if passphrase_env else []
+    given += [EnvironmentPassphrase(passphrase_env, allow_weak=allow_weak)] if passphrase_env else []
     given += [OsKeyringKey(os_keyring)] if os_keyring else []
     if len(given) != 1 or not isinstance(given[0], Keyring | KeySource):
         raise InvalidDataError(

@@ -14,9 +14,10 @@ from typing import Protocol, runtime_checkable
 import attrs
 from typing_extensions import override
 
+from factmem.crypto.passphrases import SHORTEST, SHORTEST_OF_THREE_KINDS, is_weak
 from factmem.crypto.recipes import AS_IT_IS, Argon2id, Recipe
 from factmem.crypto.sealing import KEY_BYTES
-from factmem.errors import InvalidDataError, KeyUnavailableError, MissingPackageError
+from factmem.errors import InvalidDataError, KeyUnavailableError, MissingPackageError, WeakPassphraseError
 
 __all__ = [
     "CalledKey",
@@ -38,7 +39,12 @@ class KeySource(Protocol):
     """Source of the key that wraps a store's own keys. Called in a worker thread when a store opens."""
 
     def recipe(self) -> Recipe:
-        """Return the recipe of a new slot, with a fresh salt if it needs one."""
+        """Return the recipe of a new slot, with a fresh salt if it needs one.
+
+        Raises:
+            KeyUnavailableError: The key is not available now.
+            WeakPassphraseError: It would be easy to guess.
+        """
         ...
 
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
@@ -108,9 +114,13 @@ class SecretKey(KeySource):
 class Passphrase(KeySource):
     """A passphrase, stretched by argon2id.
 
+    Any passphrase opens the store that was made with it. For a new store, or a new key of one, `recipe` refuses a
+    passphrase that is easy to guess.
+
     Attributes:
         words: Any text, compared by its normal form NFC.
         cost: Cost of stretching, for new slots.
+        allow_weak: Take any passphrase for new slots.
 
     Raises:
         InvalidDataError: The passphrase is empty.
@@ -118,6 +128,7 @@ class Passphrase(KeySource):
 
     words: str = attrs.field()
     cost: Argon2id = attrs.field(factory=Argon2id, kw_only=True)
+    allow_weak: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.words, str) or not self.words.strip():
@@ -125,6 +136,18 @@ class Passphrase(KeySource):
 
     @override
     def recipe(self) -> Recipe:
+        """Return the recipe of a new slot.
+
+        Raises:
+            WeakPassphraseError: The passphrase is easy to guess.
+        """
+        if not self.allow_weak and is_weak(self.words):
+            raise WeakPassphraseError(
+                f"this passphrase is easy to guess: take {SHORTEST} characters or more, such as five random words (or "
+                f"{SHORTEST_OF_THREE_KINDS} of mixed kinds); common words, repetitions and runs hardly count. To use "
+                "it nevertheless, allow weak ones: allow_weak=True, weak_passphrase=yes in an address, or "
+                "--weak-passphrase"
+            )
         return Recipe.stretched(self.cost)
 
     @override
@@ -167,20 +190,23 @@ class EnvironmentPassphrase(KeySource):
     Attributes:
         variable: Name of the variable.
         cost: See `Passphrase`.
+        allow_weak: See `Passphrase`.
     """
 
     variable: str
     cost: Argon2id = attrs.field(factory=Argon2id, kw_only=True)
+    allow_weak: bool = attrs.field(default=False, kw_only=True)
 
     @override
     def recipe(self) -> Recipe:
-        return Recipe.stretched(self.cost)
+        return self._passphrase().recipe()
 
     @override
     def wrapping_key(self, recipe: Recipe) -> bytes | None:
-        if recipe.cost is None:
-            return None
-        return Passphrase(_variable(self.variable)).wrapping_key(recipe)
+        return None if recipe.cost is None else self._passphrase().wrapping_key(recipe)
+
+    def _passphrase(self) -> Passphrase:
+        return Passphrase(_variable(self.variable), cost=self.cost, allow_weak=self.allow_weak)
 
 
 @attrs.frozen

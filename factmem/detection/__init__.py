@@ -5,6 +5,7 @@
 - `OriginPolicy`: treatment of messages by their origin.
 - `read_conversations`: conversations from files.
 - `redact`, `flags_in`, `instructions_in`: secrets, suspicious wordings, standing instructions.
+- `repetitions`: what the assistant repeats of words that nobody vouches for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from factmem.detection.conversations import (
 from factmem.detection.flags import flags_in
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.redaction import Finding, Redacted, redact, redact_conversation
+from factmem.detection.taint import REPEATS, Heard, repetitions
 from factmem.detection.topics import instructions_in, overtakes
 from factmem.detection.utterances import Utterance, covers, utterances
 from factmem.detection.verbatim import VerbatimDetector
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
     from factmem.detection.question_analyst import InstructorQuestionAnalyst
 
 __all__ = [
+    "REPEATS",
     "ConversationFile",
     "Finding",
+    "Heard",
     "InstructorAnalyst",
     "InstructorDetector",
     "InstructorQuestionAnalyst",
@@ -53,6 +57,7 @@ __all__ = [
     "read_conversations",
     "redact",
     "redact_conversation",
+    "repetitions",
     "utterances",
 ]
 
@@ -61,4 +66,5 @@ _HOMES = {
     "model_detector": ("InstructorDetector",),
     "question_analyst": ("InstructorQuestionAnalyst",),
 }
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
+    __getattr__ = lazy_names(__name__, _HOMES)

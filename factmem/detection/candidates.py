@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import collections
+import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, DropReason
+from factmem.detection.passages import words_of
+from factmem.detection.polarity import Stance
 from factmem.detection.prompts import texts_of_examples
-from factmem.detection.redaction import without_placeholders
+from factmem.detection.redaction import redact, without_placeholders
+from factmem.detection.support import Citation, asks_to_forget, is_enough, support_of
 from factmem.detection.tasks import DetectionTask, Vocabulary
+from factmem.detection.utterances import QuotedWords
 from factmem.detection.windows import Excerpt, Window
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
@@ -20,7 +25,18 @@ from factmem.records import Evidence, FactDetails, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value
 
-__all__ = ["Described", "Extraction", "Forgotten", "Said", "Sentence", "Targeted", "checked", "merged", "says_nothing"]
+__all__ = [
+    "UNCLEAR",
+    "Described",
+    "Extraction",
+    "Forgotten",
+    "Said",
+    "Sentence",
+    "Targeted",
+    "checked",
+    "merged",
+    "says_nothing",
+]
 
 
 @attrs.frozen
@@ -155,21 +171,39 @@ def checked(
         check = _Check(task, vocabulary, window, examples, dropped)
         for finding in findings:
             try:
-                found = check.candidate(finding)
+                found = check.candidates(finding)
             except _DroppedError as drop:
                 dropped[drop.reason] += 1
                 continue
-            if found is not None:
-                candidates.append(attrs.evolve(found, quarantined=quarantined))
-    return Detection(candidates=candidates, dropped=dict(dropped))
+            candidates += (attrs.evolve(item, quarantined=True) if quarantined else item for item in found)
+    return Detection(candidates=candidates, dropped=dict(+dropped))
+
+
+UNCLEAR: Final = "not clearly said"
+"""Flag of a fact that waits in quarantine because the words of its quote do not decide about it."""
+_REASONS: Final[dict[Stance, DropReason]] = {
+    Stance.DENIED: DropReason.DENIED,
+    Stance.ASKED: DropReason.ASKED,
+    Stance.QUOTED: DropReason.QUOTED,
+    Stance.NOT_SAID: DropReason.VALUE_NOT_SAID,
+}
 
 
 @attrs.frozen
 class _Meaning:
-    """Meaning of an extraction: values of a concept, whether they are removed, and the concept that is cleared."""
+    """Meaning of an extraction: values of a concept, whether they are removed, and the concept that is cleared.
+
+    Attributes:
+        concept: the concept.
+        values: the values that the quote states.
+        unclear: the values about which its words do not decide.
+        removed: whether the values are removed.
+        cleared: the concept that is cleared.
+    """
 
     concept: Concept[Any, Any]
-    values: list[Any]
+    values: Sequence[Any]
+    unclear: Sequence[Any] = ()
     removed: bool = False
     cleared: Concept[Any, Any] | None = None
 
@@ -184,11 +218,14 @@ class _Check:
     examples: frozenset[str]
     dropped: _Drops
 
-    def candidate(self, finding: Extraction) -> Candidate | None:
-        """Return the candidate of an extraction; None if it belongs to the window before, or has no value left."""
-        excerpt, evidence = _located(self.window, finding)
+    def candidates(self, finding: Extraction) -> list[Candidate]:
+        """Return the candidates of an extraction: what its quote states, and, quarantined, what is unclear.
+
+        There is none if it belongs to the window before, or has no value left.
+        """
+        excerpt, places = _located(self.window, finding)
         if excerpt.carried:
-            return None
+            return []
         said = excerpt.utterance
         if said.origin is not Origin.USER and _is_instruction(finding):
             raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
@@ -196,16 +233,66 @@ class _Check:
             raise _DroppedError(DropReason.REPEATED_EXAMPLE)
         subject = self._subject(finding)
         topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
-        meaning = self._meaning(finding, evidence.quote)
-        if not meaning.values:
-            return None
-        return Candidate(
-            fact=meaning.concept.fact(meaning.values, timestamp=said.timestamp),
-            details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics),
-            subject=subject,
-            removed=meaning.removed,
-            cleared=meaning.cleared,
+        meaning, evidence = self._best_meaning(finding, excerpt, places)
+        return [
+            Candidate(
+                fact=meaning.concept.fact(values, timestamp=said.timestamp),
+                details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics, flags=flags),
+                subject=subject,
+                removed=meaning.removed,
+                cleared=meaning.cleared,
+                quarantined=bool(flags),
+            )
+            for values, flags in ((meaning.values, ()), (meaning.unclear, (UNCLEAR,)))
+            if values
+        ]
+
+    def _best_meaning(
+        self, finding: Extraction, excerpt: Excerpt, places: Sequence[Evidence]
+    ) -> tuple[_Meaning, Evidence]:
+        """Return the meaning of an extraction at the first place of its quote that states a value, or at the first."""
+        first: tuple[_Meaning, Evidence, _Drops] | None = None
+        for evidence in places:
+            dropped = _Drops()
+            meaning = self._meaning(finding, self._citation(excerpt, evidence), dropped)
+            first = first or (meaning, evidence, dropped)
+            if meaning.values:
+                first = meaning, evidence, dropped
+                break
+        assert first is not None, "a quote that was found has a place"
+        self.dropped.update(first[2])
+        return first[0], first[1]
+
+    def _citation(self, excerpt: Excerpt, evidence: Evidence) -> Citation:
+        said = excerpt.utterance
+        start, end = evidence.start or 0, evidence.end or 0
+        return Citation(
+            passage=said.readable.passage(start, end),
+            said_at=said.timestamp,
+            heard=self._heard.get(said.origin, frozenset()),
+            asked=self._before(excerpt),
+            names=self._names,
         )
+
+    @functools.cached_property
+    def _heard(self) -> dict[Origin, frozenset[str]]:
+        """The stems of all that was said in the window, by origin."""
+        heard: dict[Origin, set[str]] = {}
+        for excerpt in self.window.excerpts:
+            heard.setdefault(excerpt.utterance.origin, set()).update(excerpt.words.stems)
+        return {origin: frozenset(stems) for origin, stems in heard.items()}
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        """The words that name subjects and speakers, which a sentence may hold though nobody said them."""
+        labels = [*self.task.subjects, *(item.utterance.speaker or "" for item in self.window.excerpts)]
+        return frozenset(word.text for label in labels for word in words_of(label.replace("_", " ")))
+
+    def _before(self, excerpt: Excerpt) -> str:
+        """Return the words that a message answers: those of a trusted message right before it."""
+        at = next((at for at, other in enumerate(self.window.excerpts) if other is excerpt), 0)
+        before = self.window.excerpts[at - 1] if at else None
+        return before.words.text if before is not None and before.utterance.origin.trusted else ""
 
     def _is_parroted(self, finding: Extraction, said: str) -> bool:
         """Return whether an extraction repeats a worked example that the cited message does not support."""
@@ -215,36 +302,55 @@ class _Check:
             if isinstance(text, str)
         )
 
-    def _meaning(self, finding: Extraction, quote: str) -> _Meaning:
+    def _meaning(self, finding: Extraction, citation: Citation, dropped: _Drops) -> _Meaning:
         match finding.said:
             case Targeted(concept, values):
-                return _Meaning(concept, self._values(values, concept, quote))
+                return self._supported(values, concept, citation, dropped)
             case Described() as found:
-                named = self.vocabulary.take_up(found.keyword, found.description, multiple=found.multiple)
+                described = redact(found.description[:_LONGEST_DESCRIPTION]).text
+                named = self.vocabulary.take_up(found.keyword, described, multiple=found.multiple)
                 if named is None:
                     raise _DroppedError(DropReason.UNKNOWN_CONCEPT)
-                return _Meaning(named, self._values([found.value], named, quote))
+                return self._supported([found.value], named, citation, dropped)
             case Sentence(text=text):
-                return _Meaning(STATEMENT, self._values([text], STATEMENT))
+                return self._supported([text], STATEMENT, citation, dropped)
             case Forgotten() as forgotten:
-                return self._forgotten(forgotten, quote)
+                return self._forgotten(forgotten, citation, dropped)
+            case _:
+                assert_never(finding.said)
 
-    def _forgotten(self, forgotten: Forgotten, quote: str) -> _Meaning:
+    def _supported(
+        self, found: Sequence[Json], concept: Concept[Any, Any], citation: Citation, dropped: _Drops
+    ) -> _Meaning:
+        """Return the values that a quote states, and those about which its words do not decide; count the others."""
+        stated: list[Any] = []
+        unclear: list[Any] = []
+        for value in _values(found, concept, citation.quoted, dropped):
+            stance = support_of(value, concept, citation)
+            if stance is Stance.STATED:
+                stated.append(value)
+            elif stance is Stance.UNCLEAR:
+                unclear.append(value)
+            else:
+                short = stance is Stance.NOT_SAID and not is_enough(citation)
+                dropped[DropReason.QUOTE_TOO_SHORT if short else _REASONS[stance]] += 1
+        return _Meaning(concept, stated, unclear)
+
+    def _forgotten(self, forgotten: Forgotten, citation: Citation, dropped: _Drops) -> _Meaning:
         """Return the value, the concept or, in words, the memory to be forgotten."""
+        if (asked := asks_to_forget(citation.passage)) is not Stance.STATED:
+            raise _DroppedError(_REASONS.get(asked, DropReason.VALUE_NOT_SAID))
         concept = self.vocabulary.find(forgotten.keyword) if forgotten.keyword else None
         concept = None if concept == STATEMENT else concept
         if concept is not None and forgotten.value is not None:
-            if values := _valid([forgotten.value], concept, quote):
+            values = _valid([forgotten.value], concept, citation.quoted)
+            if values and support_of(values[0], concept, citation) < Stance.QUOTED:
                 return _Meaning(concept, values, removed=True)
             concept = None  # to clear all values because one could not be read would be too much
-        words = quote if says_nothing(forgotten.text) else forgotten.text
-        return _Meaning(STATEMENT, self._values([words], STATEMENT), removed=True, cleared=concept)
-
-    def _values(self, found: Sequence[Json], concept: Concept[Any, Any], quote: str = "") -> list[Any]:
-        values = _valid(found, concept, quote)
-        if wrong := len(found) - len(values):
-            self.dropped[DropReason.INVALID_VALUE] += wrong
-        return values
+        words = redact(forgotten.text).text
+        if says_nothing(words) or support_of(words, STATEMENT, citation) >= Stance.QUOTED:
+            words = citation.quoted
+        return _Meaning(STATEMENT, _values([words], STATEMENT, "", dropped), removed=True, cleared=concept)
 
     def _subject(self, finding: Extraction) -> MemorySubject | None:
         subjects = self.task.subjects
@@ -269,6 +375,37 @@ class _Check:
         if not (labels := [asked[label] for label in named if label in asked]):
             raise _DroppedError(DropReason.UNKNOWN_TOPIC)
         return tuple(labels)
+
+
+def _values(found: Sequence[Json], concept: Concept[Any, Any], quote: str, dropped: _Drops) -> list[Any]:
+    """Return the values of the concept's type, without secrets; count the others."""
+    clean = [data for data in (_without_secrets(data, concept) for data in found) if data is not _SECRET]
+    dropped[DropReason.ONLY_SECRETS] += len(found) - len(clean)
+    values = _valid(clean, concept, quote)
+    dropped[DropReason.INVALID_VALUE] += len(clean) - len(values)
+    return values
+
+
+_SECRET: Final = object()
+"""Stands for a value that is a secret."""
+_LONGEST_DESCRIPTION: Final = 1_000
+
+
+def _without_secrets(data: Json, concept: Concept[Any, Any]) -> Any:
+    """Return a value without secrets: a sentence with its secrets redacted, any other value only if it has none.
+
+    A word that only its concept makes a secret (``wifi_password``) is one.
+    """
+    if concept == STATEMENT:
+        return redact(data).text if isinstance(data, str) else data
+    if isinstance(data, str):
+        announced = f"{concept.keyword.replace('_', ' ')} is {data}"
+        secret = bool(redact(data).findings) or any(
+            found.end > len(announced) - len(data) for found in redact(announced).findings
+        )
+        return _SECRET if secret else data
+    inner = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
+    return _SECRET if any(_without_secrets(item, concept) is _SECRET for item in inner) else data
 
 
 def _texts(said: Said) -> Sequence[Json]:
@@ -324,12 +461,13 @@ def _is_debris(text: str, quote: str) -> bool:
     return not any(char.isalnum() for char in text) and text.strip() not in quote
 
 
-def _located(window: Window, finding: Extraction) -> tuple[Excerpt, Evidence]:
+def _located(window: Window, finding: Extraction) -> tuple[Excerpt, list[Evidence]]:
     """Return the words that an extraction quotes: in the message that it cites, or in the only one that holds them."""
     number, excerpts = finding.message or 0, window.excerpts
     cited = excerpts[number - 1] if 0 < number <= len(excerpts) else None
-    quoted = [(cited, evidence)] if cited and (evidence := cited.cite(finding.quote)) else []
-    quoted = quoted or [(item, evidence) for item in excerpts if (evidence := item.cite(finding.quote))]
+    quote = QuotedWords(finding.quote)
+    quoted = [(cited, evidence)] if cited and (evidence := cited.cite(quote)) else []
+    quoted = quoted or [(item, evidence) for item in excerpts if (evidence := item.cite(quote))]
     if len(quoted) != 1:
         raise _DroppedError(DropReason.QUOTE_NOT_FOUND)
     if not quoted[0][0].giving:

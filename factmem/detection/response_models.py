@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import functools
 import json
 import re
 import types
@@ -477,6 +478,7 @@ class Statements(AnswerPart, ModelAnswer):
     statements: _Labels = Field(description="the atomic statements of the text, in order")
 
 
+@functools.lru_cache(maxsize=64)
 def statements_model(most: int) -> type[Statements]:
     """Return the response model of the statements of a text, with their maximum number in its schema."""
     limits: dict[str, JsonValue] = {"maxItems": most}
@@ -492,12 +494,17 @@ class _Analysis(AnswerPart, ModelAnswer):
 
 def analysis_model(request: AnalysisRequest) -> type[BaseModel]:
     """Return the response model of an analysis, with the requested fields."""
+    return _analysis_model(scope=request.scope, categories=request.categories, importance=request.importance)
+
+
+@functools.cache
+def _analysis_model(*, scope: bool, categories: bool, importance: bool) -> type[BaseModel]:
     fields: dict[str, _Dynamic] = {}
-    if request.scope:
+    if scope:
         fields["scope"] = (str | None, Field(default=None, description="the path of the scope it belongs to"))
-    if request.categories:
+    if categories:
         fields["categories"] = (_Labels, Field(default_factory=list, description="one to three short labels"))
-    if request.importance:
+    if importance:
         fields["importance"] = (float, Field(ge=0, le=1, description="how much it matters, from 0 to 1"))
     return create_model("Analysis", __base__=_Analysis, **fields)
 

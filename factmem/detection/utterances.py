@@ -15,12 +15,13 @@ import attrs
 
 from factmem.abc import Conversation, Message
 from factmem.details import Evidence, Treatment
+from factmem.detection.passages import ReadableText, words_of
 from factmem.detection.redaction import Span, redact_conversation
 from factmem.detection.statements import says_something, sentence_spans
 from factmem.hidden import CONTROL, HIDDEN
 from factmem.records import Origin
 
-__all__ = ["QuotableText", "Utterance", "covers", "utterances"]
+__all__ = ["MOST_PLACES", "QuotableText", "QuotedWords", "Utterance", "covers", "utterances"]
 
 _SAME: Final = str.maketrans(
     {
@@ -71,6 +72,43 @@ def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
+MOST_PLACES: Final = 4
+"""Maximum number of places of a quote that are given."""
+_SEARCHES: Final = 8
+
+
+@attrs.frozen
+class QuotedWords:
+    """A quote, ready to be searched in any number of texts.
+
+    Attributes:
+        quote: the quote.
+    """
+
+    quote: str = attrs.field(repr=False)
+
+    @functools.cached_property
+    def variants(self) -> tuple[tuple[str, str], ...]:
+        """The forms in which the quote may occur, the likeliest first, each as it is and folded."""
+        forms = (self.quote, html.unescape(self.quote), self.quote.strip(_AROUND))
+        telling = (words.strip() for words in dict.fromkeys(forms) if says_something(words))
+        return tuple((words, _folded(words)[0].strip()) for words in telling)
+
+
+def _occurrences(text: str, words: str) -> Iterator[int]:
+    """Yield the offsets of words in a text, overlapping ones included.
+
+    Long words occur many times only in a text that repeats itself. Their number is limited, so that the searches
+    together take time linear in the text.
+    """
+    at = text.find(words) if words else -1
+    for _ in range(_SEARCHES + len(text) // max(1, len(words))):
+        if at < 0:
+            return
+        yield at
+        at = text.find(words, at + 1)
+
+
 @attrs.frozen
 class QuotableText:
     """A text in which quotes are found despite differences in spacing, case, quotation marks and hidden characters.
@@ -81,34 +119,40 @@ class QuotableText:
 
     text: str = attrs.field(repr=False)
 
+    @functools.cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of all words."""
+        return frozenset(word.stem for word in words_of(self.text) if not word.is_mark)
+
     def find(self, quote: str) -> Span | None:
-        """Return the span of a quote in the text, or None.
+        """Return the first of the `places` of a quote, or None."""
+        return next(iter(self.places(QuotedWords(quote))), None)
 
-        The span has the quote's own letters and digits in their order. Of several, one between words is preferred to
-        one inside a word, then the first. A quote without a letter or a digit is never found.
+    def places(self, quote: QuotedWords) -> list[Span]:
+        """Return the spans of a quote in the text, at most `MOST_PLACES`.
+
+        A span has the quote's own letters and digits in their order. Places between words come before one inside a
+        word, which is given alone. A quote without a letter or a digit is never found. The search takes time linear in
+        the text.
         """
-        for words in dict.fromkeys((quote, html.unescape(quote), quote.strip(_AROUND))):
-            if says_something(words) and (found := self._found(words)) is not None:
+        for exact, folded in quote.variants:
+            if found := self._found(exact, folded):
                 return found
-        return None
+        return []
 
-    def _found(self, words: str) -> Span | None:
-        words = words.strip()
-        start = self.text.find(words)
-        exact = [(start, start + len(words))] if start >= 0 else []
-        if exact and self._between_words(*exact[0]):
-            return exact[0]
-        places = [*exact, *self._places(_folded(words)[0].strip())]
-        return next((place for place in places if self._between_words(*place)), places[0] if places else None)
+    def _found(self, exact: str, folded: str) -> list[Span]:
+        spans = [(at, at + len(exact)) for at in _occurrences(self.text, exact)]
+        if not (whole := [span for span in spans if self._between_words(*span)]):
+            spans += self._folded_places(folded)
+            whole = [span for span in spans if self._between_words(*span)]
+        return whole[:MOST_PLACES] or spans[:1]
 
-    def _places(self, folded: str) -> Iterator[Span]:
+    def _folded_places(self, folded: str) -> Iterator[Span]:
         text, offsets = self._folded
-        at = text.find(folded) if folded else -1
-        while at >= 0:
+        for at in _occurrences(text, folded):
             end = at + len(folded)
             if self._whole_characters(at, end):
                 yield offsets[at], offsets[end - 1] + 1
-            at = text.find(folded, at + 1)
 
     def _whole_characters(self, start: int, end: int) -> bool:
         """Return whether a span of the folded text begins and ends with whole characters, accents included."""
@@ -175,6 +219,11 @@ class Utterance:
     message_id: str
     position: int
     treatment: Treatment | None = None
+
+    @functools.cached_property
+    def readable(self) -> ReadableText:
+        """The text, ready to read the passages of quotes in."""
+        return ReadableText(self.text)
 
     def cite(self, start: int, end: int) -> Evidence:
         """Return a span of the text, in characters, as evidence."""

@@ -10,7 +10,7 @@ import attrs
 
 from factmem.abc import Message
 from factmem.detection.statements import statement_spans
-from factmem.detection.utterances import QuotableText, Utterance
+from factmem.detection.utterances import QuotableText, QuotedWords, Utterance
 from factmem.llm import element
 from factmem.records import Evidence
 
@@ -43,11 +43,9 @@ class Excerpt:
         """The text, ready to find quotes in."""
         return QuotableText(self.utterance.text[self.start : self.end])
 
-    def cite(self, quote: str) -> Evidence | None:
-        """Return a quote as evidence, or None if the text does not hold it."""
-        if (found := self.words.find(quote)) is None:
-            return None
-        return self.utterance.cite(self.start + found[0], self.start + found[1])
+    def cite(self, quote: QuotedWords) -> list[Evidence]:
+        """Return a quote as evidence, once for each place that holds it, the likeliest first."""
+        return [self.utterance.cite(self.start + start, self.start + end) for start, end in self.words.places(quote)]
 
 
 @attrs.frozen

@@ -36,4 +36,5 @@ __all__ = [
 ]
 
 _HOMES = {"instructor_model": ("InstructorModel", "language_model")}
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
+    __getattr__ = lazy_names(__name__, _HOMES)

@@ -19,8 +19,9 @@ path, since clients start the command in any directory. ``--http 127.0.0.1:8000`
 
 Options limit the clients: ``--scope`` and ``--subject`` confine them, ``--viewer`` names the user whose private facts
 they see, ``--read-only`` and ``--tools`` remove tools. Their facts are quarantined until a person releases them with
-``factmem quarantine accept``, and they can retract only facts written by clients, unless the server trusts them
-(``--trust``). A retraction can be undone. Erasing (`forget`) is available with ``--allow-erase`` only.
+``factmem quarantine accept``, up to a quota (``--max-waiting``), and they can retract only facts written by clients
+alone, unless the server trusts them (``--trust``). A retraction can be undone. Erasing (`forget`) is available with
+``--trust --allow-erase`` only: clients name themselves, so that none can prove which facts are its own.
 
 In a program, `make_server` returns such a server for a `factmem.Memory` or a `factmem.agent.AgentMemory`.
 """
@@ -30,10 +31,11 @@ from __future__ import annotations
 from factmem.errors import MissingPackageError
 
 try:
+    from factmem.mcp.access import QUOTA
     from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS, make_server, serve_http
 except ImportError as _missing:
     if (_missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
         raise
     raise MissingPackageError("mcp>=2", extra="mcp") from _missing
 
-__all__ = ["READING_TOOLS", "WRITING_TOOLS", "make_server", "serve_http"]
+__all__ = ["QUOTA", "READING_TOOLS", "WRITING_TOOLS", "make_server", "serve_http"]

@@ -12,7 +12,7 @@ import anyio
 from factmem.agent import AgentMemory, MemoryRun, RunIdentity
 from factmem.agent.holding import Held, HeldInThread, HeldOpen
 from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
-from factmem.memory import Memory
+from factmem.memory import Memory, QuarantineQuota
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -20,6 +20,7 @@ from factmem.subjects import MemorySubject
 __all__ = [
     "FACTS",
     "INFO",
+    "QUOTA",
     "TREE",
     "Access",
     "ServedMemory",
@@ -33,6 +34,10 @@ T = TypeVar("T")
 
 ServedMemory: TypeAlias = "Memory | AgentMemory | Callable[[], Memory]"
 """An open memory, an agent's memory, or a function that returns a memory to open while clients are connected."""
+
+
+QUOTA: Final = QuarantineQuota(total=1_000, per_writer=200)
+"""Default limits of what clients leave in quarantine."""
 
 
 def subject_named(text: str) -> MemorySubject:
@@ -55,6 +60,7 @@ class Access:
         subjects: Subjects that clients are limited to (default: all); facts they write are about the first one.
         user_id: User of an agent's memory.
         read_only: Whether writes are refused.
+        quota: Limits of what clients leave in quarantine.
 
     Attributes:
         scopes: Scopes that clients are limited to; empty for all.
@@ -71,11 +77,13 @@ class Access:
         subjects: Iterable[MemorySubject] = (),
         user_id: str | None = None,
         read_only: bool = False,
+        quota: QuarantineQuota = QUOTA,
     ) -> None:
         self._memory = memory
         self._run: MemoryRun | None = None
         self._held: Held | None = None
         self._clients = 0
+        self._quota = quota
         self.read_only = read_only
         self.private: bool = False
         self.scopes: tuple[MemoryScope | str, ...] = tuple(scopes)
@@ -169,8 +177,10 @@ class Access:
 
     def _view(self, memory: Memory) -> Memory:
         if self._run is not None:
-            return self._run.view(memory, self.scopes or None).reviewed()
-        return (memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory).reviewed()
+            view = self._run.view(memory, self.scopes or None)
+        else:
+            view = memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory
+        return view.reviewed().with_quota(self._quota)
 
     def _hold(self) -> Held:
         match self._memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
@@ -50,7 +50,9 @@ __all__ = [
     "ValueTypeArgument",
     "WordsAnswer",
     "WrittenAnswer",
+    "awaited",
     "concept_and_value",
+    "concise_schema",
     "value_of",
 ]
 
@@ -79,7 +81,7 @@ def _json_text(value: object) -> str:
 
 QueryArgument: TypeAlias = Annotated[str, Field(max_length=4_000, description="The query, in words.")]
 
-LimitArgument: TypeAlias = Annotated[int, Field(ge=1, le=100, description="Maximum number of results.")]
+LimitArgument: TypeAlias = Annotated[int, Field(ge=1, le=100, description="Most results.")]
 
 MinScoreArgument: TypeAlias = Annotated[
     float | None,
@@ -87,17 +89,15 @@ MinScoreArgument: TypeAlias = Annotated[
 ]
 
 ScopeArgument: TypeAlias = Annotated[
-    str | None, Field(description="A path such as /product/alpha; `info` lists the scopes in use.")
+    str | None, Field(description="A path, such as /product/alpha; `info` lists those in use.")
 ]
 
 ExactArgument: TypeAlias = Annotated[bool, Field(description="Only the scope itself, without its subtree.")]
 
-SubjectArgument: TypeAlias = Annotated[
-    str | None, Field(description="The subject, as name or name:individual, such as user or user:maya.")
-]
+SubjectArgument: TypeAlias = Annotated[str | None, Field(description="As name or name:individual, such as user:maya.")]
 
 KeywordArgument: TypeAlias = Annotated[
-    str, Field(description="The concept's key, such as home_city; reuse the keys in use, which `info` lists.")
+    str, Field(description="The concept's key, such as home_city; reuse those that `info` lists.")
 ]
 
 HistoryArgument: TypeAlias = Annotated[
@@ -105,18 +105,16 @@ HistoryArgument: TypeAlias = Annotated[
 ]
 
 ConceptsArgument: TypeAlias = Annotated[
-    Sequence[str], Field(max_length=_NAMES, description="Only facts of these concepts, by their keywords.")
+    Sequence[str], Field(max_length=_NAMES, description="Only these concepts, by keyword.")
 ]
 
 CategoriesArgument: TypeAlias = Annotated[Sequence[str], Field(max_length=_NAMES, description="Labels.")]
 
-SourcesArgument: TypeAlias = Annotated[
-    Sequence[str], Field(max_length=_NAMES, description="Only facts from these sources.")
-]
+SourcesArgument: TypeAlias = Annotated[Sequence[str], Field(max_length=_NAMES, description="Only these sources.")]
 
 TimeArgument: TypeAlias = Annotated[
     Annotated[dt.datetime, AfterValidator(_utc)] | None,
-    Field(description="An ISO date or time, such as 2026-05-01 or 2026-05-01T09:30:00+02:00; UTC if it has no zone."),
+    Field(description="An ISO date or time; UTC if it has no zone."),
 ]
 
 PageArgument: TypeAlias = Annotated[str | None, Field(description="The `next_page` of the previous page.")]
@@ -207,6 +205,48 @@ def _as_float(number: int) -> float:
         return float(number)
     except OverflowError:
         raise InvalidDataError("the number is too large for a float: save it as an int", path="$.value") from None
+
+
+def awaited(waiting: int, *, trusted: bool) -> str | None:
+    """Return why facts may be missing, and the next step; None if nothing waits in quarantine.
+
+    Args:
+        waiting: Number of statements in quarantine.
+        trusted: Whether clients are trusted.
+    """
+    if not waiting:
+        return None
+    many = f"{waiting} statements wait" if waiting > 1 else "1 statement waits"
+    hint = "" if trusted else "; if the user trusts the clients of this server, start it with --trust"
+    return (
+        f"{many} in quarantine and cannot be recalled: tell the user to look at them with `factmem quarantine list` "
+        f"and to let them in with `factmem quarantine accept ID`{hint}."
+    )
+
+
+def concise_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments without what tells a model nothing: it is a part of every prompt.
+
+    Titles repeat the names, an optional argument need not be nullable as well, and an empty default is no news.
+
+    Args:
+        schema: The JSON schema, as pydantic makes it.
+    """
+    properties = {name: _concise_argument(argument) for name, argument in schema["properties"].items()}
+    kept = {key: schema[key] for key in ("$defs", "required") if key in schema}
+    return {"type": "object", "properties": properties, **kept, "additionalProperties": False}
+
+
+def _concise_argument(argument: Mapping[str, Any]) -> dict[str, Any]:
+    match argument.get("anyOf"):
+        case [dict() as either, {"type": "null"}]:
+            argument = {**either, **argument}
+        case None:
+            pass
+        case _:
+            raise AssertionError("an argument is of one type, or of one type or null")
+    left_out = {"title", "anyOf", *(() if argument.get("default") else ("default",))}
+    return {key: item for key, item in argument.items() if key not in left_out}
 
 
 class _Answer(BaseModel):
@@ -305,7 +345,7 @@ class RecallAnswer(_Answer):
     """Results of recall, best first."""
 
     matches: list[MatchAnswer]
-    note: str | None = Field(default=None, description="A failure because of which facts may be missing.")
+    note: str | None = Field(default=None, description="Reasons for which facts may be missing.")
 
 
 class LoadAnswer(_Answer):
@@ -314,6 +354,7 @@ class LoadAnswer(_Answer):
     keyword: str
     facts: list[FactAnswer] = Field(description="The current fact, or one per value; empty if nothing is known.")
     similar_keywords: list[str] = Field(description="If nothing is known: similar keywords that are in use.")
+    note: str | None = Field(default=None, description="If nothing is known: a reason for which a fact may be missing.")
 
 
 class ListAnswer(_Answer):

@@ -38,6 +38,7 @@ from factmem.mcp.answers import (
     SourcesArgument,
     SubjectArgument,
     TimeArgument,
+    awaited,
 )
 from factmem.memory import Memory, ScopeTree
 from factmem.recall import RecallSettings, still_true
@@ -112,6 +113,7 @@ class ReadingTools:
                 since=since,
                 until=until,
             )
+            notes = (matches.failure, await self._awaited(view))
             return RecallAnswer(
                 matches=[
                     MatchAnswer(
@@ -123,7 +125,7 @@ class ReadingTools:
                     )
                     for match in matches
                 ],
-                note=matches.failure,
+                note=" ".join(filter(None, notes)) or None,
             )
 
         return await self._access.use(work)
@@ -153,10 +155,16 @@ class ReadingTools:
             )
             similar = [] if records else _similar(keyword, list((await view.info(subjects=subjects)).keywords))
             return LoadAnswer(
-                keyword=keyword, facts=[FactAnswer.of(record) for record in records], similar_keywords=similar
+                keyword=keyword,
+                facts=[FactAnswer.of(record) for record in records],
+                similar_keywords=similar,
+                note=None if records else await self._awaited(view),
             )
 
         return await self._access.use(work)
+
+    async def _awaited(self, view: Memory) -> str | None:
+        return awaited(await view.quarantine.count(), trusted=self._server().trusted)
 
     async def list_facts(
         self,

@@ -27,11 +27,12 @@ from factmem.errors import (
     RecordNotFoundError,
     StoreUnavailableError,
 )
-from factmem.mcp.access import Access, ServedMemory
-from factmem.mcp.answers import ServedAnswer
+from factmem.mcp.access import QUOTA, Access, ServedMemory
+from factmem.mcp.answers import ServedAnswer, concise_schema
 from factmem.mcp.reading import ReadingTools, add_prompts, add_resources, scope_resources
 from factmem.mcp.stdio import serve_stdio
 from factmem.mcp.writing import WritingTools
+from factmem.memory import QuarantineQuota
 from factmem.recall import RecallSettings
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -55,6 +56,7 @@ def make_server(
     read_only: bool = False,
     trust: bool = False,
     allow_erase: bool = False,
+    quota: QuarantineQuota = QUOTA,
     tools: Iterable[str] | None = None,
     settings: RecallSettings | None = None,
     min_score: float | None = None,
@@ -71,22 +73,30 @@ def make_server(
         user_id: User of an agent's memory.
         read_only: Whether only the tools that read are offered.
         trust: Whether facts written by clients are trusted like the user's own words, and clients may retract any
-            fact. If False, these facts are quarantined, and clients can retract only facts written by clients.
-        allow_erase: Whether `forget` is offered, which erases permanently.
+            fact. If False, these facts are quarantined, and clients can retract only facts written by clients alone.
+        allow_erase: Whether `forget` is offered, which erases permanently. It needs ``trust``: clients name themselves,
+            so that none can prove which facts are its own.
+        quota: Limits of what clients leave in quarantine, in place of the memory's own. ``per_writer`` counts for each
+            name that a client gives itself.
         tools: Names of the offered tools (default: all that are allowed).
         settings: Recall settings (default: those of the memory).
         min_score: Default minimum score of `recall`, from 0 to 1 (default: that of an agent's `Loading`, or 0).
         name: Name of the server.
 
     Raises:
-        InvalidDataError: A tool is unknown or not allowed, or the minimum score is out of range.
+        InvalidDataError: A tool is unknown or not allowed, erasing is allowed to clients that are not trusted, or the
+            minimum score is out of range.
     """
+    if allow_erase and not trust:
+        raise InvalidDataError(
+            "only trusted clients may erase: add trust=True (--trust), or leave allow_erase (--allow-erase) out"
+        )
     if isinstance(memory, AgentMemory):
         settings = settings or memory.config.recall
         min_score = memory.config.loading.min_score if min_score is None else min_score
     least = 0.0 if min_score is None else min_score
     check_fraction(least, "min_score")
-    access = Access(memory, scopes=scopes, subjects=subjects, user_id=user_id, read_only=read_only)
+    access = Access(memory, scopes=scopes, subjects=subjects, user_id=user_id, read_only=read_only, quota=quota)
     offered = _offered(tools, read_only=read_only, allow_erase=allow_erase)
     served = ServedAnswer(
         scopes=[str(scope) for scope in access.scopes],
@@ -211,7 +221,9 @@ def _tools(reading: ReadingTools, writing: WritingTools, offered: Iterable[str])
         tool = Tool.from_function(
             call, name=name, title=title, description=inspect.getdoc(call), annotations=annotations
         )
-        tool.parameters["additionalProperties"] = False
+        tool.parameters = concise_schema(tool.parameters)
+        # Answers are structured, and speak for themselves: their schemas would be three quarters of all descriptions.
+        tool.fn_metadata.output_schema = {"type": "object"}
         made.append(tool)
     return made
 

@@ -24,7 +24,6 @@ __all__ = ["LONGEST_LINE", "answer_to", "serve_stdio"]
 LONGEST_LINE: Final = DEFAULT_MAX_REQUEST_BODY_SIZE
 """Maximum length of a message in bytes, the same as over HTTP."""
 
-
 _NO_JSON: Final = "the line is no JSON in UTF-8, has a lone surrogate, or is nested too deeply: send one message a line"
 
 

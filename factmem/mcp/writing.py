@@ -31,6 +31,7 @@ from factmem.mcp.answers import (
     ValueArgument,
     ValueTypeArgument,
     WrittenAnswer,
+    awaited,
     concept_and_value,
     value_of,
 )
@@ -43,11 +44,6 @@ SOURCE: Final = "mcp"
 """Source of the facts that clients write."""
 _LONGEST_NAME: Final = 100
 
-_QUARANTINED: Final = (
-    "Kept apart: clients of this server are not trusted, so nothing recalls it until a person lets it in with "
-    "`factmem quarantine accept`. Do not save it again."
-)
-
 
 class WritingTools:
     """The tools that write. Their docstrings are shown to models.
@@ -55,11 +51,12 @@ class WritingTools:
     Args:
         access: The writable part of the memory.
         trusted: Whether facts written by clients have the user as their origin. If False, they are quarantined, and
-            clients can retract only facts written by clients.
+            clients can retract only facts written by clients alone.
     """
 
     def __init__(self, access: Access, *, trusted: bool) -> None:
         self._access = access
+        self._trusted = trusted
         self._origin = Origin.USER if trusted else Origin.UNKNOWN
 
     async def remember(
@@ -137,14 +134,18 @@ class WritingTools:
         id: IdArgument,
         ctx: Context,
         value: ValueArgument = "",
+        scope: ScopeArgument = None,
         importance: ImportanceArgument = None,
         categories: CategoriesArgument = (),
         reason: ReasonArgument = "",
     ) -> WrittenAnswer:
-        """Change a record by its id: its value, importance or categories. Earlier revisions stay in its history."""
-        if not value and importance is None and not categories:
-            raise InvalidDataError("say what to change: a value, an importance or categories")
-        given: dict[str, Any] = {"importance": importance, "categories": categories or None}
+        """Change a record by its id: its value, importance, categories, or the scope that it is moved to.
+
+        Earlier revisions stay in its history. A moved record has a new id.
+        """
+        if not value and scope is None and importance is None and not categories:
+            raise InvalidDataError("say what to change: a value, a scope, an importance or categories")
+        given: dict[str, Any] = {"scope": scope, "importance": importance, "categories": categories or None}
 
         async def work(view: Memory) -> Change:
             (record,) = await self._access.records(view, [id])
@@ -154,13 +155,17 @@ class WritingTools:
             return await view.update(id, **given, labels=labels, origin=None if self._origin.trusted else self._origin)
 
         change = await self._access.use(work, actor=_client(ctx))
+        if change.previous is not None and change.previous.id != change.record.id:
+            await self._announce(ctx, [change.previous])
         return await self._written(ctx, [change.record], "Updated; what it was is in the history.")
 
     async def retract(self, ids: IdsArgument, ctx: Context, reason: ReasonArgument = "") -> WrittenAnswer:
         """Retract facts that are wrong, or that the user wants to be forgotten. They are not erased."""
 
         async def work(view: Memory) -> tuple[Change, ...]:
-            self._check_own(await self._access.records(view, ids))
+            records = await self._access.records(view, ids)
+            if not self._trusted:
+                await self._check_own(view, records)
             return await view.retract(*ids, reason=f"{SOURCE}: {reason}" if reason.strip() else SOURCE)
 
         changes = await self._access.use(work, actor=_client(ctx))
@@ -181,9 +186,10 @@ class WritingTools:
         pending = " Old bytes go when other processes close the store." if receipt.pending else ""
         return ErasedAnswer(records=len(doomed), revisions=receipt.erased, note=f"Erased for good.{pending}")
 
-    def _check_own(self, records: Sequence[FactRecord[Any]]) -> None:
-        """Check that an untrusted client retracts only facts written by clients."""
-        if not self._origin.trusted and any(record.details.source != SOURCE for record in records):
+    async def _check_own(self, view: Memory, records: Sequence[FactRecord[Any]]) -> None:
+        """Check that clients that were not trusted wrote every revision: an accepted update is not the whole record."""
+        revisions = [revision for record in records for revision in await view.history(record.id)]
+        if any(revision.details.source != SOURCE or revision.details.origin.trusted for revision in revisions):
             raise InvalidDataError(
                 "clients of this server are not trusted, and take back only what they wrote themselves; nothing was "
                 "changed: a person can do it with `factmem retract ID`"
@@ -191,11 +197,14 @@ class WritingTools:
 
     async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> WrittenAnswer:
         quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
+        if quarantined:
+            waiting = awaited(await self._access.use(lambda view: view.quarantine.count()), trusted=self._trusted)
+            note = f"Kept apart, as what is not trusted is. Do not save it again. {waiting}"
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
         return WrittenAnswer(
             facts=[FactAnswer.of(record) for record in records],
             kept_apart=quarantined,
-            note=_QUARANTINED if quarantined else note,
+            note=note,
         )
 
     async def _announce(self, ctx: Context, records: Sequence[FactRecord[Any]]) -> None:

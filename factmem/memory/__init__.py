@@ -24,7 +24,7 @@ from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.recaller import RecallDepth
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt, TtlOperation, TtlPolicy
 
@@ -55,6 +55,7 @@ __all__ = [
     "ProfileField",
     "ProfileSchema",
     "Quarantine",
+    "QuarantineQuota",
     "RecallDepth",
     "RecordOrder",
     "RecordPage",

@@ -18,7 +18,7 @@ from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.scopes import MemoryScope
 
 __all__ = ["BlockingDeadLetters", "BlockingMemory", "BlockingQuarantine", "BlockingSubmission"]
@@ -100,6 +100,7 @@ class BlockingQuarantine(_Twin):
     """Blocking twin of `Quarantine`."""
 
     list: Final = _blocking(Quarantine.list)
+    count: Final = _blocking(Quarantine.count)
     accept: Final = _blocking(Quarantine.accept)
     reject: Final = _blocking(Quarantine.reject)
 
@@ -156,6 +157,10 @@ class BlockingMemory(_Twin):
     def with_flagged(self, policy: FlaggedPolicy) -> BlockingMemory:
         """See `Memory.with_flagged`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.with_flagged(policy))
+
+    def with_quota(self, quota: QuarantineQuota) -> BlockingMemory:
+        """See `Memory.with_quota`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.with_quota(quota))
 
     def reviewed(self) -> BlockingMemory:
         """See `Memory.reviewed`; it lives as long as this memory is open."""

@@ -14,7 +14,7 @@ from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import Concept
 from factmem.fold import Moment
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallSettings
@@ -22,11 +22,12 @@ from factmem.records import Assertion, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_aware, fraction, instance_of
+from factmem.views import Sight, View
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
 
-__all__ = ["Context", "FuturePolicy", "Policies", "View"]
+__all__ = ["Context", "FuturePolicy", "Policies"]
 
 _DEEP: Final = DeepSettings()
 
@@ -52,6 +53,7 @@ class Policies:
         clock_skew: Maximum time that a timestamp may lie in the future.
         ttl: Times to live.
         flagged: Treatment of text that reads like an instruction or hides something; see `Memory.with_flagged`.
+        quarantine: Limits of what waits in quarantine; see `Memory.with_quota`.
         origins: Treatment of messages by their origin.
         consolidation: Comparison of new statements with known ones.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
@@ -66,47 +68,13 @@ class Policies:
     clock_skew: dt.timedelta = attrs.field(default=dt.timedelta(minutes=5), validator=instance_of(dt.timedelta))
     ttl: TtlPolicy = attrs.field(factory=TtlPolicy, validator=instance_of(TtlPolicy))
     flagged: FlaggedPolicy = attrs.field(default=FlaggedPolicy.QUARANTINE_OTHERS, validator=instance_of(FlaggedPolicy))
+    quarantine: QuarantineQuota = attrs.field(factory=QuarantineQuota, validator=instance_of(QuarantineQuota))
     origins: OriginPolicy = attrs.field(factory=OriginPolicy, validator=instance_of(OriginPolicy))
     consolidation: ConsolidationPolicy = attrs.field(
         factory=ConsolidationPolicy, validator=instance_of(ConsolidationPolicy)
     )
     keep_words: bool = attrs.field(default=True, validator=instance_of(bool))
     default_importance: float = attrs.field(default=0.5, validator=fraction)
-
-
-@attrs.frozen(kw_only=True)
-class View:
-    """The scopes that a memory is confined to, anchored at its tenant.
-
-    Attributes:
-        roots: Scopes with their subtrees.
-        exact: Scopes without their subtrees.
-    """
-
-    roots: tuple[MemoryScope, ...] = ()
-    exact: tuple[MemoryScope, ...] = ()
-
-    @property
-    def only(self) -> MemoryScope | None:
-        """The view's scope, if it is a single one."""
-        scopes = (*self.roots, *self.exact)
-        return scopes[0] if len(scopes) == 1 else None
-
-    def reaches(self, scope: MemoryScope) -> bool:
-        """Return whether a scope lies in the view."""
-        return scope in self.exact or any(root.contains(scope) for root in self.roots)
-
-    def narrowed(self, other: View) -> View:
-        """Return the other view inside this one; exact scopes stay exact.
-
-        Raises:
-            OutOfViewError: The other view leads out of this one.
-        """
-        whole = tuple(scope for scope in other.roots if any(root.contains(scope) for root in self.roots))
-        rest = tuple(scope for scope in (*other.exact, *other.roots) if scope not in whole)
-        if not all(map(self.reaches, rest)):
-            raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
-        return View(roots=whole, exact=rest)
 
 
 @attrs.frozen(kw_only=True)
@@ -160,19 +128,22 @@ class Context:
         return self.actor or self.viewer
 
     @property
+    def sight(self) -> Sight:
+        """The assertions that may be shown."""
+        return Sight(viewer=self.viewer, view=self.view, reviewed=self.reviewed)
+
+    @property
     def visible_owners(self) -> tuple[str | None, str | None]:
         """Owners whose facts are visible: None (public) and the viewer."""
-        return (None, self.viewer)
+        return self.sight.owners
 
     def sees(self, said: Assertion) -> bool:
         """Return whether an assertion may be shown: public or the viewer's own, and in the view."""
-        if self.reviewed and said.details.unreviewed:
-            return False
-        return said.details.owner in self.visible_owners and self.reaches(said.place.scope)
+        return self.sight.sees(said)
 
     def reaches(self, scope: MemoryScope) -> bool:
         """Return whether an anchored scope lies in the view."""
-        return self.view is None or self.view.reaches(scope)
+        return self.sight.reaches(scope)
 
     def check_writable(self) -> None:
         """Raise if writes are not allowed.

@@ -6,23 +6,24 @@ import contextlib
 import itertools
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import anyio
 import attrs
-from anyio import AsyncFile, to_thread
+from anyio import AsyncFile, from_thread, to_thread
 
 from factmem.abc import Receipt
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
-from factmem.errors import CodecError, NewerVersionError, StoreUnavailableError
+from factmem.errors import CodecError, FactMemError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
+from factmem.private_files import writing
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
 __all__ = ["Exchange", "ImportReceipt", "doubted", "export_log", "import_log"]
@@ -75,11 +76,15 @@ class Exchange:
         """See `Memory.import_`."""
         self._context.check_writable()
         seen: set[str] = set()
+        vouched: set[bytes] = set()
         imported = let_in = 0
 
         def admit(said: Assertion) -> Assertion:
             actor = ":".join(filter(None, ("import", self._context.writer)))
             said = attrs.evolve(said, actor=actor)
+            if trust and _was_let_in(said):  # it begins in quarantine again, so that it is let in here as well
+                vouched.add(said.fingerprint)
+                return attrs.evolve(said, state=AssertionState.QUARANTINED)
             if trust:
                 return said
             self._context.owned(said.details, private=False)
@@ -92,7 +97,7 @@ class Exchange:
             imported += sum(receipt.new for receipt in visible)
             seen.update(receipt.recorded.id for receipt in visible)
             if trust:
-                let_in += await self._let_in(assertions, receipts)
+                let_in += await self._let_in(assertions, receipts, vouched)
             return [receipt.recorded for receipt in receipts]
 
         await import_log(source, append, tenant=self._context.tenant, admit=admit, trust=trust, progress=progress)
@@ -106,19 +111,21 @@ class Exchange:
             )
         return ImportReceipt(imported=imported, quarantined=waiting, let_in=let_in)
 
-    async def _let_in(self, assertions: Sequence[Assertion], receipts: Sequence[Receipt]) -> int:
-        """Accept trusted assertions that an earlier import has quarantined; return their number."""
-        known = {
-            receipt.recorded.id
+    async def _let_in(
+        self, assertions: Sequence[Assertion], receipts: Sequence[Receipt], vouched: Collection[bytes]
+    ) -> int:
+        """Accept what counts in a trusted file; return the number of those that an earlier import has quarantined."""
+        new = {
+            receipt.recorded.id: receipt.new
             for receipt, said in zip(receipts, assertions, strict=True)
-            if not receipt.new and said.state is AssertionState.ACTIVE
+            if said.fingerprint in vouched or (not receipt.new and said.state is AssertionState.ACTIVE)
         }
-        if not known:
+        if not new:
             return 0
         waiting = AssertionState.QUARANTINED
-        apart = [entry for entry, state in await quarantined(self._reader) if state is waiting and entry.id in known]
+        apart = [entry for entry, state in await quarantined(self._reader) if state is waiting and entry.id in new]
         await self._writer.change_states(apart, AssertionState.ACTIVE, "imported from a trusted file")
-        return len(apart)
+        return sum(not new[entry.id] for entry in apart)
 
 
 async def export_log(
@@ -130,14 +137,17 @@ async def export_log(
         StoreUnavailableError: The file cannot be written.
     """
     kept = [recorded for recorded in sorted(log, key=lambda item: item.seq) if recorded.id in states]
-    async with _opened(target, "w") as file:
-        with _using(target):
-            await file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
-        for start in range(0, len(kept), _BATCH):
-            lines = [_written(recorded, states[recorded.id]) for recorded in kept[start : start + _BATCH]]
-            with _using(target):
-                await file.writelines(lines)
+    await to_thread.run_sync(_write, target, kept, states)
     return len(kept)
+
+
+def _write(target: Path | str | IO[str], log: Sequence[Recorded], states: Mapping[str, AssertionState]) -> None:
+    opened = writing(Path(target)) if isinstance(target, Path | str) else contextlib.nullcontext(target)
+    with _using(target), opened as file:
+        file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
+        for start in range(0, len(log), _BATCH):
+            from_thread.check_cancelled()
+            file.writelines(_written(recorded, states[recorded.id]) for recorded in log[start : start + _BATCH])
 
 
 def _written(recorded: Recorded, state: AssertionState) -> str:
@@ -178,7 +188,7 @@ async def import_log(
             record_ids[old.record_id] = new.record_id
         batch.clear()
 
-    async with _opened(source, "r") as file:
+    async with _opened(source) as file:
         with _using(source):
             header = await file.readline()
         _check_header(header)
@@ -199,6 +209,11 @@ async def import_log(
 async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str]:
     with _using(source):
         return await to_thread.run_sync(lambda: list(itertools.islice(file.wrapped, _BATCH)))
+
+
+def _was_let_in(said: Assertion) -> bool:
+    """Return whether an exported assertion counts, of an origin that is not trusted, and is no later update."""
+    return said.state is AssertionState.ACTIVE and not said.details.origin.trusted and said.revises is None
 
 
 def doubted(said: Assertion) -> Assertion:
@@ -239,12 +254,12 @@ def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str]
 
 
 @contextlib.asynccontextmanager
-async def _opened(file: Path | str | IO[str], mode: str) -> AsyncIterator[AsyncFile[str]]:
+async def _opened(file: Path | str | IO[str]) -> AsyncIterator[AsyncFile[str]]:
     if not isinstance(file, Path | str):
         yield anyio.wrap_file(file)
         return
     with _using(file):
-        opened: AsyncFile[str] = await anyio.open_file(file, mode, encoding="utf-8")  # type: ignore[call-overload]
+        opened = await anyio.open_file(file, encoding="utf-8")
     try:
         yield opened
     finally:
@@ -258,6 +273,8 @@ def _using(file: Path | str | IO[str]) -> Iterator[None]:
     name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
     try:
         yield
+    except FactMemError:
+        raise
     except UnicodeDecodeError:
         raise CodecError(f"{name} is not UTF-8 text") from None
     except OSError as error:

@@ -50,7 +50,7 @@ from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.streams import Streams
 from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt
@@ -355,6 +355,21 @@ class Memory:
         if not isinstance(policy, FlaggedPolicy):
             raise InvalidDataError(f"the policy is a FlaggedPolicy, not a {type(policy).__name__}", path="$.policy")
         policies = attrs.evolve(self._context.policies, flagged=policy)
+        return self._view(attrs.evolve(self._context, policies=policies))
+
+    def with_quota(self, quota: QuarantineQuota) -> Self:
+        """Return this memory with other limits of what waits in quarantine, for writers that are not trusted.
+
+        ::
+
+            guarded = memory.with_quota(QuarantineQuota(total=1_000, per_writer=100))
+
+        Args:
+            quota: The limits of what is written through the returned memory.
+        """
+        if not isinstance(quota, QuarantineQuota):
+            raise InvalidDataError(f"the quota is a QuarantineQuota, not a {type(quota).__name__}", path="$.quota")
+        policies = attrs.evolve(self._context.policies, quarantine=quota)
         return self._view(attrs.evolve(self._context, policies=policies))
 
     def reviewed(self) -> Self:
@@ -852,6 +867,7 @@ class Memory:
         record_id: str,
         *,
         value: Any = UNSET,
+        scope: MemoryScope | str | None = None,
         importance: float | None = None,
         categories: Sequence[str] | None = None,
         topics: Sequence[str] | None = None,
@@ -871,6 +887,9 @@ class Memory:
         Args:
             record_id: The record.
             value: The new value, said now, or at the present revision's time if that is later.
+            scope: The scope to move the record to. A record is one slot of its place, so it has another id there: that
+                of ``change.record``. What is at the old place is retracted with its history, in the same transaction.
+                `undo` of the change moves it back; `rollback` of an old revision restores that one beside it.
             importance: From 0 to 1.
             categories: Labels, in place of the present ones.
             topics: Topics, in place of the present ones.
@@ -880,18 +899,24 @@ class Memory:
             labels: Labels of the new revision; those of the present one are not copied.
             expires_at: The time of expiry; None for never.
             ttl: The same, counted from now.
-            origin: The origin of the words. Those of one that is not trusted are quarantined: until they are accepted,
-                the record stays as it is.
+            origin: The origin of the words (default: that of the record). Those of one that is not trusted are
+                quarantined: until they are accepted, the record stays as it is. It also stays as it is if its own
+                origin is higher, the user's rather than the assistant's: the words stand beside it in its history.
+                `FactRecord.state` of the change is QUARANTINED or SUPERSEDED then.
 
         Raises:
             RecordNotFoundError: No record that is current and visible has this id.
-            InvalidDataError: The value is not of the concept's type, or both an expiry and a ttl are given.
+            InvalidDataError: The value is not of the concept's type, both an expiry and a ttl are given, or the
+                record is to be moved with words that are quarantined.
+            OutOfViewError: The scope lies outside of this view.
             ConceptConflictError: The value's type cannot join its place.
-            StateConflictError: The metadata is not the same, as ``merge`` requires.
+            StateConflictError: The metadata is not the same, as ``merge`` requires; the scope holds this value or
+                another one of a SINGLE; or the record waits for a model and cannot be moved yet.
         """
         return await self._writer.update(
             record_id,
             value=value,
+            scope=scope,
             importance=importance,
             categories=categories,
             topics=topics,
@@ -906,6 +931,8 @@ class Memory:
 
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Retract records: they are neither loaded nor recalled any more, and `restore` brings them back.
+
+        It applies to words of every origin: a program decides about it, not what was said.
 
         Args:
             record_ids: Ids of the records.
@@ -934,7 +961,8 @@ class Memory:
     async def rollback(self, revision: int | FactRecord[Any], *, reason: str | None = None) -> Change:
         """Roll a record back to a revision. Nothing is lost: a rollback can be rolled back.
 
-        Later revisions are retracted and the revision itself is restored. This also restores a retracted record.
+        Later revisions are retracted and the revision itself is restored. This also restores a retracted record. Like
+        `retract`, `restore` and `undo` it is the program's own decision: it applies to words of every origin.
 
         Args:
             revision: The revision, as `history` returns it, or its number (`FactRecord.revision`).

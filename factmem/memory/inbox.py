@@ -25,7 +25,15 @@ from factmem.abc import (
 )
 from factmem.consolidation import CandidateAssertion, duplicates_in
 from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
+from factmem.detection import (
+    REPEATS,
+    Heard,
+    OriginPolicy,
+    VerbatimDetector,
+    conversations_of,
+    flags_in,
+    repetitions,
+)
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
@@ -37,6 +45,7 @@ from factmem.memory.journal import Unit, in_order, job_id, to_pending, words_to_
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
+from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import (
@@ -47,6 +56,7 @@ from factmem.records import (
     FactDetails,
     FactRecord,
     MetadataMerge,
+    Origin,
     Place,
     Recorded,
     record_of,
@@ -283,7 +293,10 @@ class Inbox:
             self.as_kept(item, conversation, job, order)
             for item, conversation, job in zip(what, said, jobs, strict=True)
         ]
-        found = [await self.words(conversation) for conversation, _ in words]
+        found = [
+            await self.doubted(await self.words(kept), conversation, order)
+            for (kept, _), conversation in zip(words, said, strict=True)
+        ]
         texts = [number for number, item in enumerate(what) if isinstance(item, str) and jobs[number] is None]
         stored = await self.journalled(
             [self.in_time(each.candidates) for each in found],
@@ -412,6 +425,37 @@ class Inbox:
         detector = self._backend.detector
         verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
         return await verbatim.detect(conversation, DetectionRequest())
+
+    async def doubted(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
+        """Return the words of a conversation; what the assistant only repeats has a flag, and so is quarantined.
+
+        Args:
+            found: The words to keep.
+            conversation: The conversation that they come from, or all of it that is at hand.
+            order: Details of the call, with the treatment of messages.
+        """
+        if not any(candidate.details.origin is Origin.ASSISTANT for candidate in found.candidates):
+            return found
+        messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
+        before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
+        earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
+        heard = [*map(_heard_before, earlier), *(self._heard(message, order) for message in messages.values())]
+        repeated = await to_thread.run_sync(repetitions, heard)
+        names = list(messages)
+        flags = {names[at - len(earlier)]: REPEATS[origin] for at, origin in repeated.items() if at >= len(earlier)}
+        return attrs.evolve(found, candidates=[_flagged(candidate, flags) for candidate in found.candidates])
+
+    def _heard(self, message: Message, order: Order) -> Heard:
+        """Return a message with whether it is believed: by its origin, unless its treatment says otherwise."""
+        policies = self._context.policies
+        treatment = (order.origins or policies.origins).treatment(message)
+        trusted = message.origin.trusted or treatment is Treatment.FACTS
+        if treatment is Treatment.QUARANTINED_FACTS:
+            trusted = False
+        if policies.flagged is FlaggedPolicy.QUARANTINE_ALL and flags_in(message.content):
+            trusted = False
+        text = message.content if message.detectable else ""
+        return Heard(text, message.origin, trusted)
 
     def in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Return candidates with legal timestamps; see `Writer.dated`."""
@@ -555,6 +599,22 @@ def _conversation_of(messages: Sequence[Any]) -> Conversation:
         if not isinstance(message, Message):
             raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
     return Conversation(messages=messages)
+
+
+def _heard_before(entry: Recorded) -> Heard:
+    """Return stored words of a conversation. Those in quarantine are not believed."""
+    said = entry.assertion
+    trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
+    return Heard(said.details.evidence[0].quote, said.details.origin, trusted)
+
+
+def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:
+    """Return a candidate with the flag of its message, if that has one and is the assistant's."""
+    details = candidate.details
+    flag = flags.get(details.evidence[0].message_id or "")
+    if flag is None or details.origin is not Origin.ASSISTANT:
+        return candidate
+    return attrs.evolve(candidate, details=attrs.evolve(details, flags=(*details.flags, flag)))
 
 
 def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:

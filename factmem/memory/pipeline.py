@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 import anyio
 import attrs
@@ -25,7 +25,7 @@ from factmem.abc import (
 )
 from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, CandidateAssertion, Plan, changes, plan, without_duplicates
 from factmem.details import Treatment
-from factmem.detection import covers
+from factmem.detection import REPEATS, covers
 from factmem.errors import (
     ConceptConflictError,
     EmbedderError,
@@ -76,6 +76,7 @@ from factmem.records import (
     record_of,
 )
 from factmem.scopes import MemoryScope
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,7 +212,8 @@ class Pipeline:
 
     async def _detected(self, unit: Unit) -> _Finding:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
-        here = await self._reader.visible(RecallFilter(scope=unit.place.scope, exact=True, reviewed=True))
+        reviewed = Reader(attrs.evolve(self._context, reviewed=True), self._backend)
+        here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
         request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
@@ -239,6 +241,8 @@ class Pipeline:
 
         def treated(recorded: Recorded) -> Treatment | None:
             own, origin = treatment_of(recorded), recorded.assertion.details.origin
+            if _repeats(recorded.assertion.details):
+                return _doubted(own or origins.of(origin)) if recorded.id in unit.ids else Treatment.IGNORE
             if recorded.id in unit.ids:
                 return own
             return Treatment.CONTEXT if origins.shows(own or origins.of(origin), origin) else Treatment.IGNORE
@@ -251,15 +255,20 @@ class Pipeline:
         place = Place(candidate.subject or unit.place.subject, unit.place.scope)
         position = words.evidence[0].position
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
-        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence))
+        repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
+        flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
+        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence, flags=flags))
         fact = self._writer.dated(candidate.fact)
-        if candidate.cleared is not None and (
-            gone := _removals(candidate.cleared, place, details, fact.timestamp, here)
+        quarantined = candidate.quarantined or repeated
+        if (
+            candidate.cleared is not None
+            and not quarantined
+            and (gone := _removals(candidate.cleared, place, details, fact.timestamp, here))
         ):
             return gone
         # The words of a request to forget are not themselves removed.
         removed = candidate.removed and fact.concept.keyword != STATEMENT.keyword
-        state = AssertionState.QUARANTINED if candidate.quarantined else AssertionState.ACTIVE
+        state = AssertionState.QUARANTINED if quarantined else AssertionState.ACTIVE
         return tuple(
             attrs.evolve(said, state=state, actor=unit.words[0].assertion.actor)
             for said in assertions_of(fact, place, details, removed=removed)
@@ -540,6 +549,24 @@ def _analysed_details(analysis: Analysis, given: FactDetails) -> FactDetails:
     )
 
 
+def _repeats(details: FactDetails) -> bool:
+    """Return whether words only repeat what nobody vouches for."""
+    return any(flag in REPEATS.values() for flag in details.flags)
+
+
+def _doubted(treatment: Treatment) -> Treatment:
+    """Return the treatment of words that are not believed: no model is shown them beside others."""
+    match treatment:
+        case Treatment.FACTS | Treatment.QUARANTINED_FACTS:
+            return Treatment.QUARANTINED_FACTS
+        case Treatment.STATEMENTS:
+            return Treatment.STATEMENTS
+        case Treatment.CONTEXT | Treatment.IGNORE:
+            return Treatment.IGNORE
+        case _:
+            assert_never(treatment)
+
+
 def _message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
     """Return the conversation and message that something was found in first, if any."""
     return cited_message(details.evidence[0]) if details.evidence else None
@@ -566,7 +593,7 @@ def _known_at(
     """Return the current records of some places that a viewer may see and a prompt may show, with embeddings."""
     if not places:
         return []
-    found = selected(corpus, viewer, RecallFilter(places=places, reviewed=True))
+    found = selected(corpus, Sight(viewer=viewer, reviewed=True), RecallFilter(places=places))
     pairs = zip(corpus.currents(found), corpus.embeddings(found), strict=True)
     return [(row, vector) for row, vector in pairs if row is not None]
 
@@ -639,10 +666,10 @@ def _forgotten_messages(found: Sequence[_Finding], planned: Plan) -> set[tuple[s
     """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
     newcomers = [(said, removal or said.removed) for item in found for said, removal in item.newcomers]
     wishes = [said for said, removal in newcomers if removal]
-    slots: dict[tuple[object, ...], dt.datetime] = {
-        (said.track, said.slot): said.timestamp for said in sorted(wishes, key=lambda said: said.timestamp)
-    }
-    meant = [said for said, removal in newcomers if not removal and _met_by(slots, said)]
+    of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
+    for wish in wishes:
+        of_slots[_slot(wish)].append(wish)
+    meant = [said for said, removal in newcomers if not removal and _taken_by(of_slots.get(_slot(said), ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
         item.assertion
@@ -654,9 +681,9 @@ def _forgotten_messages(found: Sequence[_Finding], planned: Plan) -> set[tuple[s
     return {_message_of(said.details) for said in (*wishes, *meant, *aside)}
 
 
-def _met_by(slots: Mapping[tuple[object, ...], dt.datetime], said: Assertion) -> bool:
-    until = slots.get((said.track, said.slot))
-    return until is not None and said.timestamp <= until
+def _taken_by(wishes: Iterable[Assertion], said: Assertion) -> bool:
+    """Return whether one of some wishes about the same record takes an assertion back."""
+    return any(said.timestamp <= wish.timestamp and said.trust <= wish.trust for wish in wishes)
 
 
 def _words_taken_back(
@@ -677,12 +704,14 @@ def _words_taken_back(
     settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
     removals = [item.assertion for item in statements if isinstance(item, Append) and item.assertion.removed]
-    tracks = {said.track for said in removals}
-    removed = {(said.track, said.slot) for said in removals}
+    removed: dict[tuple[object, ...], int] = {}
+    for said in removals:
+        removed[_slot(said)] = max(said.trust, removed.get(_slot(said), 0))
     wished: set[_Source] = set()
     replaced: dict[_Source, list[Evidence]] = defaultdict(list)
     for row in fold(log, moment) if removals else ():
-        if (said := row.recorded.assertion).track in tracks and (said.track, said.slot) in removed:
+        said = row.recorded.assertion
+        if said.trust <= removed.get(_slot(said), -1):
             wished.update(_sources(row.details, said.details.owner))
     for item in statements:
         if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:

@@ -46,6 +46,14 @@ class Quarantine:
         wanted = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
         return tuple(self._record(entry, state) for entry, state in await self._entries() if state is wanted)
 
+    async def count(self) -> int:
+        """Return the number of statements that wait to be accepted or rejected, quickly.
+
+        Words of untrusted origins that wait for a model are among them, and not in `list` yet.
+        """
+        self._context.check_present()
+        return await self._reader.waiting()
+
     async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Accept entries, rejected ones included: from now on they are facts like any other.
 

@@ -206,9 +206,10 @@ class Reader:
 
     async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, Standing], T]) -> T:
         """Derive something from the current, visible records that pass a filter, in a worker thread."""
-        viewer, confined = self._context.viewer, self.confined(wanted)
+        sight = self._context.sight
+        self.look_in(wanted)
         corpus = await self.corpus()
-        return await to_thread.run_sync(lambda: derive(corpus, selected(corpus, viewer, confined)))
+        return await to_thread.run_sync(lambda: derive(corpus, selected(corpus, sight, wanted)))
 
     async def corpus(self, *, embedded: bool = False) -> Corpus:
         """Return the records that are current at the context's moment.
@@ -233,23 +234,18 @@ class Reader:
             return subjects  # type: ignore[return-value]  # a single text is refused by the filter
         return [found for subject in subjects if (found := self._context.named(subject)) is not None]
 
-    def confined(self, wanted: RecallFilter) -> RecallFilter:
-        """Return a filter confined to the view.
-
-        A provider with the four verbs only is searched in the memory's scopes and subjects.
-        """
+    def look_in(self, wanted: RecallFilter) -> None:
+        """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
         view = self._context.view
         seen = () if view is None else (*view.roots, *view.exact)
         self._backend.mirror.look_in(
             tuple(wanted.subjects or ()) if wanted.subject is None else (wanted.subject,),
             seen if wanted.scope is None else (wanted.scope,),
         )
-        within = wanted.within if view is None else view.reaches
-        return attrs.evolve(wanted, within=within, reviewed=wanted.reviewed or self._context.reviewed)
 
     async def log(self, part: LogPart | None = None) -> list[LogEntry]:
         """Return the visible log, or a part of it, with all changes of state: these name no owner."""
-        log, sees = await self._backend.mirror.log(part), self._context.sees
+        log, sees = await self._backend.mirror.log(part), self._context.sight.sees
 
         def select() -> list[LogEntry]:
             return [entry for entry in log if not isinstance(entry, Recorded) or sees(entry.assertion)]
@@ -260,7 +256,7 @@ class Reader:
         self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
     ) -> list[Recorded]:
         """Return the visible assertions of the log, or of a part of it, that pass a test."""
-        log, sees = await self._backend.mirror.log(part), self._context.sees
+        log, sees = await self._backend.mirror.log(part), self._context.sight.sees
 
         def select() -> list[Recorded]:
             recorded = (entry for entry in log if isinstance(entry, Recorded))
@@ -273,6 +269,10 @@ class Reader:
     ) -> list[Recorded]:
         """Return the visible assertions that are in one of some states, of some records if any are named."""
         return await self.recorded(LogPart(states=states, record_ids=record_ids))
+
+    async def waiting(self) -> int:
+        """Return the number of visible assertions that wait to be accepted; see `Quarantine.count`."""
+        return await self._backend.mirror.waiting(self._context.viewer, self._context.reaches)
 
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Return matches with the earlier revisions of their records, regardless of the moment of these."""

@@ -49,6 +49,7 @@ from factmem.recall import (
     times_in,
 )
 from factmem.scopes import MemoryScope
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +145,7 @@ class Recaller:
         def rank(corpus: Corpus) -> list[RecallMatch]:
             best = functools.partial(ranked, corpus, wanted=search.wanted, concepts=self._context.concepts)
             queries = asked()
-            whole = timed(queries[query], happened, lambda phrase: best(queries[phrase], limit=TELLING), search.now)
+            whole = timed(queries[query], happened, lambda phrase: self._dating(corpus, queries[phrase]), search.now)
             return self._marked(corpus, search, best(whole, limit=search.limit, min_score=search.min_score))
 
         def at_once() -> list[RecallMatch] | None:
@@ -156,6 +157,10 @@ class Recaller:
             return found
         return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
 
+    def _dating(self, corpus: Corpus, phrase: Query) -> list[RecallMatch]:
+        """Return records that tell when something happened; a filter of the search changes no score."""
+        return ranked(corpus, phrase, wanted=RecallFilter(), limit=TELLING, concepts=self._context.concepts)
+
     async def _deeply(self, question: str, search: _Search, deep: DeepSettings, *, strict: bool) -> RecallMatches:
         analyst = self._backend.question_analyst
         if analyst is None:
@@ -165,7 +170,7 @@ class Recaller:
         searches = Searches(
             corpus=self._reader.corpus,
             query=search.query,
-            viewer=self._context.viewer,
+            sight=self._context.sight,
             embedder=self._backend.embedder if search.semantic else None,
             needs_vectors=search.needs_vectors,
             without_meaning=search.without_meaning,
@@ -191,7 +196,7 @@ class Recaller:
 
     def _marked(self, corpus: Corpus, search: _Search, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Mark matches that were overtaken or retracted. This may block: for worker threads only."""
-        return marked(corpus, matches, viewer=search.viewer, wanted=search.wanted, concepts=self._context.concepts)
+        return marked(corpus, matches, sight=search.sight, wanted=search.wanted, concepts=self._context.concepts)
 
     def search(
         self,
@@ -213,11 +218,13 @@ class Recaller:
         if not (lexical or semantic):
             raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
         moment = self._context.moment
+        wanted = attrs.evolve(self._reader.wanted(filters), strongest=strongest)
+        self._reader.look_in(wanted)
         return _Search(
             mirror=self._backend.mirror,
-            viewer=self._context.viewer,
+            sight=self._context.sight,
             now=moment.as_of or moment.known_at or moment.now,
-            wanted=self._reader.confined(attrs.evolve(self._reader.wanted(filters), strongest=strongest)),
+            wanted=wanted,
             limit=limit,
             min_score=min_score,
             weights=settings or self._context.settings,
@@ -231,7 +238,7 @@ class _Search:
     """A checked search."""
 
     mirror: Mirror
-    viewer: str | None
+    sight: Sight
     now: dt.datetime
     wanted: RecallFilter
     limit: int
@@ -265,7 +272,7 @@ class _Search:
             times=self._times(text) if self.lexical else (),
             asks_assistant=self.lexical and asks_for_assistant(text),
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
-            viewer=self.viewer,
+            sight=self.sight,
             now=self.now.timestamp(),
             settings=self.weights if self.lexical else attrs.evolve(self.weights, lexical_weight=0.0),
         )
@@ -294,7 +301,7 @@ class Searches:
     Attributes:
         corpus: Returns the current records, with every vector if called with ``embedded=True``.
         query: Makes the query of a text and its embedding.
-        viewer: The viewer.
+        sight: What the caller may see.
         embedder: Makes the embeddings; None to rank by words alone.
         needs_vectors: Whether the vectors of the records contribute to the ranking.
         without_meaning: Returns the reason to rank by words alone for an embedder's error, or raises it.
@@ -308,7 +315,7 @@ class Searches:
 
     corpus: Callable[..., Awaitable[Corpus]]
     query: Callable[[str, NDArray[np.float32] | None], Query]
-    viewer: str | None
+    sight: Sight
     embedder: Embedder | None
     needs_vectors: bool = False
     without_meaning: Callable[[EmbedderError], str] = _raised
@@ -328,7 +335,7 @@ class Searches:
         corpus = await self.corpus()
 
         def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            rows = selected(corpus, self.viewer, self.wanted).rows
+            rows = selected(corpus, self.sight, self.wanted).rows
             names = {}
             for name, texts in (("scope", corpus.columns.scopes.texts), ("keyword", corpus.columns.keywords.texts)):
                 numbers, counts = corpus.columns.counted(name, rows)
@@ -391,7 +398,7 @@ class Searches:
         query = timed(
             self._query(look.text),
             events_in(look.text, self.now),
-            lambda phrase: self._found_by(corpus, self._query(phrase), self.wanted, TELLING),
+            lambda phrase: self._found_by(corpus, self._query(phrase), RecallFilter(), TELLING),
             self.now,
         )
         limit = self.limit if look.hint is None else len(look.hint.record_ids) or self.limit
@@ -411,7 +418,7 @@ class Searches:
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
         """Return the numbers of the strongest records of all candidates; among fewer, others would be chosen."""
-        rows = selected(corpus, self.viewer, self.wanted).rows
+        rows = selected(corpus, self.sight, self.wanted).rows
         return frozenset(corpus.columns["record"][rows].tolist())
 
 

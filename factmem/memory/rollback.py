@@ -10,7 +10,7 @@ import attrs
 
 from factmem.abc import StateRequest
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
-from factmem.fold import Current, Moment, fold, has_expired, record_key, said_order, states_of
+from factmem.fold import Current, Moment, deciding_order, fold, has_expired, record_key, states_of
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange
 
 __all__ = ["changed_log", "current_of", "restore_requests", "revision_in", "rollback_requests"]
@@ -54,7 +54,7 @@ def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
 def rollback_requests(
     log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None
 ) -> list[StateRequest]:
-    """Return the changes of state that make a revision current.
+    """Return the changes of state that make a revision current: what stands before it is retracted, of any origin.
 
     Args:
         log: Log that the viewer may see.
@@ -77,7 +77,7 @@ def rollback_requests(
         for item in log
         if isinstance(item, Recorded)
         and record_key(item) == record_key(target)
-        and said_order(item) > said_order(target)
+        and deciding_order(item) > deciding_order(target)
         and item.id in states
         and item.assertion.counts(states[item.id])
     ]
@@ -134,7 +134,7 @@ def restore_requests(
 
 @attrs.frozen(kw_only=True)
 class _End:
-    """The end of a record: the removals that count and are later than any value that counts."""
+    """The end of a record: the removals that count and decide before any value that counts."""
 
     removals: tuple[Recorded, ...]
     value: bool
@@ -150,7 +150,7 @@ def _removals(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str,
             continue
         if entry.assertion.counts(states[entry.id]):
             counting[entry.record_id].append(entry)
-    return {id: _end(sorted(said, key=said_order), states) for id, said in counting.items()}
+    return {id: _end(sorted(said, key=deciding_order), states) for id, said in counting.items()}
 
 
 def _end(said: Sequence[Recorded], states: Mapping[str, AssertionState]) -> _End:

@@ -1,4 +1,4 @@
-"""Screening of new assertions: flags for what reads like an instruction or hides something, quarantine by policy."""
+"""Screening of new assertions: flags for text that reads like an instruction, quarantine by policy, and its quota."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import attrs
 from factmem.details import UNREVIEWED
 from factmem.detection import flags_in
 from factmem.records import Assertion, AssertionState, Origin
+from factmem.validators import positive
 
-__all__ = ["FlaggedPolicy", "Screening"]
+__all__ = ["FlaggedPolicy", "QuarantineQuota", "Screening", "waits"]
 
 
 class FlaggedPolicy(enum.Enum):
@@ -32,6 +33,40 @@ class FlaggedPolicy(enum.Enum):
     ANNOTATE = "annotate"
     QUARANTINE_OTHERS = "quarantine others"
     QUARANTINE_ALL = "quarantine all"
+
+
+@attrs.frozen(kw_only=True)
+class QuarantineQuota:
+    """Limits of what waits in quarantine. A write that would exceed one is refused as a whole.
+
+    Only statements count that the memory or view shows which they are written through, so that a refusal tells nothing
+    about other places. Words that wait for a model count; accepted and rejected statements do not. Writers in other
+    processes that write at the same moment may exceed a limit by what they write then.
+
+    Attributes:
+        total: Maximum number of statements; None for no limit.
+        per_writer: Maximum number of those of one writer, by the name in the audit trail; None for no limit. Clients
+            choose that name themselves: this keeps them from each other's share, and ``total`` from the store.
+
+    Raises:
+        InvalidDataError: A limit is not a whole number of at least 1.
+    """
+
+    total: int | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    per_writer: int | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+
+
+def waits(said: Assertion) -> bool:
+    """Return whether a new assertion waits to be accepted: in quarantine, or for a model before that."""
+    match said.state:
+        case AssertionState.QUARANTINED:
+            return True
+        case AssertionState.PENDING | AssertionState.FAILED:
+            return not (said.details.believed or said.only_shown)
+        case AssertionState.ACTIVE | AssertionState.RETRACTED | AssertionState.SUPERSEDED:
+            return False
+        case _:
+            assert_never(said.state)
 
 
 class Screening:

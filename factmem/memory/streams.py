@@ -186,7 +186,9 @@ class Streams:
         if not fresh.messages:
             return []
         conversation, treatments = self._inbox.as_kept(fresh, fresh, job, order)
-        found = self._inbox.in_time((await self._inbox.words(conversation)).candidates)
+        said = _fresh(stream, events, (), self._context.clock())  # those that were taken in before were heard as well
+        words = await self._inbox.doubted(await self._inbox.words(conversation), said, order)
+        found = self._inbox.in_time(words.candidates)
         stored = await self._inbox.journalled([found], [job], order, [treatments])
         return [attrs.evolve(item, not_text=fresh.not_text) for item in stored]
 

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.fold import Moment, has_expired, record_key, said_order, states_of
+from factmem.fold import Moment, deciding_order, has_expired, record_key, states_of
 from factmem.records import AssertionState, LogEntry, Recorded
 from factmem.values import canonical_bytes
 
@@ -148,7 +148,7 @@ def outlived(log: Iterable[LogEntry], now: dt.datetime, revisions: dt.timedelta 
     entries = list(log)
     states = states_of(entries)
     records: dict[tuple[object, ...], list[Recorded]] = defaultdict(list)
-    for entry in sorted((entry for entry in entries if isinstance(entry, Recorded)), key=said_order):
+    for entry in sorted((entry for entry in entries if isinstance(entry, Recorded)), key=deciding_order):
         if entry.id in states:
             records[record_key(entry)].append(entry)
     expired: list[Recorded] = []
@@ -167,14 +167,14 @@ def outlived(log: Iterable[LogEntry], now: dt.datetime, revisions: dt.timedelta 
 def _expired(
     said: Sequence[Recorded], counting: Sequence[Recorded], states: dict[str, AssertionState], moment: Moment
 ) -> list[Recorded]:
-    """Return the expired revisions of a record in any state, and those before an expired update."""
+    """Return the expired revisions of a record in any state, and those that an expired update outranks."""
     ends = [item for item in counting if item.assertion.revises is not None and has_expired(item.assertion, moment)]
-    last = said_order(ends[-1]) if ends else None
+    last = deciding_order(ends[-1]) if ends else None
     return [
         item
         for item in said
         if has_expired(item.assertion, moment)
-        or (last is not None and said_order(item) < last and states[item.id] is not AssertionState.QUARANTINED)
+        or (last is not None and deciding_order(item) < last and states[item.id] is not AssertionState.QUARANTINED)
     ]
 
 

@@ -19,6 +19,7 @@ from factmem.errors import (
     EmbedderError,
     InvalidDataError,
     OutOfViewError,
+    QuotaExceededError,
     RecordNotFoundError,
     StateConflictError,
 )
@@ -31,7 +32,7 @@ from factmem.memory.filters import ids_of
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.reader import Reader
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
-from factmem.memory.screening import Screening
+from factmem.memory.screening import QuarantineQuota, Screening, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
 from factmem.recall import LogPart, RecallFilter, embedded, hydrate, indexed_text
@@ -60,6 +61,8 @@ T = TypeVar("T")
 _log = logging.getLogger("factmem")
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
+
+_UNSETTLED: Final = (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 
 
 class _Unset(enum.Enum):
@@ -165,6 +168,7 @@ class Writer:
         record_id: str,
         *,
         value: Any,
+        scope: MemoryScope | str | None,
         importance: float | None,
         categories: Sequence[str] | None,
         topics: Sequence[str] | None,
@@ -193,9 +197,11 @@ class Writer:
             labels=labels or {},
             expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
         )
-        said = await self._stored(previous)
+        said = stored = await self._stored(previous)
         if value is not UNSET:
             said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=(), flags=())
+        if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
+            return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
         # A current revision counts, whatever its first state was, and has no job.
         revised = attrs.evolve(
             said,
@@ -207,8 +213,59 @@ class Writer:
             state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )
         (recorded,) = await self.append([revised], follows=previous.revision)
-        record = record_of(recorded, previous.concept, state=recorded.assertion.state)
+        outranked = revised.counts(revised.state) and revised.trust < stored.trust
+        state = AssertionState.SUPERSEDED if outranked else recorded.assertion.state
+        record = record_of(recorded, previous.concept, state=state)
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
+
+    async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
+        """Retract a record at its place and append it at another one, in one transaction."""
+        moved = attrs.evolve(
+            said,
+            revises=None,
+            revised=previous.revision,  # which makes each move an assertion of its own, also one back to an old place
+            job=None,
+            actor=None,
+            state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
+        )
+        if Screening(self._context.policies.flagged).screened(moved).state is not AssertionState.ACTIVE:
+            raise InvalidDataError("quarantined words cannot move a record: leave the scope out", path="$.scope")
+        there = RecallFilter(
+            subject=moved.place.subject, scope=moved.place.scope, exact=True, keywords=(moved.keyword,)
+        )
+        tracks = {
+            (row.recorded.assertion.track, row.recorded.assertion.slot) for row in await self._reader.visible(there)
+        }
+        if (moved.track, moved.slot) in tracks:
+            raise StateConflictError("the scope holds a record of this concept already: update or retract that one")
+        leaving = await self._leaving(previous.id, "moved to another scope")  # which one, not all readers may know
+        (vector,) = await self.vectors([moved])
+        receipts = await self._admitted([*leaving, Append(assertion=moved, vector=vector)])
+        record = record_of(receipts[0].recorded, previous.concept, state=AssertionState.ACTIVE)
+        return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
+
+    async def _leaving(self, record_id: str, reason: str | None) -> list[StateRequest]:
+        """Return the changes of state that retract a record, to be made together with others.
+
+        Raises:
+            RecordNotFoundError: No record that is current and visible has this id.
+            StateConflictError: It waits for a model.
+        """
+        await self._reader.current([record_id])
+        entries = await self._of_records([record_id], await self._reader.recorded_in(_COUNTING, [record_id]))
+        requests = await self._changes(entries, AssertionState.RETRACTED, reason)
+        if any(request.expected is AssertionState.PENDING for request in requests):
+            raise StateConflictError("the record waits for a model: move it when it was read")
+        return requests
+
+    async def _moved_back(self, record: FactRecord[Any], previous: FactRecord[Any], reason: str | None) -> Change:
+        """Undo a move: retract the record where it is, and restore it where it was, in one transaction."""
+        leaving = await self._leaving(record.id, reason)
+        log = await self._reader.log(LogPart(record_ids=[previous.id], related=True))
+        restoring = await to_thread.run_sync(restore_requests, log, [previous.id], self._context.moment, reason)
+        await self.commit([*leaving, *restoring])
+        (restored,) = await self._reader.current([previous.id])
+        return Change(kind=ChangeKind.UPDATED, record=restored, previous=record)
 
     def _updated_expiry(
         self,
@@ -287,12 +344,17 @@ class Writer:
                 case ChangeKind.CREATED:
                     done += await self.retract([change.record.id for change in alike], reason)
                 case ChangeKind.UPDATED:
-                    done += [await self.rollback(change.previous or change.record, reason) for change in alike]
+                    done += [await self._reverted(change, reason) for change in alike]
                 case ChangeKind.DELETED:
                     done += await self.restore([change.record.id for change in alike], reason)
                 case _:
                     assert_never(kind)
         return tuple(done)
+
+    async def _reverted(self, change: Change, reason: str | None) -> Change:
+        if change.previous is not None and change.previous.id != change.record.id:
+            return await self._moved_back(change.record, change.previous, reason)
+        return await self.rollback(change.previous or change.record, reason)
 
     def lasting(self, details: FactDetails, ttl: dt.timedelta | None = None) -> FactDetails:
         """Return the details of a new assertion with its expiry."""
@@ -347,6 +409,7 @@ class Writer:
         Raises:
             OutOfViewError: A place lies outside of the view.
             CapabilityError: The provider has the four verbs only.
+            QuotaExceededError: More would wait in quarantine than the policies allow.
         """
         if not assertions:
             return []
@@ -357,18 +420,42 @@ class Writer:
         self._backend.history()
         if vectors is None:
             vectors = await self.vectors(assertions)
-        return await self.commit(
+        return await self._admitted(
             [
                 Append(assertion=assertion, vector=vector, follows=follows)
                 for assertion, vector in zip(assertions, vectors, strict=True)
             ]
         )
 
+    async def _admitted(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        """Commit new assertions, unless more of them would wait in quarantine than the quota allows."""
+        signed = await to_thread.run_sync(self._signed, statements)
+        coming = sum(isinstance(statement, Append) and waits(statement.assertion) for statement in signed)
+        if not coming or self._context.policies.quarantine == QuarantineQuota():
+            return await self._appended(signed)
+        async with self._backend.worker.alone("quarantine"):
+            await self._check_quota(coming)
+            return await self._appended(signed)
+
+    async def _check_quota(self, coming: int) -> None:
+        quota, waiting = self._context.policies.quarantine, await self._reader.waiting()
+        if quota.total is not None and waiting + coming > quota.total:
+            raise QuotaExceededError(quota.total, per_writer=False)
+        if quota.per_writer is None or waiting + coming <= quota.per_writer:
+            return
+        entries = (entry.assertion for entry in await self._reader.recorded_in(_UNSETTLED))
+        mine = sum(said.actor == self._context.writer and waits(said) for said in entries)
+        if mine + coming > quota.per_writer:
+            raise QuotaExceededError(quota.per_writer, per_writer=True)
+
     async def commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        """Commit statements to the store, in one transaction. Every write is screened and signed here."""
+        """Commit statements to the store, in one transaction. Every write is screened and signed before."""
+        return await self._appended(await to_thread.run_sync(self._signed, statements))
+
+    async def _appended(self, signed: Sequence[Statement]) -> Sequence[Receipt]:
         store = self._backend.history()
-        with nested(Operation.COMMIT, records_in=len(statements)) as call:
-            receipts = await store.append(await to_thread.run_sync(self._signed, statements))
+        with nested(Operation.COMMIT, records_in=len(signed)) as call:
+            receipts = await store.append(signed)
             call.gave(len(receipts))
             return receipts
 
@@ -406,10 +493,13 @@ class Writer:
     async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
         """Change the states of assertions; fail if another writer changes one of them meanwhile."""
         self._context.check_writable()
+        await self.commit(await self._changes(entries, state, reason))
+
+    async def _changes(
+        self, entries: Sequence[Recorded], state: AssertionState, reason: str | None
+    ) -> list[StateRequest]:
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
-        await self.commit(
-            [StateRequest.of(entry, state=state, reason=reason, expected=states.get(entry.id)) for entry in entries]
-        )
+        return [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
 
 
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from factmem.abc import AgentMemoryProvider
 from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
+from factmem.private_files import make_folders
 
 __all__ = ["ENTRY_POINT_GROUP", "check_address", "default_store", "open_provider", "provider_entry_points"]
 
@@ -58,7 +59,7 @@ def default_store() -> str:
     else:
         folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "factmem"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(folder, durable=False)
     except OSError as error:
         raise StoreUnavailableError(f"{folder} cannot be created ({error.strerror}): name a store") from None
     return f"sqlite-vec:{quote(str(folder / 'facts.db'))}"

@@ -172,7 +172,7 @@ def timed(
     Args:
         query: The query.
         events: Its events; see `events_in`.
-        find: Finds records by a phrase, within the caller's view and filters.
+        find: Finds records by a phrase in the caller's view, regardless of filters: these change no score.
         now: The present, aware.
     """
     if not events or not query.lexical_weight:

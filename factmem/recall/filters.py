@@ -162,7 +162,7 @@ class RecallFilter:
         subject: Keep this subject (and individual).
         subjects: Keep these subjects (and individuals).
         places: Keep these places, given by their `Place.key`.
-        within: Predicate on scopes; the scopes that a view shows.
+        within: Predicate on scopes.
         keywords: Keep these concepts.
         without_keywords: Leave out these concepts.
         categories: Keep these categories.
@@ -177,7 +177,6 @@ class RecallFilter:
         metadata: Entries that the metadata must hold, all of them.
         where: Groups of conditions; the metadata must meet all conditions of one group.
         record_ids: Keep these records.
-        reviewed: Leave out records that are `FactDetails.unreviewed`.
         strongest: Of the typed facts of one concept that pass all conditions, keep the strongest; see
             `factmem.recall.chosen`. This compares records with each other: a single one always passes.
 
@@ -206,7 +205,6 @@ class RecallFilter:
     metadata: Mapping[str, Json] = attrs.field(factory=dict, converter=_entries)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
     record_ids: Collection[str] | None = attrs.field(default=None, converter=_several)
-    reviewed: bool = False
     strongest: bool = False
 
     @property
@@ -246,8 +244,6 @@ class RecallFilter:
             yield Between(Facet.RECORDED_AT, self.recorded_since, below=self.recorded_until)
         if self.min_importance is not None or self.max_importance is not None:
             yield Between(Facet.IMPORTANCE, self.min_importance, most=self.max_importance)
-        if self.reviewed:
-            yield OneOf(Facet.REVIEWED, (True,))
         if self.metadata:
             yield Satisfies(Facet.METADATA, self._has_metadata)
         if self.where:
@@ -291,7 +287,6 @@ class Facet(enum.Enum):
     SAID_AT = enum.auto()
     RECORDED_AT = enum.auto()
     IMPORTANCE = enum.auto()
-    REVIEWED = enum.auto()
     METADATA = enum.auto()
 
 
@@ -307,7 +302,6 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.SAID_AT: lambda it: it.assertion.timestamp,
     Facet.RECORDED_AT: lambda it: it.recorded_at,
     Facet.IMPORTANCE: lambda it: it.assertion.details.importance,
-    Facet.REVIEWED: lambda it: not it.assertion.details.unreviewed,
     Facet.METADATA: lambda it: it.assertion.details.metadata,
 }
 """The value of each facet; a frozenset of several."""

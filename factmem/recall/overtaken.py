@@ -1,7 +1,7 @@
 """Marks on results: statements that a newer record overtakes, and statements whose fact was retracted.
 
 Results keep their scores and their order. Marks come from the corpus of the search, so they are of its moment, and from
-records that the viewer may see:
+records that the caller may see:
 
 - A later statement of the same person, at the same place and of the same owner, overtakes a statement; see
   `factmem.recall.text.updates`. Only rows that hold a clue and share a term (or one of the same matter) are read.
@@ -28,6 +28,7 @@ from factmem.recall.index.corpus import Corpus
 from factmem.recall.ranking import RecallMatch, hydrate
 from factmem.recall.text.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
 from factmem.records import Evidence, FactRecord, Origin, Recorded, record_of
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["marked", "still_true"]
 
 _MOST_ROWS: Final = 128
-"""Terms in more rows of a segment than this, and in more than one of a hundred, are too common to search for."""
+"""Terms in more visible records than this, and in more than one of a hundred, are too common to search for."""
 
 _LEAST_SHARED: Final = 0.3
 """Least share of a statement's terms, or of related ones, in a statement about the same matter."""
@@ -54,7 +55,7 @@ def marked(
     corpus: Corpus,
     matches: Sequence[RecallMatch],
     *,
-    viewer: str | None,
+    sight: Sight,
     wanted: RecallFilter,
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> list[RecallMatch]:
@@ -65,14 +66,15 @@ def marked(
     Args:
         corpus: The corpus of the search.
         matches: The results.
-        viewer: The viewer.
+        sight: What the caller may see.
         wanted: The filter of the search. `RecallMatch.newer` passes it too, but for its concepts: a statement may be
             overtaken by the new value of a fact.
         concepts: The declared concepts by keyword.
     """
     if wanted.keywords is not None or wanted.without_keywords is not None:
         wanted = attrs.evolve(wanted, keywords=None, without_keywords=None)
-    marks = _Marks(corpus, viewer, wanted)
+    corpus = corpus.shown(sight)
+    marks = _Marks(corpus, sight, wanted)
     found = _results(corpus, [match.record for match in matches])
     drawn = marks.drawn([item for item in found if item is not None])
     later = marks.later([item for item in found if item is not None])
@@ -141,10 +143,10 @@ def _is_statement(record: FactRecord[Any]) -> bool:
 
 @attrs.frozen(eq=False)
 class _Marks:
-    """Search for records that overtake results, among records that the viewer may see."""
+    """Search for records that overtake results, among records that the caller may see."""
 
     corpus: Corpus
-    viewer: str | None
+    sight: Sight
     wanted: RecallFilter
 
     def shown(self, row: int | None, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any] | None:
@@ -181,12 +183,14 @@ class _Marks:
             return candidates
         columns = self.corpus.columns
         terms, owners, sizes = _terms_of(columns, results)
+        rare = self._rare(terms)
+        terms, owners = terms[rare], owners[rare]
         own = np.array([item.row for item in results], np.intp)
         heads, said_at, seqs = columns["head"], columns["said_at"], columns["seq"]
         found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]] = []
-        for part, mask in zip(self.corpus.parts, self.corpus.seen(self.viewer).masks, strict=True):
+        for part, mask in zip(self.corpus.parts, self.corpus.seen(self.sight).masks, strict=True):
             segment = part.segment
-            which, at = segment.updates_holding(terms, max(_MOST_ROWS, len(segment) // 100))
+            which, at = segment.updates_holding(terms)
             if mask is not None:
                 seen = mask[at]
                 which, at = which[seen], at[seen]
@@ -201,9 +205,21 @@ class _Marks:
         of, rows, shares = map(np.concatenate, zip(*found, strict=True))
         for number in np.unique(of).tolist():
             mine = of == number
-            nearest = rows[mine][np.lexsort((said_at[rows[mine]], shares[mine]))[-_MOST_READ:]]
+            nearest = rows[mine][np.lexsort((seqs[rows[mine]], said_at[rows[mine]], shares[mine]))[-_MOST_READ:]]
             candidates[number] = nearest[np.lexsort((seqs[nearest], said_at[nearest]))[::-1]].tolist()
         return candidates
+
+    def _rare(self, terms: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which terms are in few of the visible records, so that searching for them pays."""
+        parts, seen = self.corpus.parts, self.corpus.seen(self.sight)
+        most = max(_MOST_ROWS, seen.counts[0] // 100)
+        held = np.sum([part.segment.holding(terms) for part in parts], axis=0)
+        doubtful = np.flatnonzero(held > most)  # hidden rows are counted so far
+        if len(doubtful) and any(mask is not None for mask in seen.masks):
+            pairs = zip(parts, seen.masks, strict=True)
+            held[doubtful] = np.sum([part.segment.holding(terms[doubtful], mask) for part, mask in pairs], axis=0)
+        rare: NDArray[np.bool_] = held <= most
+        return rare
 
     def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
         """Return the fate of the facts found in the same messages, by the rows of results.
@@ -291,15 +307,12 @@ class _Marks:
         return None
 
     def _read(self, rows: Sequence[int], *, filtered: bool = True) -> dict[int, Recorded]:
-        """Read the rows that the viewer may see, within the view; within the whole filter if ``filtered``."""
+        """Read the rows that the caller may see, at the filter's places; within the whole filter if ``filtered``."""
         read = zip(rows, self.corpus.documents.read(rows), strict=True)
         return {row: item for row, item in read if item is not None and self._sees(item, filtered)}
 
     def _sees(self, item: Recorded, filtered: bool) -> bool:
-        said = item.assertion
-        if said.details.owner not in (None, self.viewer):
-            return False
-        return (self.wanted if filtered else self._places).keeps(item)
+        return self.sight.sees(item.assertion) and (self.wanted if filtered else self._places).keeps(item)
 
     @functools.cached_property
     def _places(self) -> RecallFilter:

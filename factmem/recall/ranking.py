@@ -4,8 +4,8 @@ A search runs in two passes over the same evidence and the same formulas (`factm
 
 1. The first pass scores every row of a segment in single precision, with a bounded error.
 2. The second pass scores the rows that may still be among the best, in double precision. Its scores are functions of
-   the query, the record, its conversation and the viewer's statistics, to the last bit. They depend neither on other
-   records nor on the layout.
+   the query, the record, its conversation and the statistics of what the caller sees, to the last bit. They depend
+   neither on other records nor on the layout.
 
 If a filter leaves few rows, the second pass scores them directly.
 """
@@ -25,7 +25,7 @@ from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.blob import term_numbers
 from factmem.recall.index.column_fold import Standing
-from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.corpus import Corpus, Seen
 from factmem.recall.index.segments import Hits, Segment, conversation_keys
 from factmem.recall.index.selection import kept_by_part, without
 from factmem.recall.scoring import Evidence, RecallSettings
@@ -33,6 +33,7 @@ from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import Kind, asking_words
 from factmem.records import FactRecord
 from factmem.showing import shown_record
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +108,7 @@ class RecallMatch:
     Attributes:
         record: The record.
         score: Similarity, recency and importance in one number from 0 to 1; see `Boost` and `Additive`. It is a
-            function of the query, the record, its conversation and the statistics of what the viewer sees, never of
+            function of the query, the record, its conversation and the statistics of what the caller may see, never of
             the other results. With `Boost` it is low if nothing answers, and near 0 for a query without meaning, so
             that ``min_score`` can cut there: on conversations .3 keeps 99 % of the right messages that are among the
             first ten, and nothing for 95 % of such queries. A record that agrees in meaning alone scores less than
@@ -166,7 +167,7 @@ class Query:
         times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
         asks_assistant: Whether it asks for the assistant's own words.
         kinds: The kinds of values that would answer it.
-        viewer: The viewer.
+        sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
     """
@@ -176,7 +177,7 @@ class Query:
     times: Sequence[tuple[float, float]] = ()
     asks_assistant: bool = False
     kinds: Kind = Kind.NONE
-    viewer: str | None
+    sight: Sight
     now: float
     settings: RecallSettings
 
@@ -209,7 +210,8 @@ class CorpusQuery:
 
     Attributes:
         query: The query.
-        terms: The terms that the viewer's documents hold.
+        terms: The terms that visible documents hold.
+        norms: BM25's norm of length at each level; see `scoring.length_norm`.
         concepts: By head, the share of the query that the words of its concept cover; 0 if the query does not name
             the concept. None if it names no concept.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
@@ -217,6 +219,7 @@ class CorpusQuery:
 
     query: Query
     terms: Sequence[QueryTerm]
+    norms: Sequence[tuple[float, float]]
     concepts: NDArray[np.float32] | None
     dots: NDArray[np.float32] | None
 
@@ -229,21 +232,25 @@ class CorpusQuery:
             query: The query.
             among: By part, the rows that matter, whole conversations; None for all rows.
         """
-        terms = _weighed(corpus, query, among) if query.lexical_weight else []
+        seen = corpus.seen(query.sight)
+        terms = _weighed(corpus, query, seen, among) if query.lexical_weight else []
         return cls(
             query=query,
             terms=terms,
+            norms=[scoring.length_norm(average) for average in seen.averages],
             concepts=_named_concepts(corpus, query, terms) if query.lexical_weight else None,
             dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
         )
 
 
-def _weighed(corpus: Corpus, query: Query, among: Sequence[NDArray[np.bool_]] | None) -> list[QueryTerm]:
-    """Weigh the terms that the viewer's documents hold; the other terms only raise the attainable score."""
-    counts = corpus.seen(query.viewer).counts
-    found = [corpus.term(term, query.viewer, among) for term in query.terms]
+def _weighed(corpus: Corpus, query: Query, seen: Seen, among: Sequence[NDArray[np.bool_]] | None) -> list[QueryTerm]:
+    """Weigh the terms that visible documents hold; the other terms only raise the attainable score."""
+    found = [corpus.term(term, seen, among) for term in query.terms]
     weights = [
-        tuple(_asking_weight(term) * scoring.idf(df, count) for df, count in zip(known.documents, counts, strict=True))
+        tuple(
+            _asking_weight(term) * scoring.idf(df, count)
+            for df, count in zip(known.documents, seen.counts, strict=True)
+        )
         for term, known in zip(query.terms, found, strict=True)
     ]
     attainable = [sum(of_level) + 1e-9 for of_level in zip(*weights, strict=True)]
@@ -412,25 +419,18 @@ def _shares(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None) 
     if not asked.terms:
         none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
         return none, none, none
-    norms = [scoring.length_norm(average) for average in corpus.seen(asked.query.viewer).averages]
     segment = corpus.parts[number].segment
-    return (
-        _all_shares(segment, number, asked, norms)
-        if rows is None
-        else _some_shares(segment, number, asked, norms, rows)
-    )
+    return _all_shares(segment, number, asked) if rows is None else _some_shares(segment, number, asked, rows)
 
 
-def _all_shares(
-    segment: Segment, number: int, asked: CorpusQuery, norms: Sequence[tuple[float, float]]
-) -> tuple[Floats, Floats, Floats]:
+def _all_shares(segment: Segment, number: int, asked: CorpusQuery) -> tuple[Floats, Floats, Floats]:
     shares = [np.zeros(len(segment), np.float32), np.zeros(len(segment), np.float32)]
     conversations = np.zeros(len(segment.keys), np.float32)
     for weighed in asked.terms:
         for level, hits in enumerate(weighed.levels[number]):
             start = int(hits.rows.searchsorted(segment.alone)) if level else 0
             rows, counts = hits.rows[start:], hits.counts[start:]
-            fixed, factor = norms[level]
+            fixed, factor = asked.norms[level]
             norm = np.float32(fixed) + np.float32(factor) * segment.short_lengths[level][rows]
             gained = np.float32(weighed.shares[level]) * scoring.term_share(counts, norm)
             if level < 2:
@@ -443,12 +443,10 @@ def _all_shares(
     return shares[0], shares[1], whole
 
 
-def _some_shares(
-    segment: Segment, number: int, asked: CorpusQuery, norms: Sequence[tuple[float, float]], rows: Rows
-) -> tuple[Floats, Floats, Floats]:
+def _some_shares(segment: Segment, number: int, asked: CorpusQuery, rows: Rows) -> tuple[Floats, Floats, Floats]:
     conversation = segment.session[rows]
     lengths = (segment.lengths.own[rows], segment.lengths.exchange[rows], segment.lengths.session[conversation])
-    by_level = [fixed + factor * length for (fixed, factor), length in zip(norms, lengths, strict=True)]
+    by_level = [fixed + factor * length for (fixed, factor), length in zip(asked.norms, lengths, strict=True)]
     shares = (np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)))
     for weighed in asked.terms:
         for level, hits in enumerate(weighed.levels[number]):
@@ -545,22 +543,23 @@ def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int
     """Return the best rows and all that equal the last of them, in no order; None if there are none.
 
     Args:
-        corpus: The corpus.
+        corpus: The corpus, as `Corpus.shown` to the caller.
         query: The query.
-        keep: By part, the rows that a filter keeps, ascending; None for all that the viewer sees.
+        keep: By part, the rows that a filter keeps, ascending; None for all that the caller sees.
         limit: Number of best rows.
     """
+    seen = corpus.seen(query.sight)
+    keep = [few if rows is None else rows for rows, few in zip(keep, seen.rows, strict=True)]
     few = [rows is not None and _is_few(rows, part.segment) for part, rows in zip(corpus.parts, keep, strict=True)]
     among = _around(corpus, keep) if all(few) else None
     asked = CorpusQuery.of(corpus, query, among=among)
-    masks = corpus.seen(query.viewer).masks
     chosen: list[tuple[int, Rows]] = []
     approximate: list[tuple[int, NDArray[np.float32]]] = []
     for number, rows in enumerate(keep):
         if rows is not None and few[number]:
             chosen.append((number, rows))
             continue
-        scores, mask = _first_pass(corpus, number, asked), masks[number]
+        scores, mask = _first_pass(corpus, number, asked), seen.masks[number]
         if rows is not None:
             mask = np.zeros(len(scores), np.bool_)
             mask[rows] = True
@@ -631,20 +630,21 @@ def ranked(
     min_score: float = 0.0,
     concepts: Mapping[str, Concept[Any, Any]],
 ) -> list[RecallMatch]:
-    """Return the exact best of all records that the viewer sees and the filter keeps, best first.
+    """Return the exact best of all records that the caller sees and the filter keeps, best first.
 
     Equal scores are ordered by timestamp, newest first, then by a digest of the assertion, so that the order is the
     same in every store. With a `RecallSettings.diversity`, results that repeat others give way; see `_diverse`.
 
     Args:
         corpus: The corpus.
-        query: The query, with its viewer.
-        wanted: The filter.
+        query: The query, with what its caller may see.
+        wanted: The filter; it never changes a score.
         limit: Maximum number of results.
         min_score: The least score.
         concepts: The declared concepts by keyword.
     """
-    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.viewer, wanted), min_score)
+    corpus = corpus.shown(query.sight)
+    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.sight, wanted), min_score)
     diversity = query.settings.diversity
     ranking = _diverse(corpus, best, limit, diversity) if diversity else best(limit)
     return [] if ranking is None else _matches(ranking, concepts)
@@ -661,7 +661,7 @@ def _best(corpus: Corpus, query: Query, keep: Sequence[Rows | None], min_score: 
         if len(currents) == len(read):
             return _in_order(best, currents, limit)
         # Some were erased since the corpus was made: others take their places.
-        keep = without(corpus, query.viewer, keep, best.rows[[current is None for current in read]])
+        keep = without(corpus, query.sight, keep, best.rows[[current is None for current in read]])
     return None
 
 

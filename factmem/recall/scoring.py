@@ -1,7 +1,7 @@
 r"""All formulas of recall: pure functions on numbers or arrays, called by both passes of a search and by the tests.
 
 The similarity is *pointwise*: a function of the query, the record, its own conversation and the statistics of what
-the viewer sees, never of the other results. It fuses the evidence of words and of meaning, and weighs it by names,
+the caller may see, never of the other results. It fuses the evidence of words and of meaning, and weighs it by names,
 times and the record's own words::
 
     lexical    = u · (1 + s) / (u + s)

@@ -13,6 +13,7 @@ from factmem_file.engine import FileEngine
 from factmem.abc import Clock, LogName, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import InvalidDataError
+from factmem.providers import flag_option
 from factmem_encrypted.manifest import Unit
 from factmem_encrypted.storage import EncryptedStorage
 
@@ -56,6 +57,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         key_env: Environment variable that holds the key, instead of ``key``.
         passphrase_env: Environment variable that holds a passphrase, instead of ``key``.
         os_keyring: Service under which the system's keyring holds the key, instead of ``key``.
+        weak_passphrase: Take any passphrase of ``passphrase_env`` for a new store; see `factmem.crypto.Passphrase`.
         key_per: Unit that has a key of its own: each ``"subject"`` of a tenant, or each ``"tenant"``.
         clock: Returns the time of recording, and decides on expiry.
         lock_timeout: Longest wait for other processes that write, in seconds.
@@ -72,12 +74,18 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         key_env: str | None = None,
         passphrase_env: str | None = None,
         os_keyring: str | None = None,
+        weak_passphrase: bool | str = False,
         key_per: Literal["subject", "tenant"] | str = "subject",
         clock: Clock = system_clock,
         lock_timeout: float | str = 30.0,
     ) -> None:
         self._keyring = one_keyring(
-            key, key_env, passphrase_env, os_keyring, example="encrypted:facts?key_env=FACTMEM_KEY"
+            key,
+            key_env,
+            passphrase_env,
+            os_keyring,
+            allow_weak=flag_option(weak_passphrase, "weak_passphrase"),
+            example="encrypted:facts?key_env=FACTMEM_KEY",
         )
         self._sealed = EncryptedStorage(LocalStorage(root, form=_FORM), self._keyring, _units(key_per))
         super().__init__(root, storage=self._sealed, clock=clock, lock_timeout=lock_timeout)

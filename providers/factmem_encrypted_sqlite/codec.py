@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import apsw
-from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, starts_in_clear
+from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, create_database, starts_in_clear
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
+from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.sequences import last_write
 from typing_extensions import override
 
-from factmem.crypto import Root
+from factmem.crypto import Keyring, Root, Roots
 from factmem.errors import (
     CorruptStoreError,
     DowngradedStoreError,
+    FactMemError,
     MissingPackageError,
     RolledBackStoreError,
     TamperedStoreError,
 )
 from factmem_encrypted_sqlite.key_file import KeyFile
+from factmem_encrypted_sqlite.seal import Seal
 
 __all__ = ["SealedCodec", "rekey"]
 
 _PAGE_BYTES: Final = 4096
+_SEALED: Final = "sealed"
 _TRIES: Final = 2
 """Number of attempts with unchanged keys before they are reported as wrong."""
 
@@ -41,13 +47,17 @@ class SealedCodec(PageCodec):
 
     Args:
         keys: Keys of the database.
+        seal: Seal of the database.
+        accept_older: Take a database as it is, and seal it anew.
     """
 
     is_keyed: bool = True
-    beside: Sequence[str] = (*BESIDE, ".keys", ".keys.tmp", ".keys.lock")
+    beside: Sequence[str] = (*BESIDE, ".keys", ".keys.lock", ".seal")
 
-    def __init__(self, keys: KeyFile) -> None:
+    def __init__(self, keys: KeyFile, seal: Seal, *, accept_older: bool) -> None:
         self._keys = keys
+        self._seal = seal
+        self._accept_older = accept_older
 
     @override
     def is_there(self, path: Path) -> bool:
@@ -58,8 +68,8 @@ class SealedCodec(PageCodec):
                 "or export it and import it into a new store"
             )
         size = path.stat().st_size if path.exists() else 0
-        if size or self._keys.exists():
-            self._keys.roots()
+        if size or self._keys.exists() or self._is_sealed():
+            self._check_seal(size, path)
         if 0 < size < _PAGE_BYTES and not path.with_name(f"{path.name}-journal").exists():
             # SQLite would take it for an empty database.
             raise _cut_short(path)
@@ -71,8 +81,24 @@ class SealedCodec(PageCodec):
 
     @override
     def begin(self, path: Path) -> None:
-        if not self._keys.exists():
-            self._keys.make()
+        self._keys.make(self._begin_seal)
+        create_database(path)
+
+    def _begin_seal(self) -> None:
+        if self._accept_older or not self._seal.exists():
+            self._seal.begin()
+
+    def _is_sealed(self) -> bool:
+        return self._seal.exists() and not self._seal.is_begun()
+
+    def _check_seal(self, size: int, path: Path) -> None:
+        """Raise if a database that was sealed is missing or empty."""
+        roots = self._keys.roots()
+        if not size and not self._accept_older and self._seal.number(roots):
+            raise RolledBackStoreError(
+                f"{path.name} is missing or empty, and nothing was written: restore all files of the store from one "
+                "backup, or open it with accept_older=True to begin anew"
+            )
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
         """See `factmem_sqlite_vec.codecs.PageCodec.blamed`: a sealed page is not damaged by SQLite itself."""
@@ -97,13 +123,80 @@ class SealedCodec(PageCodec):
             tries, tried = tries + 1 if roots is tried else 1, roots
             # The older root first: once it is gone, the newer one fits as long as these keys are on disk.
             for root in roots.of_epochs:
+                # Read first: the database may only get ahead of it meanwhile.
+                least = self._least(roots)
                 connection = _opened(path, flags, busy_timeout, root)
                 if connection is not None:
+                    self._check_reached(connection, least, path)
                     return connection
         raise TamperedStoreError(
             f"{path.name} does not open with the keys beside it: its beginning was changed, or one of the two files "
             "is that of another store; restore both from one backup"
         )
+
+    def ready(self, connection: apsw.Connection, path: Path) -> None:
+        """See `factmem_sqlite_vec.codecs.PageCodec.ready`: seal a store of an earlier factmem, or one as it is."""
+        if self._accept_older or not self._seal.exists():
+            self._seal.create(last_write(connection), self._keys.roots())
+        if not self._seal.is_begun():
+            _say_sealed(connection)
+
+    def committed(self, connection: apsw.Connection, path: Path) -> None:
+        """See `factmem_sqlite_vec.codecs.PageCodec.committed`: a seal that cannot be written stays behind."""
+        with contextlib.suppress(OSError, FactMemError), self._seal.locked() as file:
+            first = self._seal.raise_to(last_write(connection), self._keys.roots(), file)
+            if first:
+                _say_sealed(connection)
+
+    def end_rotation(self, connection: apsw.Connection, keyring: Keyring) -> None:
+        """Seal with the newest key, and destroy the others.
+
+        Raises:
+            OSError: It cannot be written; the other keys stay.
+        """
+        with self._seal.locked() as file:
+            roots = self._keys.roots()
+            self._seal.write(last_write(connection), roots, file, durable=True)
+            self._keys.replace(roots.end_epochs(), keyring)
+
+    def _least(self, roots: Roots) -> int | None:
+        """Return the sequence number that the database must have reached; None if it was never sealed."""
+        return self._seal.number(roots) if self._seal.exists() and not self._accept_older else None
+
+    def _check_reached(self, connection: apsw.Connection, least: int | None, path: Path) -> None:
+        try:
+            if self._accept_older:
+                return
+            if least is None and _says_sealed(connection):
+                self._seal.check_sealed(self._keys.roots())  # another process may just have done it
+            if least is not None and _last_written(connection) < least:
+                raise RolledBackStoreError(
+                    f"{path.name} has lost what was saved last: it, or {path.name}-wal, is an earlier one, damaged or "
+                    "cut short. Restore all files of the store from one backup, or open it with accept_older=True to "
+                    "go on with what is left"
+                )
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _last_written(connection: apsw.Connection) -> int:
+    """Return the last sequence number in a database; 0 if it has no table yet."""
+    return last_write(connection) if _has_meta(connection) else 0
+
+
+def _says_sealed(connection: apsw.Connection) -> bool:
+    """Return whether a database says that it has a seal with a number."""
+    return _has_meta(connection) and bool(select(connection, f"SELECT 1 FROM meta WHERE key = '{_SEALED}'"))
+
+
+def _say_sealed(connection: apsw.Connection) -> None:
+    if not _says_sealed(connection):
+        connection.execute(f"INSERT OR IGNORE INTO meta VALUES ('{_SEALED}', 1)")
+
+
+def _has_meta(connection: apsw.Connection) -> bool:
+    return bool(select(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'meta'"))
 
 
 def rekey(connection: apsw.Connection, root: Root) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from factmem_file import durable
-from factmem_file.durable import make_folders, replace_file
 from factmem_sqlite_vec.codecs import key_file_of
-from factmem_sqlite_vec.faults import FlushError
 from filelock import FileLock, Timeout
 
 from factmem.crypto import Keyring, Roots, locked_roots, unlocked_roots
 from factmem.errors import CorruptStoreError, RolledBackStoreError, StoreUnavailableError
+from factmem.private_files import make_folders, remove_leftovers, replace_file
 
 __all__ = ["KeyFile"]
 
@@ -60,18 +59,21 @@ class KeyFile:
                 self._seen = (document, unlocked_roots(document, self._keyring))
             return self._seen[1]
 
-    def make(self) -> None:
+    def make(self, first: Callable[[], None]) -> None:
         """Create the file with the keys of a new database, unless another process was first.
+
+        Args:
+            first: Called before that, once the key is known to be available.
 
         Raises:
             KeyUnavailableError: The key that wraps them is not available; nothing was created.
         """
-        document = locked_roots(Roots.new(), self._keyring)
-        with _own_flushes():
-            make_folders(self._path.parent)
-            with self.locked():
-                if not self.exists():
-                    replace_file(self._path, document)
+        document = None if self.exists() else locked_roots(Roots.new(), self._keyring)
+        make_folders(self._path.parent)
+        with self.locked():
+            first()
+            if document is not None and not self.exists():
+                replace_file(self._path, document)
 
     def replace(self, roots: Roots, keyring: Keyring) -> None:
         """Replace the roots, for another keyring alone; needs the lock.
@@ -81,8 +83,7 @@ class KeyFile:
         """
         document = locked_roots(roots, keyring)
         try:
-            with _own_flushes():
-                replace_file(self._path, document)
+            replace_file(self._path, document)
         finally:
             # A flush may fail before the file is in its place, and after.
             if self._read() == document:
@@ -96,7 +97,7 @@ class KeyFile:
         Raises:
             StoreUnavailableError: Another process holds the lock for longer than the timeout.
         """
-        lock = FileLock(self._path.with_name(f"{self._path.name}.lock"), timeout=self._lock_timeout)
+        lock = FileLock(self._path.with_name(f"{self._path.name}.lock"), timeout=self._lock_timeout, mode=0o600)
         try:
             lock.acquire()
         except Timeout:
@@ -104,14 +105,16 @@ class KeyFile:
                 f"another process is changing {self._path.name}: try again when it is done"
             ) from None
         try:
+            remove_leftovers(self._path)
             yield
         finally:
             lock.release()
 
     def _read(self) -> bytes:
         try:
-            with self._path.open("rb") as file:
-                document = file.read(_MOST_BYTES + 1)
+            with self._path.open("rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                document = file.read(min(size, _MOST_BYTES) + 1)
         except FileNotFoundError:
             raise RolledBackStoreError(
                 f"{self._path.name}, which holds the keys of this store, is missing: restore it; "
@@ -120,12 +123,3 @@ class KeyFile:
         if len(document) > _MOST_BYTES:
             raise CorruptStoreError(f"{self._path.name} cannot be read: restore it from a backup")
         return document
-
-
-@contextmanager
-def _own_flushes() -> Iterator[None]:
-    """Treat a failed flush like one of the database: the store is not used any more."""
-    try:
-        yield
-    except durable.FlushError as error:
-        raise FlushError(error.errno, error.strerror) from error

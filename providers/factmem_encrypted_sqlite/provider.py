@@ -16,8 +16,10 @@ from factmem_sqlite_vec.store import Store
 from factmem.abc import Clock, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import CorruptStoreError
+from factmem.providers import flag_option
 from factmem_encrypted_sqlite.codec import SealedCodec, rekey
 from factmem_encrypted_sqlite.key_file import KeyFile
+from factmem_encrypted_sqlite.seal import Seal
 
 __all__ = ["EncryptedSqliteMemoryProvider"]
 
@@ -35,10 +37,11 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
 
     *Changes without a key* are detected when the changed part is read: changed pages, pages put in
     another's place and a database cut short raise a `CorruptStoreError` of their kind; a plain database in place of
-    this one raises `DowngradedStoreError`. `verify` reads everything. The files alone cannot reveal that
-    single pages, or all files, were put back to an earlier state; that the
-    database was deleted, which makes the store a new one; and that the end of the write-ahead log was cut off,
-    which looks like a crash. Where that matters, use ``encrypted:``, whose manifest notices most of it.
+    this one raises `DowngradedStoreError`. A sealed number in ``facts.db.seal`` follows every acknowledged write: a
+    database that is missing, emptied or an earlier one, and a write-ahead log that was damaged, cut short or deleted,
+    raise `RolledBackStoreError`. `verify` reads everything. The files alone cannot reveal that the seal was put
+    back or deleted *together* with the log and the database that it seals; nor, after a power cut, that the
+    database was put back to what the seal on the disk had reached.
 
     Erasing rewrites the whole file, and needs as much memory as the file is long.
 
@@ -48,6 +51,9 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         key_env: Environment variable that holds the key, instead of ``key``.
         passphrase_env: Environment variable that holds a passphrase, instead of ``key``.
         os_keyring: Service under which the system's keyring holds the key, instead of ``key``.
+        accept_older: Take the database as it is, older than its seal or without one, and seal it anew: once, after a
+            restore from a backup.
+        weak_passphrase: Take any passphrase of ``passphrase_env`` for a new store; see `factmem.crypto.Passphrase`.
         clock: Returns the time of recording, and decides on expiry; called in a worker thread.
         read_only: Never write; a missing file is an error then.
         busy_timeout: Longest wait for another process that is writing, in seconds.
@@ -64,12 +70,20 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         key_env: str | None = None,
         passphrase_env: str | None = None,
         os_keyring: str | None = None,
+        weak_passphrase: bool | str = False,
+        accept_older: bool | str = False,
         clock: Clock = system_clock,
         read_only: bool | str = False,
         busy_timeout: float | str = 10.0,
     ) -> None:
+        self._accept_older = flag_option(accept_older, "accept_older")
         self._keyring = one_keyring(
-            key, key_env, passphrase_env, os_keyring, example="encrypted-sqlite:facts.db?key_env=FACTMEM_KEY"
+            key,
+            key_env,
+            passphrase_env,
+            os_keyring,
+            allow_weak=flag_option(weak_passphrase, "weak_passphrase"),
+            example="encrypted-sqlite:facts.db?key_env=FACTMEM_KEY",
         )
         super().__init__(path, clock=clock, read_only=read_only, busy_timeout=busy_timeout)
 
@@ -105,7 +119,9 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
 
     def _codec(self) -> PageCodec:
         self._keys = KeyFile(self._path, self._keyring, self._busy_timeout)
-        return SealedCodec(self._keys)
+        seal = Seal(self._path.with_name(f"{self._path.name}.seal"), self._busy_timeout)
+        self._sealed = SealedCodec(self._keys, seal, accept_older=self._accept_older)
+        return self._sealed
 
     def _begin_rotation(self, store: Store, keyring: Keyring) -> None:
         # Create the database first: created during the rotation, it could get a key that is being removed.
@@ -130,7 +146,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
                     store.reopen_to_write()
                 # Until the WAL is empty, the file itself holds the old pages.
                 store.write(_empty_log)
-                self._keys.replace(roots.end_epochs(), self._keyring)
+                store.write(partial(self._sealed.end_rotation, keyring=self._keyring))
 
 
 def _empty_log(connection: apsw.Connection) -> None:

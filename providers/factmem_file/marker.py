@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, StoreUnavailableError
+from factmem.private_files import leftovers
 
 __all__ = ["LOCK_NAME", "MARKER_NAME", "PLAIN", "STORE_FORMAT", "check_marker", "is_vacant", "marker"]
 
@@ -18,7 +19,6 @@ PLAIN: Final = "factmem"
 
 MARKER_NAME: Final = "factmem.json"
 LOCK_NAME: Final = ".lock"
-_BEFORE_THE_MARKER: Final = frozenset({LOCK_NAME, f"{MARKER_NAME}.tmp"})
 
 
 def marker(form: str = PLAIN) -> bytes:
@@ -74,7 +74,7 @@ def is_vacant(root: Path) -> bool:
         return True
     if MARKER_NAME in names:
         return False
-    if names - _BEFORE_THE_MARKER:
+    if names - {LOCK_NAME, *(path.name for path in leftovers(root / MARKER_NAME))}:
         raise StoreUnavailableError(
             f"{root} holds other files and no {MARKER_NAME}: nothing was written. "
             "Name an empty folder, or restore the file if this was a store"

@@ -15,7 +15,18 @@ from typing_extensions import override
 from factmem.abc import LogName, Position, Scan, Storage
 from factmem.errors import CorruptStoreError, StoreUnavailableError
 from factmem.names import checked_path
-from factmem_file.durable import FlushError, make_folders, replace_file, sync_file, sync_folder, write_all
+from factmem.private_files import (
+    TEMPORARY,
+    FlushError,
+    make_folders,
+    open_to_append,
+    open_to_change,
+    remove_leftovers,
+    replace_file,
+    sync_file,
+    sync_folder,
+    write_all,
+)
 from factmem_file.frames import DamagedFrameError, framed, parse
 from factmem_file.marker import LOCK_NAME, MARKER_NAME, PLAIN, check_marker, is_vacant, marker
 from factmem_file.names import file_path, folder_path, suffix
@@ -43,7 +54,6 @@ class LocalStorage(Storage):
         self._found = False
         self._distrusted = False
         self._anchored = False
-        self._anchored = False
         self._durable: dict[Path, int] = {}
         self._names: dict[Path, LogName] = {}
 
@@ -61,7 +71,7 @@ class LocalStorage(Storage):
         with self._own_errors("locked"):
             self._look()
             make_folders(self._root)
-            held = FileLock(self._root / LOCK_NAME, timeout=timeout, poll_interval=_POLL_SECONDS)
+            held = FileLock(self._root / LOCK_NAME, timeout=timeout, mode=0o600, poll_interval=_POLL_SECONDS)
             try:
                 held.acquire()
             except Timeout:
@@ -97,15 +107,15 @@ class LocalStorage(Storage):
         with self._own_errors("written"):
             if durable:
                 self._settle(path, after)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab", buffering=0) as file:
-                self._write(file, after.end, data, durable=durable)
+            make_folders(path.parent, durable=False)  # a durable append flushes their names itself
+            with open_to_append(path) as file:
+                self._write(path, file, after.end, data, durable=durable)
         self._durable[path] = after.end + len(data) if durable else 0
 
-    def _write(self, file: FileIO, end: int, data: bytes, *, durable: bool) -> None:
+    def _write(self, path: Path, file: FileIO, end: int, data: bytes, *, durable: bool) -> None:
         size = os.fstat(file.fileno()).st_size
         if size < end:
-            raise CorruptStoreError(f"{self._shown(Path(str(file.name)))} was cut shorter: restore it from a backup")
+            raise CorruptStoreError(f"{self._shown(path)} was cut shorter: restore it from a backup")
         try:
             if size > end:
                 file.truncate(end)
@@ -113,7 +123,7 @@ class LocalStorage(Storage):
             if durable:
                 sync_file(file)
                 if not end:
-                    self._anchor(Path(str(file.name)))
+                    self._anchor(path)
         except OSError:
             self._take_back(file, end)
             raise
@@ -135,7 +145,7 @@ class LocalStorage(Storage):
 
     def _settle(self, path: Path, upto: Position) -> None:
         if upto.end and self._durable.get(path) != upto.end:
-            with path.open("r+b", buffering=0) as file:
+            with open_to_change(path) as file:
                 sync_file(file)
             self._anchor(path)
             self._durable[path] = upto.end
@@ -175,11 +185,11 @@ class LocalStorage(Storage):
         self._durable.pop(path, None)
         with self._own_errors("written"):
             if payloads:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folders(path.parent, durable=durable)
                 replace_file(path, b"".join(map(framed, (new_header(log), *payloads))), durable=durable)
             elif path.parent.is_dir():
                 # Remains of an interrupted replacement are removed first: they are not found once the log is gone.
-                path.with_name(path.name + ".tmp").unlink(missing_ok=True)
+                remove_leftovers(path)
                 path.unlink(missing_ok=True)
                 self._names.pop(path, None)
                 if durable:
@@ -200,7 +210,7 @@ class LocalStorage(Storage):
     def sweep(self) -> None:
         self._refuse_distrusted()
         with self._own_errors("written"):
-            for path in _log_files(self._root, {".tmp"}):
+            for path in _log_files(self._root, {TEMPORARY}):
                 path.unlink(missing_ok=True)
 
     @override
@@ -240,7 +250,7 @@ class LocalStorage(Storage):
                 replace_file(path, data, durable=durable)
                 return
             # In place: this works on a full disk, and a torn note is detected by its checksum.
-            with path.open("r+b", buffering=0) as file:
+            with open_to_change(path) as file:
                 write_all(file, data)
                 file.truncate()
 

@@ -10,9 +10,10 @@ import apsw
 from typing_extensions import override
 
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
+from factmem.private_files import create_file, make_folders
 from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
 
-__all__ = ["BESIDE", "ClearCodec", "PageCodec", "connected", "key_file_of", "starts_in_clear"]
+__all__ = ["BESIDE", "ClearCodec", "PageCodec", "connected", "create_database", "key_file_of", "starts_in_clear"]
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite puts beside a database."""
@@ -43,7 +44,7 @@ class PageCodec(Protocol):
         ...
 
     def begin(self, path: Path) -> None:
-        """Prepare the creation of a database: its folders, and the files that it needs."""
+        """Create the folders of a database, the files that it needs, and an empty file for itself."""
         ...
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
@@ -62,6 +63,18 @@ class PageCodec(Protocol):
             ProviderError: It cannot be opened with this codec.
             apsw.Error: it cannot be opened.
         """
+        ...
+
+    def ready(self, connection: apsw.Connection, path: Path) -> None:
+        """Prepare an open and migrated database for its first write by this process.
+
+        Raises:
+            OSError: The files beside it cannot be written.
+        """
+        ...
+
+    def committed(self, connection: apsw.Connection, path: Path) -> None:
+        """Note what was committed, before it is acknowledged; this never fails what is committed already."""
         ...
 
 
@@ -86,7 +99,8 @@ class ClearCodec(PageCodec):
 
     @override
     def begin(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent, durable=False)
+        create_database(path)
 
     @override
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:
@@ -98,6 +112,27 @@ class ClearCodec(PageCodec):
         # VACUUM rewrites everything: some builds of SQLite would do that in memory.
         connection.execute("PRAGMA temp_store=FILE")
         return connection
+
+    @override
+    def ready(self, connection: apsw.Connection, path: Path) -> None:
+        pass
+
+    @override
+    def committed(self, connection: apsw.Connection, path: Path) -> None:
+        pass
+
+
+def create_database(path: Path) -> None:
+    """Create an empty file; SQLite gives its mode to the files beside it.
+
+    Raises:
+        OSError: It cannot be created, or a link to nothing lies there.
+    """
+    try:
+        create_file(path).close()
+    except FileExistsError:
+        if not path.exists():
+            raise
 
 
 def key_file_of(path: Path) -> Path:

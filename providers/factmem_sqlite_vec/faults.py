@@ -9,9 +9,9 @@ from typing import Final
 import apsw
 
 from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderError, StoreUnavailableError
+from factmem.private_files import FlushError
 
 __all__ = [
-    "FlushError",
     "ReadError",
     "damaged",
     "distrusted",
@@ -57,10 +57,6 @@ _ADVICE: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
 )
 
 _FAILED_FLUSHES: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
-
-
-class FlushError(OSError):
-    """A flush to the disk failed: the contents of the disk are unknown, and a second flush may falsely succeed."""
 
 
 class ReadError(OSError):

@@ -185,7 +185,6 @@ INSERT INTO tenants SELECT 0, tenant, seq, seq FROM last_seqs WHERE tenant = '';
 INSERT INTO tenants SELECT row_number() OVER (ORDER BY tenant), tenant, seq, seq FROM last_seqs WHERE tenant <> '';
 DROP TABLE last_seqs;
 INSERT OR REPLACE INTO meta SELECT 'scrub', value FROM meta WHERE key = 'seq' AND value > 0;
-DELETE FROM meta WHERE key IN ('seq', 'seq again');
 """
 
 

@@ -19,7 +19,7 @@ import attrs
 from factmem.errors import CorruptStoreError
 from factmem_sqlite_vec.rows import SEQ_BITS, SEQ_MASK, format_version, select
 
-__all__ = ["NewSeqs", "agreed", "base_of", "is_only_tenant", "newest_seq", "of_tenant"]
+__all__ = ["NewSeqs", "base_of", "is_only_tenant", "last_write", "newest_seq", "of_tenant"]
 
 _TENANTS_SINCE: Final = 6
 _UNKNOWN: Final = (1 << 63) - 1 - SEQ_MASK
@@ -51,14 +51,22 @@ def newest_seq(connection: apsw.Connection, tenant: str | None) -> int:
         CorruptStoreError: Its two copies differ.
     """
     if format_version(connection) < _TENANTS_SINCE:
-        return agreed(
-            [seq for (seq,) in select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")]
-        )
+        return last_write(connection)
     found = select(connection, _LAST, (tenant or "",))
-    return agreed(found[0][1:]) if found else 0
+    return _agreed(found[0][1:]) if found else 0
 
 
-def agreed(copies: Sequence[Any]) -> int:
+def last_write(connection: apsw.Connection) -> int:
+    """Return the number of the store's last write, counted over all tenants; it only grows.
+
+    Raises:
+        CorruptStoreError: Its two copies differ.
+    """
+    copies = select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")
+    return _agreed([number for (number,) in copies])
+
+
+def _agreed(copies: Sequence[Any]) -> int:
     """Return a sequence number from its copies.
 
     Raises:
@@ -118,7 +126,7 @@ class NewSeqs:
             found = select(self._connection, _LAST, (tenant,))
             if found:
                 number, *copies = found[0]
-                seq = agreed(copies)
+                seq = _agreed(copies)
             else:
                 number, seq = self._new_number(tenant), 0
             self._last[tenant] = _Last(number << SEQ_BITS, seq, seq)
@@ -143,5 +151,10 @@ class NewSeqs:
 
     def write(self) -> None:
         """Store the last numbers."""
-        changed = [(last.seq, last.seq, tenant) for tenant, last in self._last.items() if last.seq != last.stored]
-        self._connection.executemany("UPDATE tenants SET seq = ?, again = ? WHERE name = ?", changed)
+        changed = {tenant: last for tenant, last in self._last.items() if last.seq != last.stored}
+        if changed:
+            numbers = [(last.seq, last.seq, tenant) for tenant, last in changed.items()]
+            self._connection.executemany("UPDATE tenants SET seq = ?, again = ? WHERE name = ?", numbers)
+            added = sum(last.seq - last.stored for last in changed.values())
+            wanted = "WHERE key IN ('seq', 'seq again')"
+            self._connection.execute(f"UPDATE meta SET value = value + ? {wanted}", (added,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -19,9 +18,10 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
+from factmem.private_files import FlushError, leftovers, sync_folder
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
-from factmem_sqlite_vec.faults import FlushError, ReadError, distrusted, foreign_rows, is_failed_flush, own_errors
+from factmem_sqlite_vec.faults import ReadError, distrusted, foreign_rows, is_failed_flush, own_errors
 from factmem_sqlite_vec.schema import found_version, migrate
 
 __all__ = ["Store"]
@@ -114,7 +114,7 @@ class Store:
     def files(self) -> list[Path]:
         """Return the existing files of the store."""
         paths = [self._path, *(self._path.with_name(self._path.name + ending) for ending in self.codec.beside)]
-        return [path for path in paths if path.exists()]
+        return [path for path in paths if path.exists()] + [left for path in paths for left in leftovers(path)]
 
     def reopen_to_write(self) -> None:
         """Close the writing connection; the next write opens another one."""
@@ -180,7 +180,9 @@ class Store:
         try:
             writer = self._open_writer()
             with foreign_rows(self.name), detecting_failed_reads(writer):
-                return work(writer)
+                done = work(writer)
+                self.codec.committed(writer, self._path)
+                return done
         except ReadError:
             self._drop_writer()
             raise
@@ -302,8 +304,9 @@ class Store:
                     connection.execute(f"PRAGMA {pragma}")
                 self._use_wal(connection)
                 migrate(connection, self.name)
+                self.codec.ready(connection, self._path)
             # The process that created the file may have died before it could.
-            _sync_folder(self._path.parent)
+            _sync_folders(self._path.parent)
         except BaseException as error:
             self._distrusted = self._distrusted or is_failed_flush(error)
             self._close(connection)
@@ -331,18 +334,10 @@ class Store:
             )
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folders(folder: Path) -> None:
     """Make the names of a new file and of its new folders survive a power cut."""
-    if os.name != "posix":
-        return
     for level in (folder, *folder.parents[:2]):
         try:
-            descriptor = os.open(level, os.O_RDONLY)
+            sync_folder(level)
         except PermissionError:
             return
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            raise FlushError(error.errno, error.strerror) from error
-        finally:
-            os.close(descriptor)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from factmem import ChangeKind, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem import ChangeKind, Memory, MemorySubject, MultipleFacts, Origin, SingleFact
 from factmem.agent.agents_md import AgentsMdFacts
 from factmem.testing import HashEmbedder
 from tests.memory.telling import CITY, PETS, SEATS
@@ -38,7 +38,8 @@ def written(folder: Path) -> Path:
 
 def of(memory: Memory, file: Path, **settings: Any) -> AgentsMdFacts:
     """The user's facts in a file."""
-    return AgentsMdFacts(memory, file, **{"subjects": [USER], "scope": FAIR} | settings)
+    given: dict[str, Any] = {"subjects": [USER], "scope": FAIR, "origin": Origin.USER} | settings
+    return AgentsMdFacts(memory, file, **given)
 
 
 def read(file: Path) -> str:

@@ -9,7 +9,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from factmem import Memory, MemoryScope, SingleFact
-from factmem.agent.agents_md import AgentsMd
+from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 from factmem.errors import CodecError, InvalidDataError, MemoryFileError, OutOfViewError, StateConflictError
 from factmem.records import AssertionState, Origin
 from tests.agent.facts_in_file import (
@@ -19,6 +19,7 @@ from tests.agent.facts_in_file import (
     beside,
     changed,
     edit,
+    knowing,
     mode,
     of,
     put,
@@ -117,6 +118,37 @@ async def test_what_cannot_be_read_back_is_told_of_by_its_line_and_nothing_is_do
     assert not any(word in str(failure.value) for word in ("dozen", "Oslo", "Bern", "tea"))
     assert read(file) == left
     assert [item.value for item in await memory.list_records(concepts=[PETS])] == ["dog", "cat"]
+
+
+async def test_edits_wait_in_quarantine_unless_the_file_is_said_to_be_the_users(tmp_path: Path) -> None:
+    """Whoever can write the file is nobody in particular."""
+    async with knowing() as memory:
+        facts = AgentsMdFacts(memory, tmp_path / "AGENTS.md", subjects=[USER], scope=FAIR)
+        await facts.sync()
+        edit(tmp_path / "AGENTS.md", ("Rome", "EVILTOWN"), ("- I like tea.", "- I like gin.\n- I like tea."))
+        await facts.sync()
+        assert [item.value for item in await memory.list_records(concepts=[CITY])] == ["Rome"]
+        apart = await memory.quarantine.list()
+        assert [(item.value, item.details.origin) for item in apart] == [
+            ("EVILTOWN", Origin.UNKNOWN),
+            ("I like gin.", Origin.UNKNOWN),
+        ]
+        await memory.quarantine.accept(apart[0].id)
+        assert [item.value for item in await memory.list_records(concepts=[CITY])] == ["EVILTOWN"]
+
+
+async def test_an_agent_that_edits_the_file_changes_nothing_that_the_user_said(memory: Memory, file: Path) -> None:
+    facts = of(memory, file, origin=Origin.ASSISTANT)
+    await facts.sync()
+    whole = read(file)
+    for before, after in (("Rome", "EVILTOWN"), ("- **city**: Rome", "- x"), ("- I like tea.", "- I hate tea.")):
+        edit(file, (before, after))
+        with pytest.raises(InvalidDataError, match="only the user's own words"):
+            await facts.sync()
+        put(file, whole)
+    edit(file, ("- I like tea.", "- I like tea.\n- Bring a coat."))
+    (change,) = await facts.sync()
+    assert (change.record.value, change.record.details.origin) == ("Bring a coat.", Origin.ASSISTANT)
 
 
 async def test_words_of_an_origin_that_is_not_trusted_go_into_quarantine(memory: Memory, file: Path) -> None:

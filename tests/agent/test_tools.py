@@ -111,6 +111,17 @@ async def test_forgetting_can_be_undone() -> None:
         assert words(await memory.list_records()) == ["Alice likes tea."]
 
 
+async def test_a_model_takes_back_nothing_that_the_user_said() -> None:
+    """A page may have told it to; the user's own wish is heard in the user's own words."""
+    async with memory_over() as memory:
+        (known,) = await memory.save(SingleFact(CITY, "Oslo"), subject=ALICE, scope=SCOPE)
+        with plugin(memory).run("alice") as run:
+            assert "the user said it" in await run.tools.forget_memory([known.id], "it is outdated")
+        assert [record.value for record in await memory.list_records()] == ["Oslo"]
+        with plugin(memory, saving=Saving(tool_origin=Origin.USER)).run("alice") as run:
+            assert await run.tools.forget_memory([known.id]) == "Taken back: 1."
+
+
 @pytest.mark.parametrize(
     "where", [(BOB, SCOPE), (ALICE, MemoryScope.agent("other")), (ALICE, MemoryScope.CROSS_PRODUCT / "x")]
 )

@@ -28,7 +28,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from factmem import Memory, MultipleFacts
+from factmem import Memory, MultipleFacts, Origin
 from factmem.agent.agents_md import AgentsMdFacts, Limits
 from factmem.errors import CodecError, InvalidDataError, MemoryFileError
 from factmem.integrations.deepagents import EDITABLE_TEMPLATE, AgentsMdMiddleware
@@ -329,7 +329,7 @@ async def test_an_edit_of_several_lines_never_spans_a_hidden_comment(tmp_path: P
     """The model edits facts in a file on disk as it was shown them, over several bullets; the edit is taken back."""
     async with Memory("memory:", embedder=HashEmbedder()) as memory:
         await memory.save(MultipleFacts(PETS, ("cat", "dog", "owl")))
-        facts = AgentsMdFacts(memory, tmp_path / "AGENTS.md")
+        facts = AgentsMdFacts(memory, tmp_path / "AGENTS.md", origin=Origin.USER)
         await facts.sync()
         backend = CompositeBackend(default=FilesystemBackend(root_dir=tmp_path, virtual_mode=True), routes={})
         files = AgentsMdMiddleware(["/AGENTS.md"], backend=backend)

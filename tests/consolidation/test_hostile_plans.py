@@ -17,9 +17,24 @@ from factmem import InMemoryProvider, MemoryScope, MemorySubject
 from factmem.abc import Action, Append, Known, Novelty, StateRequest, Verdict, Verdicts
 from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, Plan
 from factmem.consolidation.candidates import partition_of
+from factmem.consolidation.planning import Claims
 from factmem.consolidation.questions import LONGEST_REASON, lawful
-from factmem.fold import Moment, fold
-from factmem.records import Assertion, LogEntry, Origin, Place, Recorded, StateChange
+from factmem.consolidation.survey import CurrentRecord
+from factmem.facts import STATEMENT
+from factmem.fold import Current, Moment, fold
+from factmem.providers import TrackIndex
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    FactDetails,
+    LogEntry,
+    Origin,
+    Place,
+    Recorded,
+    StateChange,
+    assertions_of,
+)
+from factmem.testing import FakeClock
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -141,6 +156,49 @@ async def test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall(world: World,
         assert {told(item.assertion) for item in batch if not item.forgets} <= {
             told(entry.assertion) for entry in after if isinstance(entry, Recorded)
         }
+
+
+async def test_no_plan_changes_what_is_of_a_higher_origin(world: World, big: bool) -> None:
+    """What the user said, statement or typed fact, stands after any batch of lower words, removals among them."""
+    dice = random.Random(23)
+    world.policy = ConsolidationPolicy(threshold=0.3, max_deleted_share=1.0)
+    await world.save(*(somewhere(world, dice, minute) for minute in range(60)))
+    for _ in range(300 if big else 30):
+        before = {id: item.assertion for id, item in (await standing_in(world)).items()}
+        batch = [
+            attrs.evolve(item, assertion=_of_assistant(item.assertion)) for item in await hostile_batch(world, dice)
+        ]
+        planned = await world.plan(batch, world.answering(partial(hostile, dice)))
+        await world.provider.append(planned.statements)
+        after = {id: item.assertion for id, item in (await standing_in(world)).items()}
+        of_user = {id: said for id, said in before.items() if said.details.origin is Origin.USER}
+        assert of_user.items() <= after.items()
+
+
+@given(st.integers(), st.lists(st.sampled_from([Origin.USER, Origin.ASSISTANT]), min_size=1, max_size=6))
+def test_of_an_answer_about_anything_no_change_of_a_higher_origin_is_planned(seed: int, known: list[Origin]) -> None:
+    """The plan refuses it even if a question showed what it should not have."""
+    claims, dice = Claims(), random.Random(seed)
+    mine = CandidateAssertion(_statement("new", dice.choice([Origin.ASSISTANT, Origin.TOOL])))
+    records = [_current(_statement(f"known {number}", origin)) for number, origin in enumerate(known)]
+    dice.shuffle(records)
+    changed = [record for record in records if claims.change(record, mine)]
+    assert all(record.said.details.origin is Origin.ASSISTANT for record in changed)
+    assert not changed or mine.assertion.details.origin is Origin.ASSISTANT
+
+
+def _of_assistant(said: Assertion) -> Assertion:
+    return attrs.evolve(said, details=attrs.evolve(said.details, origin=Origin.ASSISTANT), state=AssertionState.ACTIVE)
+
+
+def _statement(text: str, origin: Origin) -> Assertion:
+    fact = STATEMENT.fact([text], timestamp=NOW)
+    return assertions_of(fact, PLACES[0], FactDetails(origin=origin))[0]
+
+
+def _current(said: Assertion) -> CurrentRecord:
+    recorded = TrackIndex().record(said, 1, FakeClock(NOW))
+    return CurrentRecord(current=Current(recorded, (recorded,)))
 
 
 def told(said: Assertion) -> tuple[Any, ...]:

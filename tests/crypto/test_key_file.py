@@ -27,7 +27,7 @@ from factmem.errors import (
 KEY = SecretKey(bytes(range(32)))
 RING = Keyring.of(KEY)
 CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
-WORDS = Keyring.of(Passphrase("correct horse", cost=CHEAP))
+WORDS = Keyring.of(Passphrase("plum lantern orbit velvet", cost=CHEAP))
 
 
 def changed(document: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
@@ -71,7 +71,7 @@ def test_roots_come_back_with_the_key_and_with_no_other() -> None:
     with pytest.raises(WrongKeyError):
         unlocked_roots(locked_roots(roots, RING), WORDS)
     with pytest.raises(WrongKeyError):
-        unlocked_roots(locked_roots(roots, WORDS), Keyring.of(Passphrase("correct horse ", cost=CHEAP)))
+        unlocked_roots(locked_roots(roots, WORDS), Keyring.of(Passphrase("plum lantern orbit velvet ", cost=CHEAP)))
 
 
 def test_the_keyring_needs_the_id_that_the_document_names() -> None:
@@ -187,7 +187,7 @@ def test_a_cost_out_of_bounds_is_refused_before_it_is_spent(
 
 def test_a_cost_changed_within_the_bounds_is_no_key(stretched: list[Argon2id]) -> None:
     """Weaker or dearer than it was made with: what is derived differs, whatever is stretched."""
-    document = locked_roots(Roots.new(), Keyring.of(Passphrase("correct horse")))
+    document = locked_roots(Roots.new(), Keyring.of(Passphrase("plum lantern orbit velvet")))
     recipe = json.loads(document)["slots"][0]["recipe"] | attrs.asdict(CHEAP)
     with pytest.raises(WrongKeyError):
         unlocked_roots(changed(document, put_in_slot("recipe", recipe)), WORDS)

@@ -29,6 +29,9 @@ DRINK = Concept.multiple("favourite_drink", "What they like to drink")
 OPEN = DetectionRequest(open=True)
 
 
+SAID = "so it is: Oslo, tea, chess, 120 and 7 seats, Tom, and Rex who is 3"
+
+
 def fact(keyword: str, value: Any, **rest: Any) -> dict[str, Any]:
     return {"facts": [{"quote": "so it is", "message": 1, "keyword": keyword, "value": value, **rest}]}
 
@@ -38,14 +41,14 @@ async def test_a_request_for_nothing_in_particular_is_an_open_search(
     read: Callable[..., Any], request_: DetectionRequest
 ) -> None:
     answer = fact("Home City", "Oslo", description="where  they live", kind="single")
-    reading = await read(["so it is"], request_, answer)
+    reading = await read([SAID], request_, answer)
     (candidate,) = reading.detection.candidates
     assert candidate.fact.concept == Concept.single("home_city", "where they live")
     assert candidate.fact.values == ("Oslo",)
 
 
 async def test_a_multiple_is_what_the_model_calls_one(read: Callable[..., Any]) -> None:
-    reading = await read(["so it is"], OPEN, fact("hobby", "chess", kind="Multiple", description="a hobby"))
+    reading = await read([SAID], OPEN, fact("hobby", "chess", kind="Multiple", description="a hobby"))
     assert reading.detection.candidates[0].fact.concept.fact_type is FactType.MULTIPLE
 
 
@@ -53,7 +56,7 @@ async def test_a_multiple_is_what_the_model_calls_one(read: Callable[..., Any]) 
 async def test_a_keyword_in_use_keeps_its_spelling_type_and_description(read: Callable[..., Any], keyword: str) -> None:
     """The model's own details of the concept are ignored."""
     answer = fact(keyword, "tea", kind="single", description="something else")
-    reading = await read(["so it is"], DetectionRequest(open=True, in_use=[DRINK]), answer)
+    reading = await read([SAID], DetectionRequest(open=True, in_use=[DRINK]), answer)
     assert [item.fact.concept for item in reading.detection.candidates] == [DRINK]
 
 
@@ -73,20 +76,27 @@ async def test_a_value_of_a_keyword_in_use_is_of_its_type(read: Callable[..., An
         *(fact("seats", value)["facts"][0] for value in ("120", 7, "many", None, True)),
         *(fact("pet", value)["facts"][0] for value in ('{"name": "Tom"}', {"name": "Rex", "age": 3}, "Tom")),
     ]
-    reading = await read(["so it is"], request, {"facts": facts})
+    reading = await read([SAID], request, {"facts": facts})
     assert [item.fact.values[0] for item in reading.detection.candidates] == [120, 7, Pet("Tom"), Pet("Rex", 3)]
     assert reading.detection.dropped == {DropReason.INVALID_VALUE: 4}
 
 
 async def test_a_new_keyword_has_one_type_in_the_whole_conversation(read: Callable[..., Any]) -> None:
     facts = [
-        {"quote": "chess", "message": 1, "keyword": "hobby", "description": "a hobby", "kind": "multiple", "value": 1},
+        {
+            "quote": "4 and chess",
+            "message": 1,
+            "keyword": "hobby",
+            "description": "a hobby",
+            "kind": "multiple",
+            "value": 4,
+        },
         {"quote": "go", "message": 1, "keyword": "Hobby", "description": "his game", "kind": "single", "value": "go"},
     ]
-    reading = await read(["I like chess and go"], OPEN, {"facts": facts})
+    reading = await read(["I like 4 and chess and go"], OPEN, {"facts": facts})
     first, second = (item.fact for item in reading.detection.candidates)
     assert first.concept == second.concept == Concept.multiple("hobby", "a hobby")
-    assert first.values == ("1",)
+    assert first.values == ("4",)
 
 
 @pytest.mark.parametrize("keyword", ["", "!?", "a word " * 30])
@@ -102,7 +112,7 @@ async def test_a_fact_of_the_built_in_keyword_is_a_statement(read: Callable[...,
 
 
 async def test_an_answer_without_a_description_takes_the_keywords_words(read: Callable[..., Any]) -> None:
-    reading = await read(["so it is"], OPEN, fact("home_city", "Oslo", description=None))
+    reading = await read([SAID], OPEN, fact("home_city", "Oslo", description=None))
     assert reading.detection.candidates[0].fact.concept.description == "home city"
 
 
@@ -122,10 +132,10 @@ async def test_forget_that_names_the_value_the_concept_or_what_in_words(read: Ca
         {**quoted, "what": "That they like tea.", "keyword": "Favourite drink", "value": "tea"},
         {**quoted, "what": "How many seats there are.", "keyword": "seats", "value": None},
         {**quoted, "what": "The old car.", "keyword": None, "value": None},
-        {**quoted, "what": "The number of seats.", "keyword": "seats", "value": "a few"},
+        {**quoted, "what": "How many seats.", "keyword": "seats", "value": "a few"},
     ]
     by_value, cleared, in_words, unreadable = (
-        await read(["Forget it all!"], request, {"forget": forget})
+        await read(["Forget it all: tea, how many seats, the old car!"], request, {"forget": forget})
     ).detection.candidates
     assert (by_value.fact.concept, by_value.fact.values, by_value.cleared) == (DRINK, ("tea",), None)
     assert (cleared.fact.concept, cleared.fact.values, cleared.cleared) == (

@@ -89,8 +89,9 @@ async def test_the_type_of_a_concept_flows_through(
     read: Callable[..., Any], value_type: Any, answered: Any, value: Any
 ) -> None:
     concept = Concept.single("thing", "A thing", value_type)
-    item = {"quote": "it is so", "message": 1, "value": answered}
-    reading = await read(["it is so"], asked(concept), found(item, field="thing"))
+    said = "The thing is so: 12, 2, pro, 3, 31 May 2024, Tom who is 3 and not tame, a is 1"
+    item = {"quote": "The thing is so", "message": 1, "value": answered}
+    reading = await read([said], asked(concept), found(item, field="thing"))
     assert values(reading.detection.candidates) == [("thing", value)]
 
 
@@ -182,7 +183,7 @@ async def test_about_whom_a_fact_is_comes_from_the_subjects_asked_for(read: Call
     ann, firm = MemorySubject("user").individual("ann"), MemorySubject("firm")
     quoted = {"quote": "12 seats", "message": 1}
     reading = await read(
-        ["We have 12 seats"],
+        ["We have 12 seats, or 1, or 2, or 3"],
         asked(SEATS, subjects=(ann, firm)),
         found(
             {**quoted, "value": 1, "about": "Firm"},
@@ -203,9 +204,9 @@ async def test_a_concept_may_have_any_keyword(read: Callable[..., Any], keyword:
     def script(prompt: Any, answer: Any) -> dict[str, Any]:
         (field,) = answer.model_json_schema()["properties"]
         assert f'field="{field}"' in prompt.content
-        return {field: [{"quote": "it", "message": 1, "value": 1}]}
+        return {field: [{"quote": "it is", "message": 1, "value": 1}]}
 
-    conversation = Conversation(messages=[Message(content="it is")])
+    conversation = Conversation(messages=[Message(content="it is 1")])
     detection = await InstructorDetector(ScriptedModel(script)).detect(conversation, asked(concept))
     assert values(detection.candidates) == [(keyword, 1)]
 

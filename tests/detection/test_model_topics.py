@@ -65,10 +65,10 @@ async def test_explicit_instructions_are_a_topic_of_their_own(read: Callable[...
     request = DetectionRequest(topics=[EXPLICIT_INSTRUCTIONS])
     answer = {
         "remember": [QUOTED],
-        "forget": [{"quote": "prefer tea", "message": 1, "what": "That the user prefers tea."}],
+        "forget": [{"quote": "prefer tea", "message": 2, "what": "That the user prefers tea."}],
         "memories": [{**QUOTED, "topics": ["anything"]}],
     }
-    kept, forgotten = (await read([SAID], request, answer)).detection.candidates
+    kept, forgotten = (await read([SAID, "Forget that I prefer tea."], request, answer)).detection.candidates
     assert (kept.details.topics, kept.removed) == ((EXPLICIT_INSTRUCTIONS.label,), False)
     assert (forgotten.fact.values, forgotten.removed) == (("That the user prefers tea.",), True)
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from factmem.abc import Conversation, DetectionRequest, Message, Prompt
 from factmem.detection import InstructorDetector
 from factmem.detection.statements import says_something
-from factmem.detection.utterances import utterances
+from factmem.detection.utterances import QuotedWords, utterances
 from factmem.detection.windows import Window, windows_of
 from factmem.errors import ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept
@@ -62,7 +62,7 @@ def test_a_long_message_is_cut_and_every_piece_knows_its_place() -> None:
     pieces = [item for window in windows([text], 600) for item in window.excerpts if not item.carried]
     assert len(pieces) > 3
     assert " ".join(item.words.text for item in pieces) == text
-    evidence = next(found for item in pieces if (found := item.cite("sentence 41  of <many>")))
+    evidence = next(found for item in pieces for found in item.cite(QuotedWords("sentence 41  of <many>")))
     assert text[evidence.start : evidence.end] == evidence.quote == "sentence 41 of <many>"
 
 
@@ -158,7 +158,7 @@ async def test_the_list_of_keywords_in_use_leaves_room_for_the_conversation(read
     """Those left out still keep their types, if the model names them."""
     in_use = [Concept.single(f"keyword_{number}", "x" * 50, int) for number in range(500)]
     answer = {"facts": [{"quote": "so it is", "message": 1, "keyword": "keyword_499", "value": "5"}]}
-    reading = await read(["so it is"], DetectionRequest(in_use=in_use), answer, max_chars=3_000)
+    reading = await read(["so it is: 5"], DetectionRequest(in_use=in_use), answer, max_chars=3_000)
     assert len(reading.prompts[0].content) < 3_000
     assert reading.detection.candidates[0].fact == in_use[499].fact(
         [5], timestamp=reading.detection.candidates[0].fact.timestamp

@@ -104,7 +104,7 @@ def test_what_is_found_has_the_letters_of_the_quote(text: str, quote: str) -> No
 async def test_a_wrong_number_is_put_right_if_only_one_message_has_the_words(
     read: Callable[..., Any], item: dict[str, Any], message: int
 ) -> None:
-    reading = await read(["We need seats", "I take 12 seats"], SEATS, {"seats": [{**item, "value": 12}]})
+    reading = await read(["We need seats, 12", "I take 12 seats"], SEATS, {"seats": [{**item, "value": 12}]})
     (candidate,) = reading.detection.candidates
     (evidence,) = candidate.details.evidence
     assert (evidence.position, candidate.fact.timestamp.microsecond) == (message, 1000 * message)

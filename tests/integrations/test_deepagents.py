@@ -52,6 +52,10 @@ def over(store: str = "memory:", **settings: Any) -> AgentMemory:
     return AgentMemory(AgentMemoryConfig(store=store, users="shared", embedder=HashEmbedder(), **given))
 
 
+NOTED = {"old_string": "- **city**: Rome", "new_string": "- was born in Oslo\n- **city**: Rome"}
+"""An edit that adds a bullet."""
+
+
 async def told(memory: AgentMemory, *works: Callable[[Memory], Awaitable[Any]]) -> list[Any]:
     """Do something with what is below an agent's memory."""
     return [await memory.for_run().held.use(work) for work in works]
@@ -156,17 +160,34 @@ async def test_what_is_not_there_is_told_as_backends_do(memory: AgentMemory) -> 
 async def test_an_edit_becomes_typed_changes_in_the_words_of_the_model(memory: AgentMemory) -> None:
     backend = FactMemBackend(memory)
     with memory.run("alice"):
-        result = await backend.aedit("/AGENTS.md", "Rome", "Oslo")
-        assert (result.error, result.path, result.occurrences) == (None, "/AGENTS.md", 1)
         (line,) = (await backend.agrep("dog", MINE)).matches or []
-        assert (await backend.aedit(MINE, line["text"] + "\n", "- **seats**: 4\n- likes trains\n")).error is None
+        added = line["text"] + "\n- **seats**: 4\n- likes ships\n- likes trains\n"
+        assert (await backend.aedit(MINE, line["text"] + "\n", added)).error is None
+        result = await backend.aedit(MINE, "**seats**: 4", "**seats**: 5")
+        assert (result.error, result.path, result.occurrences) == (None, MINE, 1)
+        (ships,) = (await backend.agrep("ships", MINE)).matches or []
+        assert (await backend.aedit(MINE, ships["text"] + "\n", "")).error is None
     known = {str(record.value): record for record in await records(memory) if str(record.subject) == "user:alice"}
-    assert sorted(known) == ["4", "Oslo", "cat", "likes trains"]
-    assert {known[value].details.origin for value in ("4", "Oslo", "likes trains")} == {Origin.ASSISTANT}
-    assert known["cat"].details.origin is Origin.USER
-    assert known["4"].value == 4
-    (history,) = await told(memory, lambda opened: opened.history(CITY, subject=USER.individual("alice")))
-    assert [item.value for item in history] == ["Rome", "Oslo"]
+    assert sorted(known) == ["5", "Rome", "cat", "dog", "likes trains"]
+    assert {known[value].details.origin for value in ("5", "likes trains")} == {Origin.ASSISTANT}
+    assert {known[value].details.origin for value in ("Rome", "cat", "dog")} == {Origin.USER}
+    assert known["5"].value == 5
+    (history,) = await told(memory, lambda opened: opened.history(SEATS, subject=USER.individual("alice")))
+    assert [item.value for item in history] == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("Rome", "EVILTOWN"), ("- **city**: Rome", "- nothing"), ("**pets**: cat", "**pets**: cobra")]
+)
+async def test_no_edit_changes_or_takes_back_what_the_user_said(memory: AgentMemory, before: str, after: str) -> None:
+    """The model's words never pass for the user's, nor do they stand in the place of the user's."""
+    backend = FactMemBackend(memory)
+    known = await records(memory)
+    with memory.run("alice"):
+        for path in ("/AGENTS.md", MINE):
+            refused = await backend.aedit(path, before, after)
+            assert "only the user's own words do that" in str(refused.error)
+    assert await records(memory) == known
 
 
 @pytest.mark.parametrize(
@@ -263,13 +284,13 @@ async def test_the_overview_keeps_to_its_budget_and_says_so() -> None:
 
 
 async def test_an_agent_reads_edits_and_is_told_of_its_own_edit_at_once(memory: AgentMemory) -> None:
-    edit = calling("edit_file", "2", file_path="/memories/AGENTS.md", old_string="Rome", new_string="Oslo")
+    edit = calling("edit_file", "2", file_path="/memories/AGENTS.md", **NOTED)
     chat = model(calling("read_file", "1", file_path="/memories/AGENTS.md"), edit)
     result = await agent_with(memory, chat).ainvoke(ASKED, context=ALICE)
     first, second, third = chat.asked
     assert ("Rome" in first[1].text, "Oslo" in first[1].text) == (True, False)
     assert "**city**: Rome" in second[-1].text, "read_file shows it"
-    assert ("Rome" in third[1].text, "Oslo" in third[1].text) == (False, True)
+    assert ("Rome" in third[1].text, "Oslo" in third[1].text) == (True, True)
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
 
 
@@ -290,14 +311,13 @@ async def test_an_edit_over_several_bullets_as_the_prompt_shows_them_works(memor
     await agent.ainvoke(ASKED, context=ALICE)
     shown = chat.asked[-1][1].text
     lines = shown[shown.index("- **city**") : shown.index("### everything")].rstrip()
-    chat.messages = iter(
-        [
-            calling("edit_file", file_path="/memories/AGENTS.md", old_string=lines, new_string="- **city**: Oslo"),
-            "Very well.",
-        ]
-    )
+    assert len(lines.splitlines()) > 2
+    more = lines.replace("\n", "\n- likes Oslo\n", 1)
+    edit = calling("edit_file", file_path="/memories/AGENTS.md", old_string=lines, new_string=more)
+    chat.messages = iter([edit, "Very well."])
     await agent.ainvoke(ASKED, context=ALICE)
-    assert [record.value for record in await records(memory) if str(record.subject) == "user:alice"] == ["Oslo"]
+    found = [record.value for record in await records(memory) if str(record.subject) == "user:alice"]
+    assert found == ["Rome", "cat", "dog", "likes Oslo"]
 
 
 async def test_installing_gives_a_function_with_the_same_signature(memory: AgentMemory) -> None:
@@ -337,7 +357,7 @@ def test_the_paths_of_a_backend_are_no_home_directories() -> None:
 
 async def test_no_event_loop_is_blocked(memory: AgentMemory, rules: str) -> None:
     """Neither by files of what is known and their edits, nor by files on disk."""
-    chat = model(calling("edit_file", file_path="/memories/AGENTS.md", old_string="Rome", new_string="Oslo"))
+    chat = model(calling("edit_file", file_path="/memories/AGENTS.md", **NOTED))
     agent = agent_with(memory, chat)
     other: Any = create_deep_agent(model(), middleware=[AgentsMdMiddleware([rules])])
     with blockbuster_ctx("factmem"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from factmem import InMemoryProvider, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig
 from factmem.mcp import make_server
 from factmem.memory import Memory
-from factmem.testing import HashEmbedder
+from factmem.testing import FakeClock, HashEmbedder
 from tests.mcp.clients import (
     CITY,
     HIDDEN_VALUES,
@@ -32,6 +33,7 @@ from tests.mcp.clients import (
     walled,
 )
 
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 OUTSIDE = ("/product/alphabet", "/product/alpha/../alphabet", "/cross-product", "/product", "/agent/x", "product/beta")
 OF_OTHERS = ("user:noah", "user", "everything")
 
@@ -78,6 +80,24 @@ async def test_reading_shows_nothing_from_outside(confined: Confined) -> None:
     assert json.loads(await text_of(client, "factmem://tree"))["records"] == 1
 
 
+async def test_scores_tell_nothing_of_what_lies_outside() -> None:
+    """A client cannot find out by trying which words occur in scopes that its server does not show."""
+    told = []
+    for secrets in ((), ("The launch code is swordfish.", "Swordfish again, and Oslo.")):
+        async with Memory(InMemoryProvider(), embedder=HashEmbedder(), clock=FakeClock(NOW)) as memory:
+            for text in ("Maya lives in Oslo.", "The code of the garage is blue.", "Oslo is cold."):
+                await memory.remember(text, scope="/product/alpha")
+            for text in secrets:
+                await memory.remember(text, scope="/product/secret")
+            async with connected(memory, scopes=["/product/alpha"]) as client:
+                queries = ("swordfish Oslo", "pineapple Oslo", "launch code", "garage code", "cold")
+                found = [await answer(client, "recall", query=query) for query in queries]
+        told.append([[(match["fact"]["value"], match["score"]) for match in of["matches"]] for of in found])
+    without_secrets, with_secrets = told
+    assert with_secrets == without_secrets
+    assert all(without_secrets)
+
+
 @pytest.mark.parametrize("scope", OUTSIDE)
 async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
     client, before = confined.client, await everything(confined.store.memory)
@@ -122,6 +142,7 @@ async def test_no_id_leads_out_and_one_that_is_hidden_is_like_one_that_is_not_th
     hidden = confined.store.hidden[value]
     for tool, given in (
         ("update", {"importance": 1}),
+        ("update", {"scope": "/product/alpha/deeper"}),
         ("update", {"value": "Rome"}),
         ("retract", {}),
         ("forget", {}),

@@ -138,6 +138,8 @@ async def test_an_address_that_others_reach_needs_a_token() -> None:
         (["--http", ":99999"], 2, "is not HOST:PORT"),
         (["--tools", "nope"], 1, "there is no tool nope"),
         (["--read-only", "--tools", "remember"], 1, "this server is read-only"),
+        (["--allow-erase"], 1, "add trust=True (--trust)"),
+        (["--max-waiting", "0"], 2, "greater than or equal to 1"),
         (["--scope", "/a/../b"], 1, "cannot climb"),
         (["--subject", "user:"], 2, "individual"),
     ],

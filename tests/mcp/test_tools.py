@@ -197,7 +197,7 @@ async def test_an_update_changes_a_record_and_its_history_keeps_what_it_was() ->
         assert (fact["id"], fact["value"], fact["importance"]) == (record.id, 6, 0.8)
         assert [item.value for item in await memory.history(SEATS)] == [5, 6]
         assert await refusal(client, "update", id=record.id) == (
-            "say what to change: a value, an importance or categories"
+            "say what to change: a value, a scope, an importance or categories"
         )
         assert await refusal(client, "update", id=record.id, value="x") == (
             "the value is not a valid int: expected int, found str"
@@ -222,7 +222,7 @@ async def test_of_several_ids_all_are_retracted_or_none() -> None:
 
 
 async def test_what_is_forgotten_is_gone_for_good() -> None:
-    async with opened() as memory, connected(memory, allow_erase=True) as client:
+    async with opened() as memory, connected(memory, trust=True, allow_erase=True) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=MONDAY))
         await memory.update(record.id, value="Rome")
         assert await refusal(client, "forget", ids=[record.id, "nope"]) == (

@@ -8,7 +8,8 @@ import pytest
 
 from factmem import Memory, SingleFact
 from factmem.errors import InvalidDataError
-from factmem.mcp import READING_TOOLS, WRITING_TOOLS, make_server
+from factmem.mcp import QUOTA, READING_TOOLS, WRITING_TOOLS, make_server
+from factmem.memory import QuarantineQuota
 from tests.mcp.clients import CITY, answer, connected, opened, prompted, refusal, text_of
 
 
@@ -51,6 +52,17 @@ async def test_an_update_by_a_client_waits_until_it_is_let_in() -> None:
         assert await known(memory) == ["Rome"]
 
 
+async def test_only_a_trusted_client_moves_a_record() -> None:
+    async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo"), scope="/product/alpha")
+        told = await refusal(client, "update", id=record.id, scope="/product/beta")
+        assert "quarantined words cannot move a record" in told
+        (fact,) = (await answer(trusted, "update", id=record.id, scope="/product/beta"))["facts"]
+        assert (fact["scope"], fact["value"], fact["id"] != record.id) == ("/product/beta", "Oslo", True)
+        (found,) = await memory.list_records()
+        assert (found.id, str(found.scope)) == (fact["id"], "/product/beta")
+
+
 async def test_a_client_takes_back_only_what_clients_wrote_unless_it_is_trusted() -> None:
     """Else whoever can plant words could make the user's own ones disappear."""
     async with opened() as memory, connected(memory) as client:
@@ -66,6 +78,76 @@ async def test_a_client_takes_back_only_what_clients_wrote_unless_it_is_trusted(
         async with connected(memory, trust=True) as trusted:
             await answer(trusted, "retract", ids=[theirs.id])
         assert await known(memory) == []
+
+
+async def test_an_update_that_was_let_in_does_not_make_a_record_the_clients_own() -> None:
+    """Nor does a time when the server trusted them."""
+    async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
+        (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))
+        await answer(client, "update", id=theirs.id, value="Rome")
+        (apart,) = await memory.quarantine.list()
+        await memory.quarantine.accept(apart.id)
+        (believed,) = (await answer(trusted, "save_fact", keyword="pet", value="cat"))["facts"]
+        for id in (theirs.id, believed["id"]):
+            assert "take back only what they wrote themselves" in await refusal(client, "retract", ids=[id])
+        assert sorted(await known(memory)) == ["Rome", "cat"]
+
+
+async def test_a_client_is_told_why_nothing_comes_back_and_how_to_let_it_in() -> None:
+    """Once for each of the first things that somebody tries, with and without an answer."""
+    async with opened() as memory, connected(memory) as client:
+        assert (await answer(client, "recall", query="tea"))["note"] is None
+        told = [(await answer(client, "remember", text="Maya likes tea."))["note"]]
+        told.append((await answer(client, "recall", query="tea"))["note"])
+        told.append((await answer(client, "load", keyword="drink"))["note"])
+        for note in told:
+            assert "1 statement waits in quarantine" in note
+            assert "factmem quarantine accept" in note
+            assert "--trust" in note
+        await answer(client, "save_fact", keyword="drink", value="tea")
+        await memory.save(SingleFact(CITY, "Oslo"))
+        assert "2 statements wait" in (await answer(client, "recall", query="Oslo"))["note"]
+        assert (await answer(client, "load", keyword="city"))["note"] is None
+        async with connected(memory, trust=True) as trusted:
+            assert "--trust" not in (await answer(trusted, "recall", query="tea"))["note"]
+        await memory.quarantine.reject(*(record.id for record in await memory.quarantine.list()))
+        assert (await answer(client, "recall", query="tea"))["note"] is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "told"),
+    [
+        (QuarantineQuota(total=3), "no more than 3 statements may wait"),
+        (QuarantineQuota(total=9, per_writer=3), "no more than 3 statements of one writer may wait"),
+    ],
+)
+async def test_clients_cannot_fill_the_quarantine(quota: QuarantineQuota, told: str) -> None:
+    async with opened() as memory, connected(memory, quota=quota) as client:
+        (record,) = await memory.save(SingleFact(CITY, "Oslo"))
+        await answer(client, "remember", text="Maya likes tea.")
+        await answer(client, "save_fact", keyword="drink", value="tea")
+        await answer(client, "update", id=record.id, value="Rome")
+        for tool, arguments in {
+            "remember": {"text": "Maya likes coffee."},
+            "save_fact": {"keyword": "drink", "value": "coffee"},
+            "update": {"id": record.id, "value": "Bergen"},
+        }.items():
+            refused = await refusal(client, tool, **arguments)
+            assert told in refused
+            assert "factmem quarantine list" in refused
+        assert await memory.quarantine.count() == 3
+        first, *_ = await memory.quarantine.list()
+        await memory.quarantine.accept(first.id)
+        await answer(client, "remember", text="Maya likes coffee.")
+
+
+async def test_a_client_never_fills_a_store_by_default() -> None:
+    async with opened() as memory, connected(memory) as client:
+        assert (QUOTA.total, QUOTA.per_writer) == (1_000, 200)
+        for number in range(200):
+            await answer(client, "save_fact", keyword=f"key-{number}", value=number)
+        assert "200 statements of one writer" in await refusal(client, "save_fact", keyword="more", value=1)
+        assert len(await memory.quarantine.list()) == 200
 
 
 async def test_a_trusted_client_is_believed() -> None:
@@ -116,6 +198,7 @@ async def test_only_the_tools_that_are_named_are_offered() -> None:
         ({"tools": ["recall", "nope"]}, "there is no tool nope"),
         ({"tools": ["forget"]}, "erasing has to be allowed first"),
         ({"tools": ["remember"], "read_only": True}, "this server is read-only"),
+        ({"allow_erase": True}, "only trusted clients may erase"),
         ({"user_id": "maya"}, "a user_id is for an AgentMemory"),
     ],
 )

@@ -181,9 +181,15 @@ async def test_only_so_many_searches_are_under_way_at_once() -> None:
             under_way -= 1
         return query(text, vector)
 
-    options: dict[str, Any] = {"viewer": "alice", "embedder": None, "limit": 5, "concepts": {}, "concurrency": 2}
+    options: dict[str, Any] = {
+        "sight": memory._context.sight,
+        "embedder": None,
+        "limit": 5,
+        "concepts": {},
+        "concurrency": 2,
+    }
     options["now"] = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    wanted = memory._reader.confined(memory._reader.wanted({}))
+    wanted = memory._reader.wanted({})
     searches = Searches(corpus=memory._reader.corpus, query=slow, wanted=wanted, **options)
     looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]
     assert list(await searches.found(looks)) == looks

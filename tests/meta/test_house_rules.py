@@ -111,6 +111,27 @@ def test_every_package_says_that_it_is_typed(root: Path, module_paths: Mapping[s
     assert [str(package.relative_to(root)) for package in packages if not (package / "py.typed").exists()] == []
 
 
+def test_files_are_made_in_one_module_alone(modules: Mapping[str, ast.Module]) -> None:
+    """`factmem.private_files` keeps modes, links and temporary names in order for all of them."""
+    wrong = [
+        f"{module}:{node.lineno}: {ast.unparse(node)}"
+        for module, tree in modules.items()
+        if module != "factmem.private_files"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _makes_files(node)
+    ]
+    assert wrong == []
+
+
+def _makes_files(call: ast.Call) -> bool:
+    name = ast.unparse(call.func).rpartition(".")[2]
+    given = [ast.unparse(item) for item in (*call.args, *(keyword.value for keyword in call.keywords))]
+    if name in {"open", "fdopen", "open_file", "FileIO"}:
+        modes = any(re.fullmatch(r"'[rbt]*[wax+][rwaxbt+]*'", item) for item in given)
+        return modes or any(re.search(r"O_(CREAT|WRONLY|RDWR)", item) and "os.devnull" not in given for item in given)
+    return name in {"mkdir", "makedirs", "write_text", "write_bytes", "touch", "mkstemp", "mkdtemp", "symlink_to"}
+
+
 def _is_vocabulary(module: str) -> bool:
     return module.startswith("factmem.") and module.count(".") == 1
 

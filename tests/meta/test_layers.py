@@ -22,11 +22,13 @@ VOCABULARY = {
     "scopes",
     "shapes",
     "showing",
+    "stemming",
     "structuring",
     "subjects",
     "validators",
     "values",
     "vectors",
+    "views",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
 INTERFACES = {"integrations", "tui", "mcp"}
@@ -35,7 +37,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing", "loops"},
+    {"observing", "loops", "private_files"},
     {"llm"},
     MIDDLE,
     {"memory"},

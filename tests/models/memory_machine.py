@@ -224,7 +224,7 @@ class MemoryMachine(RuleBasedStateMachine):
         found = [said for said in self.plain.said() if said.record == id]
         given: dict[str, Any] = {
             "importance": data.draw(st.sampled_from([None, 0.25])),
-            "origin": data.draw(st.sampled_from([None, None, None, Origin.TOOL])),
+            "origin": data.draw(st.sampled_from([None, None, None, Origin.ASSISTANT, Origin.TOOL])),
         }
         meant = dict(given)
         if data.draw(st.booleans()) and found:

@@ -158,7 +158,7 @@ class PlainMemory:
         if not found or found[0].has_ended(self.store.clock()):
             raise RecordNotFoundError("the model: no such revision")
         target = found[0]
-        later = [said for said in self.visible() if _one_record(said, target) and said.when > target.when]
+        later = [said for said in self.visible() if _one_record(said, target) and said.weight > target.weight]
         later = [said for said in later if said.is_heard(said.state)]
         if any(said.state is AssertionState.PENDING for said in later):
             raise StateConflictError("the model: it waits for a model")

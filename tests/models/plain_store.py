@@ -65,6 +65,14 @@ class Said:
     def when(self) -> tuple[dt.datetime, int]:
         return (self.it.timestamp, self.seq)
 
+    @property
+    def weight(self) -> tuple[int, dt.datetime, int]:
+        """The user, and whoever was let in, before the assistant, before what was believed unseen; then the newest."""
+        origin, let_in = self.it.details.origin, self.it.state is not AssertionState.ACTIVE
+        if origin is Origin.ASSISTANT:
+            return (1, *self.when)
+        return (2 if origin is Origin.USER or let_in or self.it.revises is not None else 0, *self.when)
+
     def slot(self) -> object:
         return same(self.words.value) if self.many else None
 
@@ -212,12 +220,12 @@ class PlainStore:
                 records.setdefault((said.track, said.record if said.many else None), []).append(said)
         found: list[Standing] = []
         for claims in records.values():
-            newest = max(claims, key=lambda said: said.when)
-            if newest.it.removed or newest.has_ended(present):
+            decisive = max(claims, key=lambda said: said.weight)
+            if decisive.it.removed or decisive.has_ended(present):
                 continue
-            alike = [said for said in claims if same(said.words.value) == same(newest.words.value)]
+            alike = [said for said in claims if same(said.words.value) == same(decisive.words.value)]
             alike = [said for said in alike if not said.it.removed and not said.has_ended(present)]
-            found.append(Standing(newest, tuple(sorted(alike, key=lambda said: said.when))))
+            found.append(Standing(decisive, tuple(sorted(alike, key=lambda said: said.when))))
         return _without_twins(sorted(found, key=lambda standing: standing.alike[0].when))
 
 
@@ -248,12 +256,14 @@ def _is_heard_at(said: Said, as_of: dt.datetime | None, known_at: dt.datetime | 
 
 
 def _without_twins(found: Iterable[Standing]) -> list[Standing]:
-    """Two records can come to say the same; the one first said stands for both."""
-    kept: list[Standing] = []
-    for item in found:
-        if not any(other.said.track == item.said.track and other.said.slot() == item.said.slot() for other in kept):
-            kept.append(item)
-    return kept
+    """Two records can come to say the same; the most trusted stands for both, and of several the one first said."""
+    items = list(found)
+
+    def stands(item: Standing) -> bool:
+        twins = [it for it in items if it.said.track == item.said.track and it.said.slot() == item.said.slot()]
+        return item is max(twins, key=lambda twin: twin.said.weight[0])  # of several, max returns the first
+
+    return [item for item in items if stands(item)]
 
 
 def readable(standing: Sequence[Standing], kind: str, many: bool) -> bool:

@@ -78,6 +78,7 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.REEMBED: lambda memory, record: memory.reembed(),
     Operation.CLOSE: lambda memory, record: memory.aclose(),
     Operation.QUARANTINE_LIST: lambda memory, record: memory.quarantine.list(),
+    Operation.QUARANTINE_COUNT: lambda memory, record: memory.quarantine.count(),
     Operation.QUARANTINE_ACCEPT: lambda memory, record: memory.quarantine.accept(),
     Operation.QUARANTINE_REJECT: lambda memory, record: memory.quarantine.reject(),
     Operation.DEAD_LETTERS_LIST: lambda memory, record: memory.dead_letters.list(),

@@ -27,7 +27,7 @@ from factmem.consolidation import InstructorConsolidator
 from factmem.detection import InstructorAnalyst, VerbatimDetector, redact
 from factmem.detection.prompts import header_of, prompts_for
 from factmem.detection.tasks import task_of
-from factmem.detection.utterances import Utterance
+from factmem.detection.utterances import QuotedWords, Utterance
 from factmem.detection.windows import windows_of
 from factmem.hidden import CONTROL, HIDDEN
 from factmem.mcp.answers import FactAnswer
@@ -184,7 +184,9 @@ def test_a_detectors_question_is_one_document_with_each_message_in_its_element(
     assert [message.get("role") for message in conversation] == ["unknown"] * len(said)
     assert [concept.text for concept in concepts] == [plain(known.concept.description)]
     assert len(subjects) == 2
-    assert [excerpt.cite(html.unescape(excerpt.words.text)) for excerpt in windows_of(spoken, 9**9)[0].excerpts]
+    assert [
+        excerpt.cite(QuotedWords(html.unescape(excerpt.words.text))) for excerpt in windows_of(spoken, 9**9)[0].excerpts
+    ]
 
 
 @settings(max_examples=40, deadline=None)

@@ -19,6 +19,7 @@ from factmem.recall.index.source import rows_in_outline
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
+from factmem.views import Sight
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +108,7 @@ def test_a_corpus_is_narrowed_while_more_is_taken_in(wanted: RecallFilter, expec
     corpus = corpus_of(OLD)
 
     def narrowed() -> None:
-        assert len(selected(corpus, None, wanted)) == expected
+        assert len(selected(corpus, Sight(), wanted)) == expected
 
     def write() -> None:
         for rows in new:

@@ -13,6 +13,7 @@ from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.segments import Segment
 from factmem.testing import FakeClock, HashEmbedder
+from factmem.views import Sight
 from tests.recall.generated import NOW
 
 SAID = [f"{who} {what} the {thing}" for who in ("Ann", "Ben") for what in ("saw", "sold") for thing in ("pear", "plum")]
@@ -24,7 +25,7 @@ def opened() -> Memory:
 
 def vectors_in(corpus: Corpus) -> list[list[float] | None]:
     """The embeddings of all records, in an order that is not that of the rows."""
-    found = selected(corpus, None, RecallFilter())
+    found = selected(corpus, Sight(), RecallFilter())
     backwards = found.at(np.argsort(found.rows)[::-1])
     return [None if vector is None else vector.tolist() for vector in corpus.embeddings(backwards)]
 
@@ -50,7 +51,7 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
 
         def best(diversity: float) -> list[str]:
             settings = RecallSettings(diversity=diversity)
-            query = Query(terms=terms, vector=None, viewer=None, now=NOW.timestamp(), settings=settings)
+            query = Query(terms=terms, vector=None, sight=Sight(), now=NOW.timestamp(), settings=settings)
             matches = ranked(corpus, query, wanted=RecallFilter(), limit=2, concepts={})
             return [match.record.value for match in matches]
 
@@ -67,8 +68,8 @@ async def test_viewers_who_have_nothing_of_their_own_share_one_view() -> None:
         await memory.as_viewer("ann").save(MultipleFacts(STATEMENT, (SAID[1],), timestamp=NOW), private=True)
         corpus = await memory._backend.mirror.corpus(embedded=True)
 
-        assert all(corpus.seen(f"stranger {number}") is corpus.seen(None) for number in range(1000))
-        assert corpus.seen("ann").counts[0] == corpus.seen(None).counts[0] + 1
+        assert all(corpus.seen(Sight(viewer=f"stranger {number}")) is corpus.seen(Sight()) for number in range(1000))
+        assert corpus.seen(Sight(viewer="ann")).counts[0] == corpus.seen(Sight()).counts[0] + 1
 
 
 async def test_what_viewers_see_is_kept_for_so_many_only() -> None:
@@ -79,7 +80,7 @@ async def test_what_viewers_see_is_kept_for_so_many_only() -> None:
             )
         corpus = await memory._backend.mirror.corpus(embedded=True)
 
-        assert all(corpus.seen(f"viewer {number}").counts[0] == 1 for number in range(150))
+        assert all(corpus.seen(Sight(viewer=f"viewer {number}")).counts[0] == 1 for number in range(150))
         assert len(corpus._seen) <= 128
 
 

@@ -111,3 +111,17 @@ def test_nothing_that_is_asked_raises(words: list[str], moment: dt.datetime) -> 
     for event in events_in(" ".join(words), NOW):
         span = event.span(moment.replace(tzinfo=dt.UTC), NOW)
         assert span is None or span.end.tzinfo is dt.UTC
+
+
+async def test_a_filter_does_not_change_the_date_of_an_event() -> None:
+    """The record that dates the event counts, whether or not it is a result: its view has it."""
+    async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
+        for day, text in SAID.items():
+            said_at = dt.datetime.fromisoformat(f"{day}T12:00+00:00")
+            scope = "/product/diary" if "moved to" in text else "/product/shop"
+            await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=said_at), scope=scope)
+        query = "What did I order after we moved to Porto?"
+        everything = await memory.recall(query, limit=99)
+        kept = [match for match in everything if str(match.record.scope) == "/product/shop"]
+        assert await memory.recall(query, limit=99, scope="/product/shop") == kept
+        assert any(match.parts.dated for match in kept)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import FactDetails, MemoryScope, MemorySubject, SingleFact
-from factmem.details import UNREVIEWED, Origin
+from factmem.details import Origin
 from factmem.facts import Concept
 from factmem.fold import Moment
 from factmem.recall import LogPart, MetadataCondition, MetadataOperator, RecallFilter
@@ -32,7 +32,6 @@ def recorded(number: int) -> Recorded:
         topics=tuple(WORDS[: number % 3]),
         source=[None, *WORDS][number % 4],
         metadata={"n": number % 4} if number % 2 else {},
-        flags=(UNREVIEWED,) if number % 7 == 0 else (),
         origin=Origin.ASSISTANT,
     )
     place = Place(SUBJECTS[number % 3], SCOPES[number % 4])
@@ -80,7 +79,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "metadata": st.sampled_from([{}, {"n": 1}]),
     "where": st.lists(st.lists(conditions, min_size=1, max_size=2), max_size=2),
     "record_ids": st.none() | st.lists(st.sampled_from(["r1", "r2", "r29", "other"])),
-    "reviewed": st.booleans(),
 }
 
 
@@ -122,7 +120,6 @@ def test_every_facet_has_a_filter() -> None:
         since=NOW,
         recorded_since=NOW,
         min_importance=0.5,
-        reviewed=True,
         metadata={"n": 1},
     )
     assert {condition.facet for condition in everything.conditions} == set(Facet)

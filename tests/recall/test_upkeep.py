@@ -11,12 +11,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factmem import STATEMENT, FactDetails, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem import (
+    STATEMENT,
+    FactDetails,
+    InMemoryProvider,
+    Memory,
+    MemoryScope,
+    MemorySubject,
+    MultipleFacts,
+    SingleFact,
+)
+from factmem.details import UNREVIEWED, Origin
 from factmem.facts import SingleConcept
 from factmem.fold import Current, Moment, fold
 from factmem.recall import RecallFilter, RecallMatch, chosen, selected
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
+from factmem.views import Sight, View
+
+ALICE = Sight(viewer="alice")
+IN_VIEW = Sight(viewer="alice", view=View(roots=(MemoryScope.product("a"),)))
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +84,13 @@ async def done(memory: Memory, clock: FakeClock, step: Step) -> None:
             await mine.save(
                 MultipleFacts(STATEMENT, (step.text,), timestamp=NOW - dt.timedelta(days=step.days)),
                 scope=step.scope,
-                details=FactDetails(owner=step.owner, evidence=(evidence,), expires_at=expires),
+                details=FactDetails(
+                    owner=step.owner,
+                    evidence=(evidence,),
+                    expires_at=expires,
+                    origin=Origin.ASSISTANT if step.which == 7 else Origin.USER,
+                    flags=(UNREVIEWED,) if step.which == 7 else (),
+                ),
             )
         case "seat":
             await mine.save(
@@ -96,6 +116,13 @@ async def done(memory: Memory, clock: FakeClock, step: Step) -> None:
             await mine.forget(records[step.which % len(records)].id)
 
 
+def seen_from(memory: Memory, sight: Sight) -> Memory:
+    """Return the view of a memory."""
+    seen = memory.as_viewer(sight.viewer)
+    seen = seen.reviewed() if sight.reviewed else seen
+    return seen if sight.view is None else seen.slice(sight.view.roots)
+
+
 def scores_of(matches: Sequence[RecallMatch]) -> list[tuple[object, ...]]:
     return [(match.record.id, match.record.value, match.score, match.parts) for match in matches]
 
@@ -111,8 +138,8 @@ def test_a_mirror_kept_up_to_date_is_one_made_anew(happened: list[Step], query: 
         for step in happened:
             await done(memory, clock, step)
             anew = Memory(provider, embedder=HashEmbedder(), clock=clock)
-            for viewer in (None, "alice"):
-                seen, again = memory.as_viewer(viewer), anew.as_viewer(viewer)
+            for sight in (Sight(), ALICE, IN_VIEW, attrs.evolve(IN_VIEW, reviewed=True)):
+                seen, again = seen_from(memory, sight), seen_from(anew, sight)
                 assert scores_of(await seen.recall(query, limit=50)) == scores_of(await again.recall(query, limit=50))
                 assert (
                     scores_of(await seen.recall(query, limit=3)) == scores_of(await again.recall(query, limit=50))[:3]
@@ -120,7 +147,7 @@ def test_a_mirror_kept_up_to_date_is_one_made_anew(happened: list[Step], query: 
             corpus = await memory._reader.corpus()
             log = await memory._backend.mirror.log()
             wanted = {_shown(row) for row in fold(log, Moment(now=clock()))}
-            found = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
+            found = [row for row in corpus.currents(selected(corpus, ALICE, RecallFilter())) if row is not None]
             assert {_shown(row) for row in found} == {row for row in wanted if row[-1] in (None, "alice")}
 
     anyio.run(check)
@@ -148,7 +175,7 @@ def test_another_moment_is_folded_like_the_log(happened: list[Step], days: int) 
         ):
             corpus = await memory._backend.mirror.corpus(moment)
             rows = [_shown(row) for row in fold(await memory._backend.mirror.log(), moment)]
-            found = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
+            found = [row for row in corpus.currents(selected(corpus, ALICE, RecallFilter())) if row is not None]
             assert {_shown(row) for row in found} == {row for row in rows if row[-1] in (None, "alice")}
 
     anyio.run(check)
@@ -165,9 +192,9 @@ def test_the_strongest_are_those_that_a_load_would_choose(happened: list[Step]) 
         for step in happened:
             await done(memory, clock, step)
         corpus = await memory._reader.corpus()
-        everything = [row for row in corpus.currents(selected(corpus, "alice", RecallFilter())) if row is not None]
+        everything = [row for row in corpus.currents(selected(corpus, ALICE, RecallFilter())) if row is not None]
         typed = [row for row in everything if row.recorded.assertion.keyword != STATEMENT.keyword]
-        strongest = corpus.currents(selected(corpus, "alice", RecallFilter(keywords=("seat",), strongest=True)))
+        strongest = corpus.currents(selected(corpus, ALICE, RecallFilter(keywords=("seat",), strongest=True)))
         assert {row.recorded.id for row in strongest if row} == {row.recorded.id for row in chosen(typed)}
 
     anyio.run(check)

@@ -15,6 +15,7 @@ from factmem.facts import Concept, FactType
 from factmem.fold import Moment, fold, revisions, states_of
 from factmem.providers import TrackIndex
 from factmem.records import (
+    Assertion,
     AssertionState,
     Evidence,
     FactDetails,
@@ -41,6 +42,7 @@ def at(minute: int) -> dt.datetime:
 
 TRUSTED = (Origin.USER, Origin.ASSISTANT)
 LATE = Moment(now=at(10_000))
+OF_ASSISTANT = FactDetails(origin=Origin.ASSISTANT)
 
 
 @attrs.frozen
@@ -119,12 +121,18 @@ def naive(log: Iterable[LogEntry], moment: Moment) -> dict[str, list[Any]]:
     for keyword in {entry.assertion.keyword for entry in counting}:
         track = [entry.assertion for entry in counting if entry.assertion.keyword == keyword]
         single = track[0].fact_type is FactType.SINGLE
-        for value in [track[-1].data] if single else dict.fromkeys(said.data for said in track):
+        for value in [_deciding(track).data] if single else dict.fromkeys(said.data for said in track):
             of_value = [said for said in track if said.data == value]
-            if not of_value[-1].removed:
+            if not _deciding(of_value).removed:
                 first = next(place for place, said in enumerate(track) if said.data == value and not said.removed)
                 found.setdefault(keyword, []).append((first, value))
     return {keyword: [value for _, value in sorted(pairs)] for keyword, pairs in found.items()}
+
+
+def _deciding(said: list[Assertion]) -> Assertion:
+    """Return the newest of the most trusted: an untrusted one counts only after it was let in."""
+    of_assistant = [item for item in said if item.details.origin is Origin.ASSISTANT]
+    return ([item for item in said if item not in of_assistant] or of_assistant)[-1]
 
 
 says = st.builds(
@@ -149,6 +157,15 @@ moments = st.builds(
 @given(logs, moments)
 def test_the_fold_is_what_its_definition_says(log: list[LogEntry], moment: Moment) -> None:
     assert values(log, moment) == naive(log, moment)
+
+
+@given(logs, moments)
+def test_words_of_a_lower_origin_change_nothing_that_a_higher_one_says(log: list[LogEntry], moment: Moment) -> None:
+    """Neither a value nor a removal nor an update of the assistant's does, whenever it is said."""
+    lower = {entry.id for entry in log if isinstance(entry, Recorded) and entry.assertion.trust < Origin.USER.rank}
+    of_user = [entry for entry in log if _id(entry) not in lower]
+    with_all = [item.recorded for item in fold(log, moment) if item.recorded.id not in lower]
+    assert with_all == [item.recorded for item in fold(of_user, moment)]
 
 
 @given(logs, moments, st.randoms(use_true_random=False))
@@ -287,6 +304,78 @@ def test_the_quarantined_does_not_count_until_let_in() -> None:
     steps = [Say("Oslo", 1), Say("Rome", 2, details=FactDetails(origin=Origin.DOCUMENT))]
     assert values(log_of(steps)) == {"city": ["Oslo"]}
     assert values(log_of([*steps, Turn(0, AssertionState.ACTIVE)])) == {"city": ["Rome"]}
+
+
+def test_the_assistants_value_stands_beside_the_users_in_the_history() -> None:
+    log = log_of([Say("Oslo", 1), Say("EVILTOWN", 2, details=OF_ASSISTANT)])
+    assert values(log) == {"city": ["Oslo"]}
+    beside = revisions(log, LATE)[-1]
+    assert (beside[0].assertion.data, beside[0].assertion.details.origin) == ("EVILTOWN", Origin.ASSISTANT)
+    assert beside[1] is AssertionState.SUPERSEDED
+
+
+def test_the_assistants_value_gives_way_to_the_users_that_was_said_before() -> None:
+    log = log_of([Say("EVILTOWN", 2, details=OF_ASSISTANT), Say("Oslo", 1)])
+    assert values(log) == {"city": ["Oslo"]}
+
+
+def test_the_assistant_removes_no_value_of_the_user() -> None:
+    said = [Say(value, 1, concept) for value, concept in (("Oslo", CITY), ("red", TAGS))]
+    gone = [attrs.evolve(item, minute=2, removed=True, details=OF_ASSISTANT) for item in said]
+    assert values(log_of([*said, *gone])) == {"city": ["Oslo"], "tags": ["red"]}
+
+
+def test_what_the_user_removed_does_not_come_back_from_the_assistant() -> None:
+    said = [Say(value, 1, concept) for value, concept in (("Oslo", CITY), ("red", TAGS))]
+    gone = [attrs.evolve(item, minute=2, removed=True) for item in said]
+    again = [attrs.evolve(item, minute=3, details=OF_ASSISTANT) for item in said]
+    assert values(log_of([*said, *gone, *again])) == {}
+
+
+def test_the_assistants_value_stands_once_the_users_has_expired() -> None:
+    steps = [Say("Oslo", 1, details=FactDetails(expires_at=at(10))), Say("Rome", 2, details=OF_ASSISTANT)]
+    assert values(log_of(steps), Moment(now=at(9))) == {"city": ["Oslo"]}
+    assert values(log_of(steps), Moment(now=at(10))) == {"city": ["Rome"]}
+
+
+def test_trust_orders_what_had_been_said_by_a_time() -> None:
+    log = log_of([Say("Rome", 1, details=OF_ASSISTANT), Say("Oslo", 5)])
+    assert values(log, attrs.evolve(LATE, as_of=at(4))) == {"city": ["Rome"]}
+    assert values(log, attrs.evolve(LATE, known_at=at(1))) == {"city": ["Rome"]}
+    assert values(log) == {"city": ["Oslo"]}
+
+
+def test_what_both_say_is_the_users_with_the_evidence_of_both() -> None:
+    quotes = [Evidence(quote=f"quote {number}", message_id=f"{number}") for number in range(2)]
+    steps = [
+        Say("Oslo", 1, details=FactDetails(evidence=quotes[:1])),
+        Say("Oslo", 2, details=attrs.evolve(OF_ASSISTANT, evidence=quotes[1:])),
+    ]
+    (current,) = fold(log_of(steps), LATE)
+    assert current.details.origin is Origin.USER
+    assert current.details.evidence == tuple(quotes)
+
+
+@pytest.mark.parametrize("origin", [Origin.TOOL, Origin.DOCUMENT, Origin.UNKNOWN])
+def test_what_was_believed_unseen_is_of_the_lowest_trust(origin: Origin) -> None:
+    """Nobody let it in: a policy took it for a fact at once."""
+    (said,) = assertions_of(CITY.fact(["Rome"], timestamp=at(9)), HERE, FactDetails(origin=origin))
+    believed = TrackIndex().record(attrs.evolve(said, state=AssertionState.ACTIVE), 99, FakeClock())
+    for other in (FactDetails(), OF_ASSISTANT):
+        assert values([*log_of([Say("Oslo", 1, details=other)]), believed]) == {"city": ["Oslo"]}
+    assert values([believed]) == {"city": ["Rome"]}
+
+
+def test_an_equal_value_of_the_assistants_hides_no_record_of_the_user() -> None:
+    """An update by id can make two records of one value: the user's stays, even if it is the younger one."""
+    log = log_of([Say("red", 1, TAGS, details=OF_ASSISTANT), Say("blue", 2, TAGS)])
+    of_assistant, of_user = (entry for entry in log if isinstance(entry, Recorded))
+    update = attrs.evolve(of_assistant.assertion, data="blue", timestamp=at(3), revises=of_assistant.record_id)
+    renamed = attrs.evolve(of_assistant, assertion=update, id="update", seq=9)
+    for entries in ([*log, renamed], [attrs.evolve(renamed, assertion=attrs.evolve(update, timestamp=at(1))), *log]):
+        assert [item.recorded.id for item in fold(entries, LATE) if item.recorded.assertion.data == "blue"] == [
+            of_user.id
+        ]
 
 
 def test_nothing_folds_to_nothing() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias
@@ -14,7 +13,7 @@ import attrs
 import numpy as np
 from pydantic import BaseModel
 
-__all__ = ["Leaf", "leaves", "same", "text_of", "unnamed"]
+__all__ = ["Leaf", "leaves", "text_of", "unnamed"]
 
 Leaf: TypeAlias = tuple[str, object]
 """Where something stands in an answer, and what it is: a text, a number, a truth value or None."""
@@ -102,7 +101,8 @@ _MADE: Final = re.compile(r"\.(marks|next_page|recorded_at|generation|failed_at)
 def unnamed(told: Sequence[Leaf]) -> list[Leaf]:
     """Return what was told, with ids and numbers of revisions replaced by when they are first met.
 
-    A store's one sequence counts everybody's writes, and ids are random: both differ where nothing else does.
+    A store's one sequence counts everybody's writes, and ids are random: both differ where nothing else does. Page
+    tokens hold such numbers.
     """
     ids: dict[str, str] = {}
     numbers: dict[object, int] = {}
@@ -116,11 +116,3 @@ def unnamed(told: Sequence[Leaf]) -> list[Leaf]:
             leaf = numbers.setdefault(leaf, len(numbers))
         plain.append((_ID.sub("<id>", path), leaf))
     return plain
-
-
-def same(one: Leaf, other: Leaf) -> bool:
-    """Whether two leaves say the same; the last digits of a number may differ, which depend on the shape of arrays."""
-    (path, mine), (other_path, theirs) = one, other
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return path == other_path and math.isclose(mine, theirs, rel_tol=1e-6, abs_tol=1e-6)
-    return (path, mine) == (other_path, theirs)

@@ -71,7 +71,7 @@ def test_every_command_is_listed() -> None:
 async def test_everything_that_a_server_offers_is_listed() -> None:
     """By the lists that it gives its clients."""
     memory = Memory(InMemoryProvider(), embedder=EMBEDDER)
-    async with Client(make_server(memory, allow_erase=True)) as client:
+    async with Client(make_server(memory, trust=True, allow_erase=True)) as client:
         tools, resources = (await client.list_tools()).tools, (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
         prompts = (await client.list_prompts()).prompts

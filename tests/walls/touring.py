@@ -14,6 +14,7 @@ from mcp import Client
 from factmem import Memory, MemorySubject
 from factmem.consolidation import ConsolidationPolicy
 from factmem.mcp import make_server
+from factmem.memory import Policies
 from factmem.testing import ScriptedModel
 from tests.walls.agents import (
     AGENT_MEMORY,
@@ -194,8 +195,8 @@ async def worked(grown: Grown, seat: Seat, chance: random.Random, tables: Tables
     """Walk every path that writes, with a model that meddles, and see that nothing hidden was told or touched."""
     before = await hidden_log(grown, seat)
     model, heard = ScriptedModel(awake), list[object]()
-    options: dict[str, Any] = {"model": model, "consolidation": ConsolidationPolicy(threshold=0.3)}
-    memory = memory_at(seat, grown, on_event=heard.append, **options)
+    policies = Policies(consolidation=ConsolidationPolicy(threshold=0.3))
+    memory = memory_at(seat, grown, on_event=heard.append, model=model, policies=policies)
     async with memory:
         asked = Asked.of(grown, seat, chance, memory)
         doors = {"DeadLetters": DEAD_LETTERS, "Memory": WRITING, "Quarantine": QUARANTINE, **PAGES}

@@ -29,6 +29,7 @@ QUARANTINE: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.quarantine.list(rejected=True), Shows.REJECTED, whole=True),
         ]
     ),
+    "count": Neither("counts what list shows, and is held against it in poison/test_quota.py"),
     "reject": Writes([Way(lambda asked: _decided(asked.memory.quarantine.reject, _entries(asked)), Shows.KEPT)]),
     "accept": Writes([Way(lambda asked: _decided(asked.memory.quarantine.accept, _entries(asked)), Shows.KEPT)]),
 }

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from factmem import Concept, MemoryScope, MemorySubject
+from factmem.details import UNREVIEWED
 from factmem.facts import STATEMENT
 from factmem.records import Evidence, FactDetails, Origin
 
@@ -110,6 +111,7 @@ class Plant:
         words: what it says, besides its token.
         talk: the conversation that it is from.
         successor: what came in its place.
+        unreviewed: whether it is flagged text that a tool said, kept as given.
     """
 
     token: str
@@ -122,6 +124,7 @@ class Plant:
     words: str
     talk: str
     successor: Plant | None = None
+    unreviewed: bool = False
 
     @property
     def value(self) -> str:
@@ -150,6 +153,7 @@ class Plant:
             metadata={"note": f"note-{self.token}"},
             evidence=(evidence,),
             origin=Origin.TOOL if tool else Origin.USER,
+            flags=(UNREVIEWED,) if self.unreviewed else (),
             expires_at=NOW - dt.timedelta(days=1) if self.fate is Fate.EXPIRED else None,
             labels={"run": f"run-{self.token}"},
         )
@@ -164,15 +168,19 @@ class Seat:
         viewer: who looks.
         roots: the scopes of the view with all that lies below; with neither these nor ``exact``, there is no view.
         exact: the scopes of the view without what lies below.
+        reviewed: whether unreviewed records are left out.
     """
 
     tenant: str | None
     viewer: str | None
     roots: tuple[MemoryScope, ...] = ()
     exact: tuple[MemoryScope, ...] = ()
+    reviewed: bool = False
 
     def sees(self, plant: Plant) -> bool:
         """Whether nothing stands between this seat and what was planted. Written down apart from the library's own."""
+        if self.reviewed and plant.unreviewed:
+            return False
         return self.tenant == plant.scope.tenant and plant.owner in (None, self.viewer) and self.reaches(plant.scope)
 
     def reaches(self, scope: MemoryScope) -> bool:
@@ -207,6 +215,15 @@ class World:
         """Return the same world without some of what was planted."""
         gone = {plant.token for plant in plants}
         return World(tuple(plant for plant in self.plants if plant.token not in gone))
+
+    def with_unreviewed(self, chance: random.Random) -> World:
+        """Return the same world, in which some of what tools said was flagged and kept as given."""
+        return World(
+            tuple(
+                attrs.evolve(plant, unreviewed=plant.fate is Fate.ACCEPTED and chance.random() < 0.5)
+                for plant in self.plants
+            )
+        )
 
 
 def world(chance: random.Random, *, size: int = 36) -> World:

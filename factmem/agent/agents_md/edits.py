@@ -212,13 +212,14 @@ class Hand:
     """The editor of a page.
 
     Attributes:
-        origin: Origin of the edits; those of an untrusted origin are quarantined.
+        origin: Origin of the edits; those of an untrusted origin are quarantined, and no record of a higher one is
+            changed.
         source: Source of the edits.
         private: Whether added facts are private to the memory's viewer.
         clock: Clock for the timestamps of added facts.
     """
 
-    origin: Origin = Origin.USER
+    origin: Origin = Origin.UNKNOWN
     source: str | None = None
     private: bool = False
     clock: Clock = system_clock
@@ -236,11 +237,21 @@ async def applied(memory: Memory, edits: Edits, hand: Hand) -> tuple[Change, ...
         The changes made. A record in the state QUARANTINED has no effect until it is released.
 
     Raises:
-        InvalidDataError: The edits retract facts, and their origin is not trusted.
+        InvalidDataError: The edits retract facts, and their origin is not trusted; or they change or retract facts of a
+            higher origin. Nothing was changed.
         FactMemError: As in `Memory.update`, `Memory.retract` and `Memory.save`; earlier changes are kept.
     """
     if edits.retracted and not hand.origin.trusted:
-        raise InvalidDataError("what is known cannot be taken out here: leave the bullet, and add what is right")
+        raise InvalidDataError(
+            "what is known cannot be taken out here: leave the bullet, and add what is right, or open a file that only "
+            "the user edits with origin=Origin.USER"
+        )
+    touched = (*(item.record for item in edits.revised), *edits.retracted)
+    if hand.origin.trusted and any(record.trust > hand.origin.rank for record in touched):
+        raise InvalidDataError(
+            "this changes what the user said, and only the user's own words do that: leave the bullet as it is, and "
+            "add what you found out as a sentence in a bullet of its own"
+        )
     changes = [
         await memory.update(item.record.id, value=item.value, source=hand.source, origin=hand.origin)
         for item in edits.revised

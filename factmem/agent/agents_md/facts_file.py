@@ -23,6 +23,7 @@ from factmem.memory import Memory
 from factmem.records import Change, FactRecord, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import instance_of
 
 __all__ = ["AgentsMdFacts", "Block", "block_in", "written_into"]
 
@@ -143,8 +144,9 @@ class AgentsMdFacts:
         subjects: Subjects of the facts; bullets before any heading are about the first one.
         scope: Scope of the facts, including its subtree, and of added facts (default: all of the memory).
         concepts: Concepts that a new bullet may name, beside those in use.
-        origin: Origin of the file's text. Additions and edits of an untrusted origin are quarantined, and its
-            retractions are refused.
+        origin: Origin of the file's text. Anybody who can write the file can add to it, so it is unknown by default:
+            additions and edits are quarantined, and retractions are refused. ``Origin.USER`` is for a file that only
+            the user edits. ``Origin.ASSISTANT`` is for one that only an agent edits: what the user said is refused.
         private: Whether added facts are private to the memory's viewer.
         limit: Maximum number of facts shown, newest first.
         follow_links: Whether the file may be a symbolic link.
@@ -160,7 +162,7 @@ class AgentsMdFacts:
     concepts: Sequence[Concept[Any, Any]] = attrs.field(
         default=(), converter=tuple[Concept[Any, Any], ...], kw_only=True
     )
-    origin: Origin = attrs.field(default=Origin.USER, kw_only=True)
+    origin: Origin = attrs.field(default=Origin.UNKNOWN, validator=instance_of(Origin), kw_only=True)
     private: bool = attrs.field(default=False, kw_only=True)
     limit: int = attrs.field(default=200, kw_only=True)
     follow_links: bool = attrs.field(default=False, kw_only=True)
@@ -174,6 +176,7 @@ class AgentsMdFacts:
         """Apply the file's edits to memory, then update the block; return the changes in memory.
 
         Raises:
+            InvalidDataError: An edit changes or removes what the file's origin may not.
             StateConflictError: An edited record has changed in memory too, and nothing was done. Or the file was
                 written in the meantime: it stays as it is, and the edits read before are in memory.
             InvalidDataError: The block cannot be parsed; the message names the line.

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ import attrs
 
 from factmem.errors import CodecError, MemoryFileError, StateConflictError
 from factmem.names import checked_path
+from factmem.private_files import replacing, sync_file, write_all
 
 __all__ = ["Content", "decoded", "expanded", "read_file", "replace_file"]
 
@@ -96,20 +96,12 @@ def replace_file(path: Path, data: bytes, before: Content | None, *, follow_link
     """
     with _file_errors(path):
         target = Path(os.path.realpath(path)) if follow_links else path
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(handle)
-            Path(name).chmod(_NEW_MODE if before is None else before.mode)
+        with replacing(target, mode=_NEW_MODE if before is None else before.mode, durable=False) as file:
+            write_all(file, data)
+            sync_file(file)
             now = read_file(path, follow_links=follow_links)
             if (now and now.data) != (before and before.data):
                 raise StateConflictError(f"{path}: somebody else wrote this file meanwhile: read it again")
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
 
 
 def decoded(data: bytes, name: str, *, cut: bool = False) -> str:

@@ -43,6 +43,7 @@ __all__ = [
     "REVISES",
     "STATES",
     "TRUSTED",
+    "TRUST_FROM",
     "UNREVIEWED",
     "Head",
     "drop_known_words",
@@ -54,7 +55,7 @@ __all__ = [
     "term_numbers",
 ]
 
-OUTLINE_VERSION: Final = 5
+OUTLINE_VERSION: Final = 6
 """Version of outlines; it grows with each change of the analyser or of this codec."""
 
 NEVER: Final = 2**63 - 1
@@ -62,6 +63,9 @@ NEVER: Final = 2**63 - 1
 
 MULTIPLE, REMOVED, REVISES, TRUSTED, JOB, UNREVIEWED = (1 << bit for bit in range(6))
 """Flags of a body. TRUSTED counts also while it waits for a model; for UNREVIEWED see `FactDetails.unreviewed`."""
+
+TRUST_FROM: Final = 6
+"""First of the two highest bits of the flags, which hold `Assertion.trust`."""
 
 ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
@@ -239,7 +243,7 @@ def _flags(said: Assertion) -> int:
         (JOB, said.job is not None),
         (UNREVIEWED, said.details.unreviewed),
     )
-    return sum(flag for flag, holds in held if holds)
+    return sum(flag for flag, holds in held if holds) | said.trust << TRUST_FROM
 
 
 def _signs(said: Assertion, text: str) -> int:

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from factmem.fold import Moment, ends, in_effect
-from factmem.recall.index.blob import REMOVED, REVISES, STATES, TRUSTED, microseconds
+from factmem.recall.index.blob import REMOVED, REVISES, STATES, TRUST_FROM, TRUSTED, microseconds
 from factmem.records import AssertionState
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Standing:
     """Current records: arrays of one length.
 
     Attributes:
-        rows: The assertion that won.
+        rows: The assertion that decided.
         firsts: The oldest assertion of the same value; records are in the order of these.
         counts: Number of assertions of the same value.
     """
@@ -159,6 +159,10 @@ def _states_known(columns: Columns, moment: Moment, changes: Changes) -> NDArray
     return states
 
 
+def _trust(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    return (columns["flags"][rows] >> TRUST_FROM).astype(np.int64)
+
+
 def _repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     ordered = np.sort(keys)
     return np.isin(keys, ordered[1:][ordered[1:] == ordered[:-1]])
@@ -173,23 +177,25 @@ def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp])
     rows, track, fold = rows[order], track[order], fold[order]
     starts = np.flatnonzero(np.append(True, (fold[1:] != fold[:-1]) | (track[1:] != track[:-1])))
     sizes = np.diff(np.append(starts, len(rows)))
-    last = rows[starts + sizes - 1]
+    in_order = np.arange(len(rows))
+    last = rows[np.maximum.reduceat(_trust(columns, rows) * len(rows) + in_order, starts) % len(rows)]
     same = ~ended[rows] & (columns["value"][rows] == np.repeat(columns["value"][last], sizes))
     counts = np.add.reduceat(same.astype(np.intp), starts)
-    where = np.where(same, np.arange(len(rows)), len(rows))
+    where = np.where(same, in_order, len(rows))
     firsts = np.minimum.reduceat(where, starts)
     stands = ~ended[last]
     return Standing(last[stands], rows[firsts[stands]], counts=counts[stands])
 
 
 def _united(columns: Columns, rows: NDArray[np.intp], firsts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Drop a second record of an equal value, which an update by id can produce; keep the one first said."""
+    """Drop a second record of an equal value, which an update by id can produce, by trust and then by time."""
     doubtful = np.flatnonzero(_repeated(columns["stands"][rows]))
     if not len(doubtful):
         return np.arange(len(rows))
     first = firsts[doubtful]
     key = (columns["stands"][rows[doubtful]], columns.of_rows("track", rows[doubtful]))
-    order = np.lexsort((columns["seq"][first], columns["said_at"][first], key[1], key[0]))
+    trust = _trust(columns, rows[doubtful])
+    order = np.lexsort((columns["seq"][first], columns["said_at"][first], -trust, key[1], key[0]))
     place, track = key[0][order], key[1][order]
     second = doubtful[order[1:][(place[1:] == place[:-1]) & (track[1:] == track[:-1])]]
     return np.delete(np.arange(len(rows)), second)

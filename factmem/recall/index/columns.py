@@ -20,6 +20,7 @@ from factmem.facts import STATEMENT
 from factmem.recall.index.blob import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels, read_tail, term_numbers
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.scopes import MemoryScope
+from factmem.views import Sight, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,6 +65,9 @@ _HEAD_TYPES: Final = {
     "priority": np.int64,
 }
 _TAGS: Final = ("categories", "topics", "sources", "cited")
+_MOST_VIEWS: Final = 128
+"""Number of views whose scopes are cached."""
+
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _ONE: Final = np.uint64(1)
 
@@ -118,6 +122,7 @@ class Columns:
         self._terms = Growing({"terms": np.uint64})
         self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
         self._finders: dict[str, Finder] = {name: Finder() for name in ("id", "record", "fold", "stands")}
+        self._reached: dict[View, NDArray[np.bool_]] = {}
 
     def __len__(self) -> int:
         return self._columns.length
@@ -147,6 +152,33 @@ class Columns:
     def scope(self, number: int) -> MemoryScope:
         """Return a scope by its number, anchored at the tenant."""
         return MemoryScope.parse(self.scopes.texts[number]).within(self.tenant)
+
+    def owner_of(self, viewer: str | None) -> int:
+        """Return the number of a viewer as an owner; viewers without facts of their own share that of the public."""
+        return 0 if viewer is None else self.owners.find(viewer) or 0
+
+    def visible_heads(self, sight: Sight) -> NDArray[np.bool_]:
+        """Return which heads lie in a view and are public or the viewer's own."""
+        of = self.all_of_heads()
+        owner = self.owner_of(sight.viewer)
+        seen: NDArray[np.bool_] = of["owner"] == 0
+        if owner:
+            seen |= of["owner"] == owner
+        if sight.view is not None:
+            seen &= self._scopes_in(sight.view)[of["scope"]]
+        return seen
+
+    def _scopes_in(self, view: View) -> NDArray[np.bool_]:
+        """Return which scopes lie in a view; each is tested once."""
+        known = self._reached.get(view, np.empty(0, np.bool_))
+        size = len(self.scopes)
+        if len(known) < size:
+            new = (view.reaches(self.scope(number)) for number in range(len(known), size))
+            known = np.concatenate([known, np.fromiter(new, np.bool_, size - len(known))])
+            if len(self._reached) >= _MOST_VIEWS:
+                self._reached.clear()
+            self._reached[view] = known
+        return known
 
     def find(self, name: str, keys: Iterable[int] | NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the rows whose ``id``, ``record``, ``fold`` or ``stands`` is one of some keys, ascending."""

@@ -4,26 +4,31 @@ A corpus is immutable but for caches; its columns may grow, and erased vectors a
 
 It consists of a few `Segment`s. A write lays out the records that it changes, with their conversations, as a new small
 segment, and marks these rows as gone in the others. Small segments are merged (`grown`), so that each record is laid
-out a few times only. Statistics are kept by owner, so that those of a viewer exclude what others own.
+out a few times only.
+
+Statistics are those of what a caller sees (`Corpus.seen`): their own and public records, in the scopes of their view.
+They are sums of whole numbers over whole conversations, cached for each segment, so that they are exact after any
+write and cost little.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import numpy as np
 
 from factmem.fold import Current, Moment
-from factmem.recall.index.blob import JOB, REMOVED, microseconds
+from factmem.recall.index.blob import JOB, REMOVED, UNREVIEWED, microseconds
 from factmem.recall.index.column_fold import Standing, joined, said_the_same
 from factmem.recall.index.columns import Columns
-from factmem.recall.index.segments import Hits, Segment
+from factmem.recall.index.segments import Hits, Segment, VisibleRows, most_views
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +40,8 @@ _GROWTH: Final = 24
 
 _KNOWN_TERMS: Final = 4096
 
-_KNOWN_VIEWERS: Final = 128
-"""Number of cached per-viewer masks (up to one byte per record each)."""
+_FEW: Final = 16
+"""A caller sees few rows of a part if they see less than one in this many."""
 
 
 class Documents(Protocol):
@@ -54,21 +59,17 @@ class Part:
     Attributes:
         segment: The rows.
         alive: Which of them are current; None for all.
-        totals: Statistics of shape (owners, 5): numbers of records, of terms in them, of terms in their exchanges, of
-            conversations, and of terms in these.
+        gone: The other rows, ascending.
     """
 
     segment: Segment
-    alive: NDArray[np.bool_] | None
-    totals: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, segment: Segment) -> Part:
-        """Return a segment of which every row is current."""
-        return cls(segment, None, _totals(segment, np.arange(len(segment))))
+    alive: NDArray[np.bool_] | None = None
+    gone: NDArray[np.intp] = attrs.field(factory=lambda: np.empty(0, np.intp))
+    _visible: dict[Hashable, VisibleRows] = attrs.field(factory=dict, init=False)
+    _reviewed: list[tuple[Part, ...]] = attrs.field(factory=list, init=False)
 
     def __len__(self) -> int:
-        return int(self.totals[:, 0].sum())
+        return len(self.segment) - len(self.gone)
 
     def without(self, gone: NDArray[np.intp]) -> Part:
         """Return the part without some rows, which are whole conversations."""
@@ -76,10 +77,41 @@ class Part:
             return self
         alive = np.ones(len(self.segment), np.bool_) if self.alive is None else self.alive.copy()
         alive[gone] = False
-        lost = _totals(self.segment, gone)
-        totals = self.totals.copy()
-        totals[: len(lost)] -= lost
-        return Part(self.segment, alive, totals)
+        return Part(self.segment, alive, np.union1d(self.gone, gone))
+
+    def visible(self, key: Hashable, heads: NDArray[np.bool_]) -> VisibleRows:
+        """Return the current rows of visible heads; see `Segment.visible`."""
+        ever = self.segment.visible(key, heads)
+        if self.alive is None:
+            return ever
+        known = self._visible.get(key)
+        if known is None:
+            gone = self.gone if ever.mask is None else self.gone[ever.mask[self.gone]]
+            mask = self.alive if ever.mask is None else self.alive & ever.mask
+            known = VisibleRows(mask, ever.totals.less(self.segment.totals(gone)))
+            if len(self._visible) >= most_views(len(self.segment)):
+                self._visible.clear()
+            self._visible[key] = known
+        return known
+
+    def reviewed(self, columns: Columns) -> tuple[Part, ...]:
+        """Return the part without records that are `FactDetails.unreviewed`, as one or two parts.
+
+        Conversations that hold such a record are laid out again, so that it is nobody's neighbour.
+        """
+        if not self._reviewed:
+            self._reviewed.append(self._without_unreviewed(columns))
+        return self._reviewed[0]
+
+    def _without_unreviewed(self, columns: Columns) -> tuple[Part, ...]:
+        segment, rows = self.segment, self.rows()
+        hidden = rows[(columns["flags"][segment.rows[rows]] & UNREVIEWED) != 0]
+        if not len(hidden):
+            return (self,)
+        around = rows[segment.around(hidden)[rows]]
+        left = np.setdiff1d(around, hidden)
+        rest = self.without(around)
+        return (rest, Part(segment.of(columns, left))) if len(left) else (rest,)
 
     def lacking(self, columns: Columns) -> NDArray[np.intp]:
         """Return the current rows of the columns that are not embedded yet."""
@@ -114,17 +146,39 @@ class Part:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Seen:
-    """The view of a corpus by one viewer.
+    """The part of a corpus that a caller sees, and its statistics.
 
     Attributes:
+        key: The key of the caller; callers who see the same share it.
         masks: The visible rows of each part; None for all.
+        rows: The visible rows of each part where they are few, ascending; None where they are many.
         counts: Numbers of records, exchanges and conversations.
         averages: Mean numbers of terms in each of them.
     """
 
+    key: Hashable
     masks: tuple[NDArray[np.bool_] | None, ...]
+    rows: tuple[NDArray[np.intp] | None, ...]
     counts: tuple[int, int, int]
     averages: tuple[float, float, float]
+
+    @classmethod
+    def of(cls, key: Hashable, visible: Sequence[VisibleRows]) -> Seen:
+        """Return the view of some visible rows of each part."""
+        sums = [attrs.astuple(part.totals) for part in visible]
+        records, own, exchange, sessions, session = map(sum, zip(*sums, strict=True)) if sums else (0,) * 5
+        return cls(
+            key=key,
+            masks=tuple(part.mask for part in visible),
+            rows=tuple(
+                np.flatnonzero(part.mask)
+                if part.mask is not None and part.totals.records * _FEW <= len(part.mask)
+                else None
+                for part in visible
+            ),
+            counts=(records, records, sessions),
+            averages=(own / max(records, 1), exchange / max(records, 1), session / max(sessions, 1)),
+        )
 
 
 @attrs.frozen(eq=False)
@@ -160,8 +214,8 @@ class Corpus:
     parts: tuple[Part, ...]
     vectors: VectorsView
     documents: Documents
-    _seen: dict[int, Seen] = attrs.field(factory=dict, init=False)
-    _known: dict[tuple[int, int], tuple[float, ...]] = attrs.field(factory=dict, init=False)
+    _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
+    _known: dict[tuple[Hashable, int], tuple[float, ...]] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -185,49 +239,51 @@ class Corpus:
             rows = rows[columns["recorded_at"][rows] <= microseconds(moment.known_at)]
         return rows
 
-    def seen(self, viewer: str | None) -> Seen:
-        """Return the view of a viewer: public records and their own."""
-        owner = self._owner(viewer)
-        known = self._seen.get(owner)
+    def shown(self, sight: Sight) -> Corpus:
+        """Return the corpus that a caller may see a part of: without unreviewed records, if these are invisible."""
+        return self.reviewed if sight.reviewed else self
+
+    @functools.cached_property
+    def reviewed(self) -> Corpus:
+        """The corpus without records that are `FactDetails.unreviewed`."""
+        parts = tuple(new for part in self.parts for new in part.reviewed(self.columns))
+        return self if parts == self.parts else attrs.evolve(self, parts=parts)
+
+    def seen(self, sight: Sight) -> Seen:
+        """Return what a caller sees of this corpus, which is `shown` to them."""
+        key = (self.columns.owner_of(sight.viewer), sight.view)
+        known = self._seen.get(key)
         if known is None:
-            if len(self._seen) >= _KNOWN_VIEWERS:
+            heads = self.columns.visible_heads(sight)
+            known = Seen.of(key, [part.visible(key, heads) for part in self.parts])
+            if len(self._seen) >= most_views(len(self)):
                 self._seen.clear()
-            known = self._seen[owner] = self._seen_by(owner)
+            self._seen[key] = known
         return known
 
-    def _owner(self, viewer: str | None) -> int:
-        """Return the owner of a viewer's records; viewers without records share the public view."""
-        return 0 if viewer is None else self.columns.owners.find(viewer) or 0
-
-    def term(self, term: Term, viewer: str | None, among: Sequence[NDArray[np.bool_]] | None = None) -> Occurrences:
-        """Return the occurrences of a term in the view of a viewer.
+    def term(self, term: Term, seen: Seen, among: Sequence[NDArray[np.bool_]] | None = None) -> Occurrences:
+        """Return the occurrences of a term in what a caller sees.
 
         Args:
             term: The term.
-            viewer: The viewer.
-            among: The rows of each part to look at, whole conversations; None for all. Document frequencies are
-                always those of all rows.
+            seen: What the caller sees.
+            among: The visible rows of each part to look at, whole conversations; None for all. Document frequencies are
+                always those of all visible rows.
         """
-        key = (self._owner(viewer), term.number)
-        known = self._known.get(key)
-        if known is None:
-            levels = self._levels(term, viewer, None)
-            if len(self._known) >= _KNOWN_TERMS:
-                self._known.clear()
-            known = self._known[key] = tuple(
-                sum(_documents(of_part[level]) for of_part in levels) for level in range(3)
-            )
-        else:
-            levels = self._levels(term, viewer, among)
+        known = self._known.get((seen.key, term.number))
+        if known is not None:
+            return Occurrences(self._levels(term, seen.masks if among is None else among), known)
+        levels = self._levels(term, seen.masks)
+        if len(self._known) >= _KNOWN_TERMS:
+            self._known.clear()
+        known = tuple(sum(_documents(of_part[level]) for of_part in levels) for level in range(3))
+        self._known[seen.key, term.number] = known
         return Occurrences(levels, known)
 
-    def _levels(
-        self, term: Term, viewer: str | None, among: Sequence[NDArray[np.bool_]] | None
-    ) -> tuple[tuple[Hits, Hits, Hits], ...]:
-        masks = self.seen(viewer).masks
+    def _levels(self, term: Term, among: Sequence[NDArray[np.bool_] | None]) -> tuple[tuple[Hits, Hits, Hits], ...]:
         return tuple(
-            part.segment.levels(_seen_of(part.segment.occurrences(term, some), mask))
-            for part, mask, some in zip(self.parts, masks, among or (None,) * len(masks), strict=True)
+            part.segment.levels(part.segment.occurrences(term, some))
+            for part, some in zip(self.parts, among, strict=True)
         )
 
     def currents(self, standing: Standing) -> list[Current | None]:
@@ -258,21 +314,6 @@ class Corpus:
             slots[order[np.searchsorted(ascending, part.segment.rows[at])]] = part.segment.slots[at]
         return slots
 
-    def _seen_by(self, owner: int) -> Seen:
-        owners = [0, owner] if owner else [0]
-        masks, sums = [], np.zeros(5, np.int64)
-        for part in self.parts:
-            inside = [number for number in owners if number < len(part.totals)]
-            total = part.totals[inside].sum(axis=0)
-            sums += total
-            masks.append(None if total[0] == len(part.segment) else _mask(part, owners))
-        records, own, exchange, sessions, session = sums.tolist()
-        return Seen(
-            masks=tuple(masks),
-            counts=(records, records, sessions),
-            averages=(own / max(records, 1), exchange / max(records, 1), session / max(sessions, 1)),
-        )
-
     def changed(self, gone: Mapping[int, NDArray[np.intp]], new: Standing, **rest: Any) -> Corpus:
         """Return the corpus after a write.
 
@@ -296,15 +337,8 @@ def grown(columns: Columns, parts: Sequence[Part], new: Standing) -> tuple[Part,
         merged.append(part.segment.standing(rows))
         size += len(rows)
     if size:
-        left.append(Part.of(Segment.build(columns, joined(merged))))
+        left.append(Part(Segment.build(columns, joined(merged))))
     return tuple(left)
-
-
-def _seen_of(hits: Hits, mask: NDArray[np.bool_] | None) -> Hits:
-    if mask is None or not len(hits.rows):
-        return hits
-    kept = mask[hits.rows]
-    return Hits(hits.rows[kept], hits.counts[kept])
 
 
 def _documents(hits: Hits) -> float:
@@ -318,26 +352,3 @@ def _mostly_gone(part: Part) -> bool:
 def _current(read: Sequence[Recorded | None]) -> Current | None:
     winner, said = read[0], tuple(item for item in read[1:] if item is not None)
     return None if winner is None else Current(winner, said or (winner,))
-
-
-def _mask(part: Part, owners: Sequence[int]) -> NDArray[np.bool_]:
-    mask = np.isin(part.segment.owners, owners)
-    return mask if part.alive is None else mask & part.alive
-
-
-def _totals(segment: Segment, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the statistics of some rows, whole conversations, by owner."""
-    if not len(rows):
-        return np.zeros((1, 5), np.int64)
-    sessions = np.unique(segment.session[rows])
-    of_rows, of_sessions = segment.owners[rows], segment.owners[segment.first_of_session[sessions]]
-    size = int(of_rows.max()) + 1
-    lengths = segment.lengths
-    columns = (
-        np.bincount(of_rows, minlength=size),
-        np.bincount(of_rows, lengths.own[rows], size),
-        np.bincount(of_rows, lengths.exchange[rows], size),
-        np.bincount(of_sessions, minlength=size),
-        np.bincount(of_sessions, lengths.session[sessions], size),
-    )
-    return np.stack(columns, axis=1).astype(np.int64)

@@ -163,11 +163,11 @@ class Mirror:
             await self._pull()
             return await to_thread.run_sync(self._log.log, part)
 
-    async def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
-        """Return the number of assertions of any state that a viewer sees in some scopes."""
+    async def waiting(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
+        """Return the number of assertions in some scopes that wait to be accepted, visible to a viewer."""
         async with self._lock:
             await self._pull()
-            return await to_thread.run_sync(self._log.count, viewer, reaches)
+            return await to_thread.run_sync(self._log.waiting, viewer, reaches)
 
     async def let_go(self) -> None:
         """Drop erased assertions now rather than at the next read."""

@@ -23,13 +23,31 @@ from factmem.recall.text.updates import clues
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Hits", "Lengths", "Segment", "conversation_keys", "lay_out", "leading_terms", "post", "with_neighbours"]
+__all__ = [
+    "Hits",
+    "Lengths",
+    "Segment",
+    "Totals",
+    "VisibleRows",
+    "conversation_keys",
+    "lay_out",
+    "leading_terms",
+    "most_views",
+    "post",
+    "with_neighbours",
+]
 
 _LONG_AGO: Final = 1000.0
+
+_VIEWS_ROOM: Final = 4_000_000
+"""Maximum size of a segment's cache of visible rows, in bytes, unless that holds fewer than `_LEAST_VIEWS` views."""
+
+_LEAST_VIEWS: Final = 4
+_MOST_VIEWS: Final = 128
 
 _DENSE: Final = 16
 """Occurrences are counted in a dense array if there is at least one to this many rows."""
@@ -42,6 +60,42 @@ class Lengths:
     own: NDArray[np.int32]
     exchange: NDArray[np.int32]
     session: NDArray[np.int32]
+
+
+@attrs.frozen
+class Totals:
+    """Sums over whole conversations, from which statistics are made.
+
+    Attributes:
+        records: Number of records.
+        terms: Number of terms in them.
+        exchanges: Number of terms in their exchanges.
+        sessions: Number of conversations; a record outside conversations is one of its own.
+        session_terms: Number of terms in the conversations.
+    """
+
+    records: int
+    terms: int
+    exchanges: int
+    sessions: int
+    session_terms: int
+
+    def less(self, other: Totals) -> Totals:
+        """Return the sums without those of some of the conversations."""
+        return Totals(*(whole - part for whole, part in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
+
+
+@attrs.frozen(eq=False)
+class VisibleRows:
+    """The rows of a segment that a caller may see: whole conversations.
+
+    Attributes:
+        mask: The visible rows; None for all.
+        totals: Sums over them.
+    """
+
+    mask: NDArray[np.bool_] | None
+    totals: Totals
 
 
 @attrs.frozen(eq=False)
@@ -77,7 +131,6 @@ class Segment:
         counts: Number of assertions of the same value.
         slots: Slot of its vector; 0 for none.
         unembedded: Whether any row was added before it was embedded.
-        owners: The owner's number; 0 is public.
         heads: The head's number.
         said_at: When it was said, in seconds since 1970.
         importance: From 0 to 1.
@@ -97,7 +150,6 @@ class Segment:
     counts: NDArray[np.int32]
     slots: NDArray[np.int32]
     unembedded: bool
-    owners: NDArray[np.int32]
     heads: NDArray[np.int32]
     said_at: NDArray[np.float64]
     importance: NDArray[np.float64]
@@ -115,6 +167,7 @@ class Segment:
     _where: NDArray[np.int32] = attrs.field(alias="where")
     _often: NDArray[np.integer[Any]] = attrs.field(alias="often")
     _decays: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
+    _visible: dict[Hashable, VisibleRows] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def build(cls, columns: Columns, standing: Standing) -> Segment:
@@ -131,7 +184,6 @@ class Segment:
             counts=standing.counts[order].astype(np.int32),
             slots=np.maximum(columns["slot"][rows], 0),
             unembedded=bool((columns["slot"][rows] < 0).any()),
-            owners=columns.of_rows("owner", rows),
             heads=columns["head"][rows],
             said_at=columns["said_at"][rows] / 1e6,
             importance=columns["importance"][rows],
@@ -153,12 +205,49 @@ class Segment:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def of(self, columns: Columns, rows: NDArray[np.intp]) -> Segment:
+        """Return a segment of some of the records, with the same vectors."""
+        new = Segment.build(columns, self.standing(rows))
+        by_row = rows[np.argsort(self.rows[rows])]
+        slots = self.slots[by_row[np.searchsorted(self.rows[by_row], new.rows)]]
+        return attrs.evolve(new, slots=slots, unembedded=self.unembedded)
+
     def standing(self, rows: NDArray[np.intp]) -> Standing:
         """Return some of the records, as the fold returns them."""
         return Standing(
             self.rows[rows].astype(np.intp),
             self.firsts[rows].astype(np.intp),
             counts=self.counts[rows].astype(np.intp),
+        )
+
+    def visible(self, key: Hashable, heads: NDArray[np.bool_]) -> VisibleRows:
+        """Return the rows of visible heads.
+
+        A conversation lies in one place and has one owner, so that it is visible as a whole or not at all.
+
+        Args:
+            key: The key under which the rows are cached.
+            heads: Which heads are visible.
+        """
+        known = self._visible.get(key)
+        if known is None:
+            mask = heads[self.heads]
+            whole = bool(mask.all())
+            known = VisibleRows(None if whole else mask, self.totals(None if whole else np.flatnonzero(mask)))
+            if len(self._visible) >= most_views(len(self)):
+                self._visible.clear()
+            self._visible[key] = known
+        return known
+
+    def totals(self, rows: NDArray[np.intp] | None) -> Totals:
+        """Return sums over whole conversations, given by their rows, ascending; None for all rows."""
+        of = self.lengths
+        if rows is None:
+            return Totals(len(self), _total(of.own), _total(of.exchange), len(of.session), _total(of.session))
+        sessions = self.session[rows]
+        sessions = sessions[_new(sessions)]
+        return Totals(
+            len(rows), _total(of.own[rows]), _total(of.exchange[rows]), len(sessions), _total(of.session[sessions])
         )
 
     def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -235,19 +324,32 @@ class Segment:
         rows = np.flatnonzero(dense)
         return Hits(rows, dense[rows].astype(np.float32))
 
-    def updates_holding(self, numbers: NDArray[np.uint64], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def holding(self, numbers: NDArray[np.uint64], among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+        """Return how many rows hold each of some terms.
+
+        Args:
+            numbers: The terms' numbers, without related ones.
+            among: Which rows to count; None for all.
+        """
+        counts = np.zeros(len(numbers), np.intp)
+        held, at = self._places_of(numbers)
+        sizes = self._postings[at + 1] - self._postings[at]
+        if among is not None and len(at):
+            seen = among[self._where[spread(self._postings[at], self._postings[at + 1])]]
+            sizes = np.add.reduceat(seen, sizes.cumsum() - sizes, dtype=np.intp)
+        counts[held] = sizes
+        return counts
+
+    def updates_holding(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return rows that hold terms and a word that an update may be known by; see `factmem.recall.text.updates`.
 
         Args:
             numbers: The terms' numbers, without related ones.
-            most: Leave out terms that more rows hold.
 
         Returns:
             Pairs of the place of a term in ``numbers``, and a row.
         """
         held, at = self._places_of(numbers)
-        few = self._postings[at + 1] - self._postings[at] <= most
-        held, at = held[few], at[few]
         begins, rows = self._updates
         starts, ends = begins[at], begins[at + 1]
         return np.repeat(held, ends - starts), rows[spread(starts, ends)].astype(np.intp)
@@ -416,6 +518,15 @@ class Segment:
         follows = np.ones(len(self) - self.alone + 1, np.bool_)
         follows[self.starts - self.alone] = False
         return follows
+
+
+def most_views(rows: int) -> int:
+    """Return the number of callers whose visible rows are cached, for a segment of so many rows."""
+    return max(_LEAST_VIEWS, min(_MOST_VIEWS, _VIEWS_ROOM // max(rows, 1)))
+
+
+def _total(numbers: NDArray[np.int32]) -> int:
+    return int(numbers.sum(dtype=np.int64))
 
 
 def _summed(rows: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:

@@ -18,13 +18,14 @@ import numpy as np
 from factmem.abc import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
-from factmem.recall.index.blob import JOB, MULTIPLE, NEVER, STATES, UNREVIEWED, microseconds
+from factmem.recall.index.blob import JOB, MULTIPLE, NEVER, STATES, microseconds
 from factmem.recall.index.column_fold import Standing, affected, joined, takes_part
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.corpus import Corpus, Part
 from factmem.recall.strength import Contender, level_of, strongest
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,36 +36,39 @@ if TYPE_CHECKING:
 __all__ = ["LogPart", "heads_of", "kept_by_part", "passing", "rows_of", "selected", "without"]
 
 
-def selected(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> Standing:
-    """Return the records that the viewer sees and the filter keeps, in no order."""
-    kept = kept_by_part(corpus, viewer, wanted)
+def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Standing:
+    """Return the records that the caller sees and the filter keeps, in no order."""
+    corpus = corpus.shown(sight)
+    kept = kept_by_part(corpus, sight, wanted)
     found = []
-    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(viewer).masks, strict=True):
+    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(sight).masks, strict=True):
         if rows is None:
             rows = np.arange(len(part.segment)) if mask is None else np.flatnonzero(mask)
         found.append(part.segment.standing(rows))
     return joined(found)
 
 
-def kept_by_part(corpus: Corpus, viewer: str | None, wanted: RecallFilter) -> list[Rows | None]:
-    """Return the rows of each part that the viewer sees and the filter keeps, ascending; None for all visible rows."""
+def kept_by_part(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> list[Rows | None]:
+    """Return the rows of each part that the caller sees and the filter keeps, ascending; None for all visible rows."""
     if wanted.empty and not wanted.strongest:
         return [None] * len(corpus.parts)
     heads = heads_of(corpus.columns, wanted)
-    masks = corpus.seen(viewer).masks
+    seen = corpus.seen(sight)
     kept: list[Rows] = []
-    for part, mask in zip(corpus.parts, masks, strict=True):
-        rows = _of_heads(part, heads)
-        if mask is not None:
-            rows = rows[mask[rows]]
+    for part, mask, few in zip(corpus.parts, seen.masks, seen.rows, strict=True):
+        if few is not None:
+            rows = few if heads is None else few[heads[part.segment.heads[few]]]
+        else:
+            rows = _of_heads(part, heads)
+            rows = rows if mask is None else rows[mask[rows]]
         kept.append(rows[passing(corpus.columns, part.segment.rows[rows], wanted)])
     return list(_strongest(corpus, kept) if wanted.strongest and kept else kept)
 
 
-def without(corpus: Corpus, viewer: str | None, kept: Sequence[Rows | None], gone: Rows) -> list[Rows | None]:
+def without(corpus: Corpus, sight: Sight, kept: Sequence[Rows | None], gone: Rows) -> list[Rows | None]:
     """Return the kept rows of each part without some rows of the columns."""
     left: list[Rows | None] = []
-    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(viewer).masks, strict=True):
+    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(sight).masks, strict=True):
         if rows is None:
             rows = np.arange(len(part.segment)) if mask is None else np.flatnonzero(mask)
         left.append(rows[~np.isin(part.segment.rows[rows], gone)])
@@ -151,8 +155,6 @@ def _holds_of_rows(columns: Columns, rows: NDArray[Any], condition: Condition) -
             held = columns.labels_with(_TAGS[facet], tags)[columns["labels"][rows]] != negate
         case OneOf(Facet.RECORD_ID, ids, negate=negate):
             held = np.isin(rows, columns.find("record", map(number_of_id, ids)), invert=negate)
-        case OneOf(Facet.REVIEWED, values, negate=negate):
-            held = np.isin((columns["flags"][rows] & UNREVIEWED) == 0, list(values), invert=negate)
         case Between(Facet.SAID_AT | Facet.RECORDED_AT as facet):
             column = "said_at" if facet is Facet.SAID_AT else "recorded_at"
             held = _in_microseconds(condition).holds(columns[column][rows])

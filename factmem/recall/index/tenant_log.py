@@ -14,14 +14,14 @@ import numpy as np
 from factmem.abc import ScansVectors, number_of_id
 from factmem.fold import Moment
 from factmem.recall.index.blob import NEVER, STATES, drop_known_words, microseconds, outline_of
-from factmem.recall.index.column_fold import Changes, Standing, affected, counting, joined, standing
+from factmem.recall.index.column_fold import Changes, Standing, affected, counting, joined, standing, takes_part
 from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.corpus import Corpus, grown
 from factmem.recall.index.segments import conversation_keys
 from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.source import Held, Library, rows_in_outline
 from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
-from factmem.records import LogEntry, Recorded, StateChange, Tombstone
+from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ __all__ = ["FoldPlan", "TenantLog"]
 _NOWHERE = -1
 """The slot of a row that is not embedded yet."""
 
+
+_WAITING = [
+    STATES.index(state) for state in (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
+]
 
 _MANY = 10_000
 """Number of records in a new segment above which freed memory is returned to the system."""
@@ -114,13 +118,19 @@ class TenantLog:
     def _in_full(self, rows: Sequence[int]) -> Iterable[Recorded]:
         return (item for item in self.documents.read(rows) if item is not None)
 
-    def count(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
-        """Return the number of assertions that a viewer sees in some scopes."""
+    def waiting(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
+        """Return the number of assertions in some scopes that wait to be accepted, visible to a viewer.
+
+        These are the quarantined ones, and those that wait for a model and do not count meanwhile.
+        """
         columns = self._columns
+        waits = np.isin(columns["state"], _WAITING) & ~takes_part(columns["state"], columns["flags"])
+        if not waits.any():
+            return 0
         scopes = np.array([reaches(columns.scope(number)) for number in range(len(columns.scopes))], np.bool_)
         owners = [number for number in (0, columns.owners.find(viewer or "")) if number is not None]
         heads = scopes[columns.of_heads("scope")] & np.isin(columns.of_heads("owner"), owners)
-        return int(heads[columns["head"]].sum())
+        return int(heads[columns["head"][waits]].sum())
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return the current records; None if that takes any work."""

@@ -9,20 +9,19 @@ A number with parts (``3.11``, ``2026-05-07``, ``14:30``) and a code (``AB-1234`
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
-import threading
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.facts import STATEMENT
 from factmem.patterns import lazy_pattern
 from factmem.records import Assertion
+from factmem.stemming import forget_stems, stemmer
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 __all__ = [
     "STOP_WORDS",
@@ -78,25 +77,9 @@ _ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_
 _COUNTED: Final = lazy_pattern(rf"[{_UNSPACED}]|{_LETTERS}")
 
 
-@functools.cache
-def _stem() -> Callable[[str], str]:
-    import Stemmer
-
-    local = threading.local()  # a stemmer keeps state while it works: one a thread
-
-    @functools.lru_cache(maxsize=65_536)
-    def stem(word: str) -> str:
-        if not hasattr(local, "stemmer"):
-            local.stemmer = Stemmer.Stemmer("english")
-        stemmed: str = local.stemmer.stemWord(word)
-        return stemmed
-
-    return stem
-
-
 def analyse(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
-    stem = _stem()
+    stem = stemmer()
     text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     whole: list[str] = []
     if _HINT.search(text):
@@ -133,7 +116,7 @@ def _characters(run: str) -> Iterable[str]:
 
 def forget_words() -> None:
     """Clear the cache of stems, so that no erased word outlives in it."""
-    _stem.cache_clear()
+    forget_stems()
 
 
 def indexed_text(said: Assertion) -> str:

@@ -34,6 +34,7 @@ from factmem.testing.conformance.sets import SetSpecs
 from factmem.testing.conformance.states import StateSpecs
 from factmem.testing.conformance.types import TypeSpecs
 from factmem.testing.conformance.values import ValueSpecs
+from factmem.testing.conformance.views import ViewSpecs
 from factmem.testing.conformance.walls import WallSpecs
 
 __all__ = [
@@ -53,12 +54,13 @@ __all__ = [
     "TypeSpecs",
     "ValueSpecs",
     "VectorSpecs",
+    "ViewSpecs",
     "WaistConformance",
     "WallSpecs",
 ]
 
 
-class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, TypeSpecs, LifecycleSpecs):
+class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, ViewSpecs, TypeSpecs, LifecycleSpecs):
     """Specs of the four verbs and the close, which every provider must pass."""
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+import attrs
 import pytest
 
 from factmem.abc import AgentMemoryProvider, KeepsHistory, StateRequest
@@ -95,6 +96,22 @@ class DetailSpecs(ProviderCase):
     ) -> None:
         await keep(history, said(CITY, "Oslo", origin=origin))
         assert await loaded_value(provider, CITY) == "Oslo"
+
+    async def test_words_of_the_assistant_neither_replace_nor_remove_those_of_the_user(
+        self, provider: AgentMemoryProvider, history: KeepsHistory
+    ) -> None:
+        """Trust orders before time, in whatever order they arrive."""
+        assistant = Origin.ASSISTANT
+        await keep(history, said(CITY, "Oslo", 1), said(LANGUAGES, "Thai", 1))
+        await keep(history, said(CITY, "Rome", 2, origin=assistant), said(LANGUAGES, "Lao", 2, origin=assistant))
+        gone = [said(concept, value, 3, origin=assistant) for concept, value in ((CITY, "Rome"), (LANGUAGES, "Thai"))]
+        await keep(history, *(attrs.evolve(item, removed=True) for item in gone))
+        await keep(history, said(SEATS, 5, 2, origin=assistant))
+        await keep(history, said(SEATS, 4, 1))
+        assert await loaded_value(provider, CITY) == "Oslo"
+        assert await loaded_values(provider, LANGUAGES) == ["Thai", "Lao"]
+        assert await loaded_value(provider, SEATS) == 4
+        assert len(await history.entries(Place(USER, PLANNER))) == 8
 
     async def test_expired_facts_are_not_loaded(self, provider: AgentMemoryProvider, history: KeepsHistory) -> None:
         await keep(history, said(CITY, "Oslo", 1), said(CITY, "Rome", 2, expires_at=_LONG_AGO))

@@ -97,10 +97,9 @@ class VectorSpecs(ProviderCase):
     ) -> None:
         await vectors.use_embedder(_ONE)
         first, second = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
+        given = {first.recorded.seq: _vector(1, 0, 0, 0), second.recorded.seq: _vector(*wrong)}
         with pytest.raises(InvalidVectorError):
-            await vectors.put_vectors(
-                None, {first.recorded.seq: _vector(1, 0, 0, 0), second.recorded.seq: _vector(*wrong)}
-            )
+            await vectors.put_vectors(None, given)
         assert list((await vectors.vectors(None))[0]) == []
 
     async def test_a_vector_before_any_embedder_is_refused(self, history: KeepsHistory, vectors: KeepsVectors) -> None:

@@ -83,9 +83,9 @@ async def test_a_wrong_key_is_told_on_every_path(root: Path) -> None:
 
 async def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
     root = tmp_path / "facts"
-    right = Passphrase("correct horse", cost=CHEAP)
+    right = Passphrase("plum lantern orbit velvet", cost=CHEAP)
     await save(root, "one", key=right)
-    await refused(root, Passphrase("correct horse!", cost=CHEAP), WrongKeyError, ["entries 0"])
+    await refused(root, Passphrase("plum lantern orbit velvet!", cost=CHEAP), WrongKeyError, ["entries 0"])
     await refused(root, KEY, WrongKeyError, ["entries 0"])
     async with opened(root, right) as provider:
         assert len(await provider.entries(PLACES[0])) == 1

@@ -60,10 +60,10 @@ async def test_a_wrong_key_is_told_and_changes_nothing(path: Path, big: bool, pr
 
 async def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
-    right = Passphrase("correct horse", cost=CHEAP)
+    right = Passphrase("plum lantern orbit velvet", cost=CHEAP)
     async with opened(path, right) as provider:
         await append(provider, range(3))
-    await refused(path, Passphrase("correct horse!", cost=CHEAP), WrongKeyError)
+    await refused(path, Passphrase("plum lantern orbit velvet!", cost=CHEAP), WrongKeyError)
     await refused(path, KEY, WrongKeyError)
     assert await numbers_in(path, right) == {0, 1, 2}
 

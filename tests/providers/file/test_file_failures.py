@@ -12,11 +12,11 @@ from typing import Any
 import anyio
 import pytest
 from factmem_file import LocalFileMemoryProvider
-from factmem_file.durable import write_all
 
 from factmem.abc import Append, Receipt
 from factmem.errors import ConceptConflictError, InvalidVectorError, StoreUnavailableError
 from factmem.facts import Concept
+from factmem.private_files import write_all
 from factmem.records import Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

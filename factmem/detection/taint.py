@@ -1,0 +1,370 @@
+"""Taint: words that the assistant repeats from what nobody vouches for.
+
+What a tool or a page says is kept in quarantine. If the assistant repeats it, the next session would hear the same from
+the assistant. `repetitions` finds such messages of a conversation.
+
+A sentence is compared by its units: the stems of its words, and pairs of stems that stand close together. A unit is
+evidence if untrusted words have it and trusted words do not: what the user said as well is the user's. Each unit has a
+weight: 1 for a name or a number, less for a rare word, nothing for an everyday word. Pairs weigh by their rarer words,
+so that trusted words in a new combination are evidence too. All of this is linear in the length of the conversation.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import attrs
+
+from factmem.details import Origin
+from factmem.patterns import lazy_pattern
+
+__all__ = ["REPEATS", "Heard", "pasted_in", "repetitions"]
+
+REPEATS: Final = {
+    Origin.USER: "repeats what a user pasted",
+    Origin.ASSISTANT: "repeats quarantined words",
+    Origin.TOOL: "repeats a tool",
+    Origin.DOCUMENT: "repeats a document",
+    Origin.UNKNOWN: "repeats words of unknown origin",
+}
+"""Flags of the assistant's words that repeat what nobody vouches for, by the origin of it; see `FactDetails.flags`."""
+
+_ENOUGH: Final = 0.8
+"""Weight of the units that a sentence shares with untrusted words, from which on it repeats them."""
+
+_ENOUGH_AT_ONCE: Final = 0.5
+"""The same for an answer to these words, with nothing of the user's in between."""
+
+_REACH: Final = 3
+"""Maximum distance of the words of a pair."""
+
+_LONGEST_STEM: Final = 6
+
+_EVERYDAY, _UNSURE, _RARE, _NAME = range(4)
+_OF_WORDS: Final = (0.0, 0.25, 0.5, 1.0)
+"""Weight of a word, by its kind. Of languages whose everyday words are not known here, rare words are unsure."""
+
+_OF_PAIRS: Final = (0.2, 0.34, 0.5)
+"""Weight of a pair, by the number of its words that are not everyday words."""
+
+_KNOWN_LANGUAGE: Final = 0.3
+"""Minimum share of everyday words in a text of a language whose everyday words are known here, which is English."""
+
+
+@attrs.frozen
+class Heard:
+    """A message of a conversation, as far as its words may be repeated.
+
+    Attributes:
+        text: Its text.
+        origin: The source of its words.
+        trusted: Whether they are believed. The user's and the assistant's are, unless they are quarantined.
+    """
+
+    text: str = attrs.field(repr=False)
+    origin: Origin
+    trusted: bool
+
+
+def repetitions(conversation: Iterable[Heard]) -> dict[int, Origin]:
+    """Return the assistant's messages that repeat untrusted words said before, with the origin of the latest of these.
+
+    What such a message says is not trusted either. What the user pastes is not the user's; see `pasted_in`.
+
+    Args:
+        conversation: The messages, in order.
+
+    Returns:
+        The origins, by the positions of the messages.
+    """
+    found: dict[int, Origin] = {}
+    untrusted, trusted = _Units(), _Units()
+    latest, at_once = Origin.UNKNOWN, False
+    for position, heard in enumerate(conversation):
+        if not heard.trusted:
+            untrusted.add(heard.text)
+            latest, at_once = heard.origin, True
+        elif heard.origin is Origin.USER:
+            pasted, own = pasted_in(heard.text)
+            trusted.add(own)
+            untrusted.add(pasted)
+            at_once = bool(pasted)
+            latest = Origin.USER if pasted else latest
+        elif not untrusted:
+            trusted.add(heard.text)
+        elif untrusted.shared(heard.text, beyond=trusted) >= (_ENOUGH_AT_ONCE if at_once else _ENOUGH):
+            found[position] = latest
+            untrusted.add(heard.text)
+        else:
+            trusted.add(heard.text, unless=untrusted)
+    return found
+
+
+class _Word(NamedTuple):
+    stem: str
+    kind: int
+
+
+class _Units:
+    """The words and pairs of some texts."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, int] = {}
+        self._pairs: set[tuple[str, str]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def add(self, text: str, *, unless: _Units | None = None) -> None:
+        """Add the units of a text, except those that others have."""
+        for words in _sentences(text):
+            for stem, kind in words:
+                if unless is None or stem not in unless._kinds:
+                    self._kinds[stem] = max(kind, self._kinds.get(stem, _EVERYDAY))
+            pairs = _pairs(words)
+            self._pairs.update(pair for pair in pairs if unless is None or pair not in unless._pairs)
+
+    def shared(self, text: str, *, beyond: _Units) -> float:
+        """Return the weight of the units that the most similar sentence of a text shares with these, beyond others."""
+        return max((self._weight(words, beyond) for words in _sentences(text)), default=0.0)
+
+    def _weight(self, words: Sequence[_Word], beyond: _Units) -> float:
+        kinds = dict(words)
+        weight = sum(
+            _OF_WORDS[min(kind, self._kinds[stem])]
+            for stem, kind in kinds.items()
+            if stem in self._kinds and stem not in beyond._kinds
+        )
+        pairs = (pair for pair in set(_pairs(words)) if pair in self._pairs and pair not in beyond._pairs)
+        return weight + sum(_OF_PAIRS[sum(kinds[stem] != _EVERYDAY for stem in pair)] for pair in pairs)
+
+
+def _pairs(words: Sequence[_Word]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of different stems that stand close together, each in alphabetical order."""
+    for place, (one, _) in enumerate(words):
+        for other, _ in words[place + 1 : place + 1 + _REACH]:
+            if one != other:
+                yield (one, other) if one < other else (other, one)
+
+
+_HIDDEN: Final = "Cf"
+_THOUSANDS: Final = lazy_pattern(r"(?<=\d)[,.\u202f\u00a0 ](?=\d{3}(?!\d))")
+_BETWEEN: Final = lazy_pattern(r"(?<=[.!?…])\s+|[\n。！？]+")
+_WORD: Final = lazy_pattern(r"[^\W_]+(?:['’][^\W_]+)*")
+_YEAR: Final = lazy_pattern(r"(?:19|20)\d\d")
+_UNSPACED: Final = lazy_pattern(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""A letter of a script that writes words without spaces, or joins particles to them."""
+
+_GRAMMAR: Final = lazy_pattern(r"[\u3040-\u309f]{2}")
+"""Two letters of hiragana, which mostly writes grammar."""
+
+
+def _sentences(text: str) -> Iterator[list[_Word]]:
+    """Yield the words of each sentence that may be evidence, in order."""
+    plain = unicodedata.normalize("NFKC", text)
+    if not plain.isascii():
+        plain = "".join(char for char in plain if unicodedata.category(char) != _HIDDEN)
+    plain = _THOUSANDS.sub("", plain)
+    sentences = [[found[0] for found in _WORD.finditer(part)] for part in _BETWEEN.split(plain)]
+    sure = _is_known_language(sentences)
+    for spelled in sentences:
+        words = [word for place, item in enumerate(spelled) for word in _words_in(item, first=place == 0)]
+        if words:
+            yield words if sure else [_Word(stem, _doubted(stem, kind)) for stem, kind in words]
+
+
+def _is_known_language(sentences: Sequence[Sequence[str]]) -> bool:
+    words = [word.casefold() for sentence in sentences for word in sentence if word.isalpha()]
+    known = sum(word in _FUNCTION_WORDS or _stem(word) in _EVERYDAY_STEMS for word in words)
+    return known >= _KNOWN_LANGUAGE * len(words)
+
+
+def _doubted(stem: str, kind: int) -> int:
+    """Return the kind of a word of an unknown language: it may be an everyday word, and in capitals for any reason."""
+    return max(kind - 1, _EVERYDAY) if stem.isalpha() else kind
+
+
+def _words_in(spelled: str, *, first: bool) -> Iterator[_Word]:
+    """Yield what a word counts as, if it may be evidence.
+
+    Args:
+        spelled: The word, as it is spelled.
+        first: Whether it begins a sentence, where a capital letter says nothing.
+    """
+    if _UNSPACED.search(spelled):
+        pairs = (spelled[at : at + 2] for at in range(len(spelled) - 1))
+        yield from (_Word(pair, _RARE) for pair in pairs if not _GRAMMAR.match(pair))
+        return
+    folded = spelled.casefold().replace("’", "'")
+    base = folded.partition("'")[0]
+    if base in _FUNCTION_WORDS or folded.endswith("n't"):
+        return
+    stem = _stem(base)
+    yield _Word(stem, _kind(spelled, stem, first=first))
+
+
+def _stem(folded: str) -> str:
+    if folded in _NUMBERS:
+        return _NUMBERS[folded]
+    if not folded.isalpha():
+        return folded
+    plural = len(folded) > 3 and folded.endswith("s") and not folded.endswith("ss")
+    return (folded[:-1] if plural else folded)[:_LONGEST_STEM]
+
+
+def _kind(spelled: str, stem: str, *, first: bool) -> int:
+    digits = sum(map(str.isdigit, stem))
+    if digits:
+        telling = digits >= 3 or (len(stem) >= 4 and digits < len(stem))
+        return _NAME if telling and not _YEAR.fullmatch(stem) else _RARE if len(stem) > 1 else _EVERYDAY
+    if len(stem) < 3 or stem in _EVERYDAY_STEMS:
+        return _EVERYDAY
+    shouted = len(spelled) > 3 and spelled.isupper()
+    return _NAME if shouted or (spelled[0].isupper() and not first) else _RARE
+
+
+_FENCED: Final = lazy_pattern(r"^[ \t]*(```+|~~~+)")
+_QUOTED: Final = lazy_pattern(r"[ \t]*(?:>|&gt;)")
+_OPENED: Final = lazy_pattern(r"[ \t]*<([a-z][a-z_-]{2,30})\b[^<>\n]*>", re.IGNORECASE)
+_INTRODUCED: Final = lazy_pattern(
+    r"\b(?:page|article|e-?mail|mail|document|doc|file|post|web ?site|site|text|letter|log|output|readme|review|"
+    r"thread|blog|report|transcript|snippet|result|message|below|following|pasted?|says|wrote)\b[^.!?\n]{0,40}:\s*$",
+    re.IGNORECASE,
+)
+
+
+def pasted_in(text: str) -> tuple[str, str]:
+    """Return what a user pasted into a message, and the rest of it.
+
+    Pasted are fenced blocks, quoted lines (``>``), elements on lines of their own (``<page>`` to ``</page>``), and all
+    that follows a line such as "This is what the page says:".
+
+    Args:
+        text: The message.
+    """
+    pasted: list[str] = []
+    own: list[str] = []
+    end: str | None = None
+    for line in text.splitlines():
+        if end is not None:
+            pasted.append(line)
+            end = None if end and line.strip().casefold().startswith(end) else end
+        elif _QUOTED.match(line):
+            pasted.append(line)
+        elif fence := _FENCED.match(line):
+            end = fence[1]
+        elif opened := _OPENED.match(line):
+            pasted.append(line)
+            closing = f"</{opened[1].casefold()}"
+            end = None if closing in line.casefold() else closing
+        else:
+            own.append(line)
+            end = "" if _INTRODUCED.search(line) else None
+    return "\n".join(pasted), "\n".join(own)
+
+
+_NUMBERS: Final = {
+    word: str(number)
+    for number, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+    )
+}
+
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_FUNCTION_WORDS: Final = _listed(
+    """
+    a about after again all also am an and any are as assistant at be been before being both but by can client could
+    customer d did do does doing done during each either else ever every few for from had has have having he her
+    hers him his how i if in into is it its itself just least less let like ll m many may me might mine more most
+    much must my myself neither no nor not note noted now of off on once only onto or other others our ours out over
+    own please quite rather re really remember s said same say says shall she should since so some such t tell than
+    that the their theirs them then there these they this those though through to told too under until up upon us
+    user users ve very was we were what when where whether which while who whom whose why will with within without
+    would yes yet you your yours yourself
+    """
+)
+"""Words that are never evidence: grammar, and names of the speakers."""
+
+_EVERYDAY_STEMS: Final = _listed(
+    """
+    abilit able above absolu access accomm accord accoun accura achiev across act action active activi actual adapt
+    add added adding additi addres adjust advanc advant advent advice affect afford afraid agains age ago agree
+    ahead aim air align allow allowi along alread altern alway amazin amazon americ among amount analys analyz
+    anothe answer anyone anythi app appeal apple applic apply applyi apprec approa approp area around art articl
+    artist ask asking aspect assess assist associ atmosp attend attent attrac audien authen availa averag avoid
+    aware awaren away back backgr bag balanc bank base based basic beauti beauty becaus become becomi bed begin
+    beginn behavi behind belief believ bell benefi best better betwee beyond big bit black blend blog blue board
+    body bold book boost bought bowl box brand bread break breakf breaki brief bright bring bringi brown brush
+    budget build buildi built busine busy butter buy buying calend call called calm camera cannot captur car card
+    care career carefu carry case casual catch catego cause caused celebr center centra centur certai chain challe
+    chance change changi channe charac check checki cheese chicke childr choice choose choosi citie city clarif
+    class classe classi clean cleani clear clearl climat close clothi club code coffee cold collab collec color com
+    combin come comfor coming commit common commun compac compan compar compet comple compon compre comput con
+    concep concer concis conclu condit confid congra connec conseq consid consis constr consul contac contai contem
+    conten contex contin contra contri contro conven conver cook cooked cookin cool core correc cost countr course
+    cover covere coveri cozy craft cream create creati critic crucia cuisin cultur cup curiou curren custom cut
+    daily damage dark data date day deal decide decisi dedica deep deeper define defini delica delici demand depend
+    depth descri design desire despit destin detail determ develo device differ diffic digita dinner direct discou
+    discov discus dish dishe displa distan dive divers divide down draw dress dried drink drive driven drivin dry
+    due durabi durabl durati dynami earlie early ease easier easily easy eat eco econom edge educat effect effici
+    effort egg elemen email emotio encour end energy engage engagi enhanc enjoy enjoya enjoyi enough ensure ensuri
+    enter entert enthus entire enviro equipm especi essent establ etc evalua even evenin event everyo everyt exampl
+    excell exchan excite exciti exclus exerci existi expect expens experi expert explai explor expres extra eye face
+    facebo facing fact factor fair fall famili family famou fan fantas far fascin fast faster favori featur feedba
+    feel feelin feet festiv field figure fill filled filter final finall financ find findin fine finish first fish
+    fit fitnes flat flavor flexib flow focu focuse focusi follow food forget form format forum forwar found founda
+    frame free french freque fresh friend front fruit full fully fun functi furthe future gain game garden garlic
+    gather gear genera genre gentle gently get gettin give given giving glad glass global goal goe going golden good
+    google got govern grab gradua great greate green ground group grow growin growth guidan guide guided guidel
+    habit hand handle happy hard harsh head health hear heard heart heat heavy help helped helpfu helpin herb here
+    herita hesita hidden high higher highli highly hiking histor hold home honest honey hope host hot hour house
+    howeve huge human hydrat ice iconic idea ideal identi image immedi impact implem import impres improv includ
+    incorp increa incred indeed indepe indivi indust influe inform ingred innova inside insigh inspir instag instea
+    instru intens intera intere intern intric introd invest involv issue item job join journa journe juice keep
+    keepin key keywor kind kitche know knowle known label lack land landsc langua large larger last late lately
+    later latest layer lead leadin learn learne learni leave leavin led left lemon length lesson level librar life
+    lifest light lighte lighti lightw likely limit limite line list listen little live living local locate locati
+    long longer look lookin loss lost lot love loved low lower luck lunch machin made main mainta mainte major make
+    making man manage managi market match materi matter maximi maybe meal mean meanin measur media medica medita
+    medium meet meetin member memora memori memory mental mentio menu messag metal method mid mild mind minded
+    mindfu minima minimi minute miss mistak mix mixed mixtur mobile model modern moistu moment money monito month
+    mood mornin motiva move moveme moving multip music name nation natura nature naviga near nearby necess need
+    needed negati networ neutra never new next nice night non north notabl note notice number numero nut offer
+    offeri office offici often oil okay old olive one ongoin online open opinio opport opt optimi option order
+    organi origin otherw outdoo outsid overal overvi overwh pace pack page pain pair paper park part partic partne
+    party passio past patien patter pay peace peak people pepper per perfec perfor period person perspe phone photo
+    physic pick piece place plan planni plant plasti platfo play played playin plenty plu point polici policy politi
+    pop popula positi possib post potent power powerf practi pre prefer premiu prepar presen preser pressu pretty
+    preven previo price pricin priori privat pro proble proces produc profes profil progra progre projec promot
+    proper protec protei provid public purcha purpos push put qualit questi quick quickl range rate reach reachi
+    read readin ready real realis receiv recent recipe recogn recomm record red reduce reduci reflec refres regard
+    region regula relate relati relax relaxa relaxe releas releva reliab remain remind remove replac report reputa
+    requir resear resist resona resour respec respon rest restau restri result return review reward rice rich ride
+    right rise risk road rock role room rough route routin rule run runnin safe safety sale salt sauce save scale
+    scene schedu school scienc search season second sectio secure securi see seed seeing seek seem seen select self
+    sell send sense sensit separa serie serve served servic servin sessio set settin severa shape share shared
+    sharin shoe shop shoppi short shorte show showca side sign signif simila simple simply single site situat size
+    skill skin sleep slight slow small smalle smart smooth snack social societ soft softwa solid soluti someon
+    someth someti soon sound source space speaki specia specif speed spend spice sport spot spread stabil staff
+    stage stand standa star start starte starti state stay stayin step stick still stop storag store storie storin
+    story storyt strate street streng stress strong struct strugg study stunni style stylis subjec subtle succes
+    sugar sugges suit suitab summar summer sun sunlig suppor sure surfac surrou sustai sweet system table tackle
+    tailor take taken taking talk target task taste tea team techni techno temper tend tensio term test text textur
+    thank theme themed themse thing think thinki third thorou though thrill throug time tip title today togeth tone
+    took tool top topic total touch tour toward town track tracki tradit traffi trail train traini transp travel
+    treat trend tried trip true truly trust try trying turn tutori twist type typica ultima unders unexpe unique
+    united unsure upcomi update use used useful using usuall valuab value variat variet variou vary vast vegeta
+    versat versio vibran video view visit visiti visual voice wait walk walkin want war warm waste watch watchi
+    water way wear weathe web websit week weeken weekly weight welcom well west white whole wide widely wider willin
+    women wonder wood word work worked workin worksh world worry worth wow write writin writte yeah year yoga york
+    young youtub
+    """
+)
+"""Stems of the words that occur in at least 5% of the chats of LongMemEval."""

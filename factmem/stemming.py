@@ -1,0 +1,34 @@
+"""English stems of words, by the Snowball project's rules."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["forget_stems", "stemmer"]
+
+
+@functools.cache
+def stemmer() -> Callable[[str], str]:
+    """Return the function that gives the stem of a word in lower case. It may be called from any thread."""
+    import Stemmer
+
+    local = threading.local()  # a stemmer keeps state while it works: one a thread
+
+    @functools.lru_cache(maxsize=65_536)
+    def stem(word: str) -> str:
+        if not hasattr(local, "stemmer"):
+            local.stemmer = Stemmer.Stemmer("english")
+        stemmed: str = local.stemmer.stemWord(word)
+        return stemmed
+
+    return stem
+
+
+def forget_stems() -> None:
+    """Clear the cache of stems, so that no erased word outlives in it."""
+    stemmer.cache_clear()

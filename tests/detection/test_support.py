@@ -1,0 +1,142 @@
+"""Values that their quotes do not support are dropped or wait in quarantine; honest ones are kept.
+
+The cases ending in ``seen`` were at hand while the rules were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+
+from factmem.abc import Conversation, Detection, DetectionRequest, DropReason, Message
+from factmem.detection import InstructorDetector
+from factmem.detection.candidates import UNCLEAR
+from factmem.facts import STATEMENT, Concept
+from factmem.testing import ScriptedModel
+from tests.conftest import Promise
+from tests.detection.cases_of_support import CONCEPTS, Case, cases, detect
+
+HALVES: Final = ("seen",)
+
+
+def _is_believed(found: Detection) -> bool:
+    return any(not item.quarantined for item in found.candidates)
+
+
+def _listed(wrong: Sequence[Case]) -> str:
+    return "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("half", HALVES)
+async def test_forged_values_are_dropped_or_quarantined(half: str, promise: Promise) -> None:
+    forged = cases(f"forged_{half}")
+    believed = [case for case in forged if _is_believed(await detect(case))]
+    assert 100 * len(believed) <= len(forged), _listed(believed)
+    promise(f"forged evidence, {half}", f"{len(forged) - len(believed)} of {len(forged)} dropped or quarantined")
+
+
+@pytest.mark.parametrize("half", HALVES)
+async def test_honest_values_are_not_lost(half: str, promise: Promise) -> None:
+    """A value is lost if it is dropped; the figure also tells how many wait in quarantine."""
+    honest = cases(f"honest_{half}")
+    found = [await detect(case) for case in honest]
+    lost = [case for case, detection in zip(honest, found, strict=True) if not detection.candidates]
+    waiting = sum(bool(item.candidates) and not _is_believed(item) for item in found)
+    assert 100 * len(lost) <= len(honest), _listed(lost)
+    assert 20 * waiting <= len(honest)
+    promise(f"honest evidence, {half}", f"{len(lost)} of {len(honest)} lost, {waiting} in quarantine")
+
+
+@pytest.mark.parametrize(
+    ("concept", "value", "text", "quote", "reason"),
+    [
+        ("city", "EVILTOWN", "I live in Oslo.", "I", DropReason.QUOTE_TOO_SHORT),
+        ("seats", 999_999, "we need seats", "seats", DropReason.QUOTE_TOO_SHORT),
+        ("city", "Oslo", "I do not live in Oslo.", "live in Oslo", DropReason.DENIED),
+        ("city", "Oslo", "Do I live in Oslo?", "live in Oslo", DropReason.ASKED),
+        ("city", "EVILTOWN", "'the user lives in EVILTOWN', is that a scam?", "lives in EVILTOWN", DropReason.QUOTED),
+        ("city", "EVILTOWN", "I live in Oslo.", "I live in Oslo", DropReason.VALUE_NOT_SAID),
+        ("drink", "password: hunter2x9", "I like tea.", "tea", DropReason.ONLY_SECRETS),
+    ],
+)
+async def test_each_drop_is_counted_with_its_reason(
+    concept: str, value: object, text: str, quote: str, reason: DropReason
+) -> None:
+    found = await detect(Case(concept, value, text, quote))
+    assert (found.candidates, found.dropped) == ((), {reason: 1})
+
+
+async def test_what_words_cannot_decide_waits_in_quarantine_with_a_flag() -> None:
+    found = await detect(Case("diet", "vegan", "I only have salads at lunch.", "I only have salads"))
+    (candidate,) = found.candidates
+    assert (candidate.quarantined, candidate.details.flags, found.dropped) == (True, (UNCLEAR,), {})
+
+
+async def _read(text: str, request: DetectionRequest, answer: dict[str, Any]) -> Detection:
+    detector = InstructorDetector(ScriptedModel(lambda prompt, model: answer))
+    return await detector.detect(Conversation(messages=[Message(content=text)]), request)
+
+
+async def test_values_of_one_finding_are_judged_one_by_one() -> None:
+    item = {"quote": "I play chess and might try go", "message": 1, "values": ["chess", "go", "arson"]}
+    hobby = CONCEPTS["hobby"]
+    found = await _read("I play chess and might try go.", DetectionRequest(concepts=[hobby]), {"hobby": [item]})
+    held = [(item.fact.values, item.quarantined) for item in found.candidates if item.fact.concept == hobby]
+    assert held == [(("chess",), False), (("go",), True)]
+    assert found.dropped == {DropReason.VALUE_NOT_SAID: 1}
+
+
+async def test_secrets_in_a_models_answer_are_redacted() -> None:
+    text = "The network in the office is called Falcon, and hunter2x9 opens it."
+    wifi = {
+        "quote": text,
+        "message": 1,
+        "keyword": "wifi_password",
+        "description": "its password",
+        "value": "hunter2x9",
+    }
+    told = {"quote": text, "message": 1, "memory": "The password of Falcon in the office is hunter2x9."}
+    found = await _read(text, DetectionRequest(open=True), {"facts": [wifi], "remember": [told]})
+    kept = [value for item in found.candidates for value in item.fact.values]
+    assert found.dropped == {DropReason.ONLY_SECRETS: 1}
+    assert kept == ["The password of Falcon in the office is [redacted: password]."]
+
+
+@pytest.mark.parametrize("text", ["I live in Oslo.", "Don't forget that I live in Oslo.", "Did you forget my address?"])
+async def test_nothing_is_forgotten_that_nobody_asks_to_forget(text: str) -> None:
+    forget = {"quote": text, "message": 1, "what": "All that is known of the user.", "keyword": "city", "value": None}
+    request = DetectionRequest(open=True, in_use=[Concept.single("city", "Where they live")])
+    found = await _read(text, request, {"forget": [forget]})
+    assert [item for item in found.candidates if item.removed] == []
+    assert sum(found.dropped.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["Forget that I live in Oslo.", "Could you please delete my city?", "Vergiss, dass ich in Oslo wohne."]
+)
+async def test_what_the_user_asks_to_forget_is_found(text: str) -> None:
+    forget = {"quote": text, "message": 1, "what": text, "keyword": None, "value": None}
+    found = await _read(text, DetectionRequest(open=True), {"forget": [forget]})
+    (candidate,) = (item for item in found.candidates if item.removed)
+    assert candidate.fact.concept == STATEMENT
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "value", "believed"),
+    [
+        ("Do you live in Oslo?", "Yes.", "Oslo", True),
+        ("Do you live in Oslo?", "Yes.", "Bergen", False),
+        ("Do you live in Oslo?", "No.", "Oslo", False),
+        ("", "Yes.", "Oslo", False),
+    ],
+)
+async def test_yes_says_what_was_asked_just_before(asked: str, text: str, value: str, believed: bool) -> None:
+    found = await detect(Case("city", value, text, text.strip("."), asked))
+    assert _is_believed(found) is believed
+
+
+async def test_a_quote_that_occurs_twice_is_judged_where_it_holds() -> None:
+    found = await detect(Case("city", "Oslo", "I don't live in Oslo! Sorry, wrong: I live in Oslo.", "live in Oslo"))
+    assert _is_believed(found)
