@@ -131,7 +131,7 @@ async def _with_history(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE meta SET value = 9 WHERE key = 'seq'",
+        "UPDATE tenants SET seq = 9 WHERE name = ''",
         "UPDATE state_changes SET reason = 'type'",
         "UPDATE state_changes SET assertion = 3",
         "DELETE FROM state_changes",
@@ -209,11 +209,12 @@ async def test_vectors_that_come_and_go_leave_the_sum_right(tmp_path: Path) -> N
     path = tmp_path / "facts.db"
     await _with_vectors(path)
     async with SqliteVecMemoryProvider(path) as provider:
-        await provider.put_vectors(None, {2: np.ones(4, dtype=np.float32), 3: np.ones(4, dtype=np.float32)})
+        for tenant, seq in ((None, 2), ("acme", 1)):
+            await provider.put_vectors(tenant, {seq: np.ones(4, dtype=np.float32)})
         log = [entry for entry in await provider.changes(None) if isinstance(entry, Recorded)]
         await provider.erase([log[0].record_id], tenant=None)
         assert (await _vectors(provider)).keys() <= {2}
-        assert (await _vectors(provider, "acme")).keys() == {3}
+        assert (await _vectors(provider, "acme")).keys() == {1}
 
 
 async def test_a_store_from_before_vectors_had_sums_is_read_and_brought_up_to_date(tmp_path: Path) -> None:

@@ -110,8 +110,9 @@ async def test_products_are_inner_products_with_the_vectors_of_one_tenant(provid
             for number, row in enumerate(rows)
         ]
     )
-    units = rows / np.linalg.norm(rows, axis=1)[:, None]
-    for tenant in (None, "acme", "nobody"):
+    apart = np.arange(len(rows)) % 3 == 0
+    everything = rows / np.linalg.norm(rows, axis=1)[:, None]
+    for tenant, units in ((None, everything[~apart]), ("acme", everything[apart]), ("nobody", everything[:0])):
         seqs, _ = await provider.vectors(tenant)
         assert provider.vector_numbers(tenant).tolist() == list(seqs)
         for query in rows[:5] * 3:
