@@ -45,6 +45,21 @@ def is_hardly_slower(figure: str) -> bool:
     return found is not None and float(found[1]) <= 1.5
 
 
+def is_within_a_percent(figure: str) -> bool:
+    """Whether of all cases at least 99% were held back, or at most 1% lost."""
+    found = re.match(r"([\d,]+) of ([\d,]+) (lost|dropped)", figure)
+    if found is None:
+        return False
+    part, whole = (int(number.replace(",", "")) for number in found.groups()[:2])
+    return 100 * (part if found[3] == "lost" else whole - part) <= whole
+
+
+def takes_a_second(figure: str) -> bool:
+    """Whether the slowest answer took a second of CPU at the most; no test asserts a time."""
+    found = re.match(r"([\d.]+) s", figure)
+    return found is not None and float(found[1]) <= 1
+
+
 @attrs.frozen
 class Promise:
     """One line of the table.
@@ -69,6 +84,18 @@ def each(what: str, stores: Sequence[str] = DURABLE) -> list[str]:
     return [f"{what}, {store}" for store in stores]
 
 
+HOPS = (
+    "remember",
+    "generate",
+    "ingest_events",
+    "remember, call by call",
+    "AgentMemory",
+    "a page that the user pastes",
+    "repeated later",
+    "summaries",
+    "pages",
+    "edits of files",
+)
 RELIABILITY, ENCRYPTED, SEALED = "tests/reliability", "tests/providers/encrypted", "tests/providers/encrypted_sqlite"
 PROMISES = (
     Promise(
@@ -179,9 +206,9 @@ PROMISES = (
     ),
     Promise(
         "clocks that jump",
-        "0 lost, 0 answers changed",
+        "0 lost, 0 answers changed; after a step back the later save is current, and the program is warned once",
         [f"{RELIABILITY}/test_clocks.py"],
-        figures=each("clock jumps"),
+        figures=[*each("clock jumps"), *each("clock steps back", ("memory", *DURABLE))],
     ),
     Promise(
         "names",
@@ -203,6 +230,12 @@ PROMISES = (
         "10,000 random cases (what one read path tells one caller): 0 leaks",
         ["tests/walls"],
         figures=["tenancy, private facts"],
+    ),
+    Promise(
+        "forget on a full disk",
+        "done, or a typed error that leaves the store as it was; no trace once there is room",
+        [f"{RELIABILITY}/test_full_disks.py"],
+        figures=each("forget on a full disk"),
     ),
     Promise(
         "erase",
@@ -228,6 +261,41 @@ PROMISES = (
         "AMSB 15 of 15, 0 of 6 false; 0.1% on real dialogue at most",
         ["tests/poison"],
         figures=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
+    ),
+    Promise(
+        "evidence supports the value",
+        "forged: 99% dropped or quarantined; honest: 1% lost at most; 300 cases each, half of them unseen",
+        ["tests/detection/test_support.py"],
+        figures=[f"{kind} evidence, {half}" for kind in ("forged", "honest") for half in ("seen", "unseen")],
+        good=is_within_a_percent,
+    ),
+    Promise(
+        "a model's answer of 10 MB",
+        "1 s of CPU at most",
+        ["tests/detection/test_long_answers.py"],
+        figures=["an answer of 10 MB"],
+        good=takes_a_second,
+    ),
+    Promise(
+        "regular expressions",
+        "every one linear at 1 MB",
+        ["tests/malformed/test_patterns.py"],
+        figures=["regular expressions"],
+    ),
+    Promise(
+        "a lie in several hops: a tool, a page or a file, the assistant, the next session",
+        "474 cases: 0 believed; at most 1% of honest statements held back",
+        ["tests/poison/test_taint.py"],
+        figures=[
+            *each("poisoning in several hops", HOPS),
+            "poisoning in several hops, honest statements held back",
+        ],
+    ),
+    Promise(
+        "trust before time: the assistant changes nothing that the user said",
+        "0 values replaced, removed or hidden, in the fold, in plans and in every store",
+        ["tests/vocabulary/test_folding.py", "tests/consolidation/test_hostile_plans.py"],
+        figures=["hostile plans of a lower origin"],
     ),
 )
 

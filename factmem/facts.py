@@ -22,6 +22,7 @@ from factmem.values import Shape, canonical_bytes, check_value, encode_value, sh
 
 __all__ = [
     "STATEMENT",
+    "ClockTime",
     "Concept",
     "Fact",
     "FactT",
@@ -44,6 +45,19 @@ class FactType(enum.Enum):
 
     SINGLE = "single"
     MULTIPLE = "multiple"
+
+
+class ClockTime(dt.datetime):
+    """A time that a clock gave, and nobody else: a store whose newest entry is later may date it with that one."""
+
+    @classmethod
+    def of(cls, moment: dt.datetime) -> ClockTime:
+        """Return an aware time as one that a clock gave, in UTC."""
+        moment = utc(moment)
+        return cls.combine(moment.date(), moment.timetz())
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(type(self).__name__, "datetime.datetime", 1)
 
 
 def utc(moment: dt.datetime, *, what: str = "timestamp") -> dt.datetime:
@@ -71,8 +85,8 @@ def _true_at(moment: dt.datetime | None) -> dt.datetime | None:
     return None if moment is None else utc(moment, what="valid_from or valid_to")
 
 
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
+def _now() -> ClockTime:
+    return ClockTime.now(dt.UTC)
 
 
 def _keyword(instance: object, attribute: attrs.Attribute[str], value: str) -> None:

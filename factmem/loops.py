@@ -29,7 +29,7 @@ class OneLoop:
         self._bound: tuple[EventLoopToken, int] | None = None
 
     def check(self) -> bool:
-        """Bind the running event loop; return whether it is another one than before.
+        """Bind the running event loop; return whether it was not bound before: then locks have to be made anew.
 
         Raises:
             WrongLoopError: The object is bound to another loop, which has not ended.
@@ -45,7 +45,7 @@ class OneLoop:
                     f"{self._what} is in use in another event loop or thread: make one for each loop over the same "
                     "store, or call a BlockingMemory, which any number of threads may share"
                 )
-        return before is not None
+        return True
 
     def release(self) -> None:
         """Let any loop use the object next."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
@@ -169,7 +169,11 @@ def checked(
     candidates: list[Candidate] = []
     for window, findings in answered:
         check = _Check(task, vocabulary, window, examples, dropped)
+        room = _Room.of(window)
         for finding in findings:
+            if not room.takes(finding):
+                dropped[DropReason.TOO_MANY] += 1
+                continue
             try:
                 found = check.candidates(finding)
             except _DroppedError as drop:
@@ -177,6 +181,62 @@ def checked(
                 continue
             candidates += (attrs.evolve(item, quarantined=True) if quarantined else item for item in found)
     return Detection(candidates=candidates, dropped=dict(+dropped))
+
+
+_FINDINGS: Final = 32
+_CHARS_PER_FINDING: Final = 40
+_CHARS: Final = 4_000
+_CHARS_PER_CHAR: Final = 4
+_CHARS_PER_NUMBER: Final = 8
+
+
+@attrs.define
+class _Room:
+    """Room for the findings of a window: no more than its text can give, so that no answer takes long to check.
+
+    Attributes:
+        findings: number of values that are still read.
+        chars: length of quotes and values that are still read.
+    """
+
+    findings: int
+    chars: int
+
+    @classmethod
+    def of(cls, window: Window) -> _Room:
+        """Return the room of a window: for a value in 40 characters, and four times its text."""
+        chars = sum(excerpt.end - excerpt.start for excerpt in window.excerpts)
+        return cls(_FINDINGS + chars // _CHARS_PER_FINDING, _CHARS + _CHARS_PER_CHAR * chars)
+
+    def takes(self, finding: Extraction) -> bool:
+        """Take the room of a finding; return whether there was enough."""
+        found = _texts(finding.said)
+        size = len(finding.quote) + sum(_size(data, self.chars) for data in found)
+        if isinstance(finding.said, Described):
+            size += len(finding.said.keyword) + len(finding.said.description)
+        if len(found) > self.findings or size > self.chars:
+            return False
+        self.findings -= max(1, len(found))
+        self.chars -= size
+        return True
+
+
+def _size(data: Json, most: int) -> int:
+    """Return the length of a value's texts, and about that of all else; no more than a little above ``most``."""
+    size, inner = 0, [data]
+    while inner and size <= most:
+        match inner.pop():
+            case str() as text:
+                size += len(text)
+            case dict() as items:
+                size += sum(map(len, items))
+                inner += list(items.values())[:most]
+            case list() | tuple() as items:
+                inner += items[:most]
+            case _:
+                size += _CHARS_PER_NUMBER
+        size += 1
+    return size
 
 
 UNCLEAR: Final = "not clearly said"
@@ -217,6 +277,7 @@ class _Check:
     window: Window
     examples: frozenset[str]
     dropped: _Drops
+    _cited: dict[tuple[int, int, int], Citation] = attrs.field(factory=dict, init=False)
 
     def candidates(self, finding: Extraction) -> list[Candidate]:
         """Return the candidates of an extraction: what its quote states, and, quarantined, what is unclear.
@@ -264,15 +325,19 @@ class _Check:
         return first[0], first[1]
 
     def _citation(self, excerpt: Excerpt, evidence: Evidence) -> Citation:
+        """Return a quote with what is needed to judge it. Findings with one quote share it."""
         said = excerpt.utterance
         start, end = evidence.start or 0, evidence.end or 0
-        return Citation(
+        if (known := self._cited.get((said.position, start, end))) is not None:
+            return known
+        self._cited[said.position, start, end] = made = Citation(
             passage=said.readable.passage(start, end),
             said_at=said.timestamp,
             heard=self._heard.get(said.origin, frozenset()),
             asked=self._before(excerpt),
             names=self._names,
         )
+        return made
 
     @functools.cached_property
     def _heard(self) -> dict[Origin, frozenset[str]]:
@@ -327,10 +392,9 @@ class _Check:
         unclear: list[Any] = []
         for value in _values(found, concept, citation.quoted, dropped):
             stance = support_of(value, concept, citation)
-            if stance is Stance.STATED:
-                stated.append(value)
-            elif stance is Stance.UNCLEAR:
-                unclear.append(value)
+            if stance in (Stance.STATED, Stance.UNCLEAR):
+                kept = redact(value).text if concept == STATEMENT else value
+                (stated if stance is Stance.STATED else unclear).append(kept)
             else:
                 short = stance is Stance.NOT_SAID and not is_enough(citation)
                 dropped[DropReason.QUOTE_TOO_SHORT if short else _REASONS[stance]] += 1
@@ -392,20 +456,32 @@ _LONGEST_DESCRIPTION: Final = 1_000
 
 
 def _without_secrets(data: Json, concept: Concept[Any, Any]) -> Any:
-    """Return a value without secrets: a sentence with its secrets redacted, any other value only if it has none.
+    """Return a value if it has no secrets; a statement anyway, whose secrets are redacted once it is found true.
 
     A word that only its concept makes a secret (``wifi_password``) is one.
     """
     if concept == STATEMENT:
-        return redact(data).text if isinstance(data, str) else data
+        return data
     if isinstance(data, str):
         announced = f"{concept.keyword.replace('_', ' ')} is {data}"
         secret = bool(redact(data).findings) or any(
             found.end > len(announced) - len(data) for found in redact(announced).findings
         )
         return _SECRET if secret else data
-    inner = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
-    return _SECRET if any(_without_secrets(item, concept) is _SECRET for item in inner) else data
+    return _SECRET if any(redact(text).findings for text in _texts_within(data)) else data
+
+
+def _texts_within(data: Json) -> Iterator[str]:
+    """Yield the texts in the JSON of a value."""
+    inner: list[Json] = [data]
+    while inner:
+        match inner.pop():
+            case str() as text:
+                yield text
+            case dict() as items:
+                inner += items.values()
+            case list() | tuple() as several:
+                inner += several
 
 
 def _texts(said: Said) -> Sequence[Json]:

@@ -62,7 +62,7 @@ _LETTERS: Final = {"k": 1_000, "m": 10**6, "mio": 10**6, "mn": 10**6, "mln": 10*
 _PARTS: Final = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "third": Decimal(1) / 3, "tenth": Decimal("0.1")}
 _VULGAR: Final = {"1⁄2": Decimal("0.5"), "1⁄4": Decimal("0.25"), "3⁄4": Decimal("0.75")}
 _ENGLISH: Final = lazy_pattern(r"\d+(?:\.\d+)?|\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?")
-_EUROPEAN: Final = lazy_pattern(r"\d+,\d+|\d{1,3}(?:\.\d{3})+(?:,\d+)?")
+_EUROPEAN: Final = lazy_pattern(r"\d{1,3},(?!\d{3}$)\d+|\d{4,},\d+|\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _LARGEST: Final = Decimal(10) ** 30
 
 

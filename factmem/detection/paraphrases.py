@@ -76,7 +76,7 @@ informal casual: relaxed, friendly, -formal, chatty, like a friend, laid back
 short brief concise terse: -long, keep it short, to the point, a sentence or two, few words, -wordy, bullet points
 long detailed verbose thorough: in depth, all the details, every detail, step by step, explain everything, at length
 email mail: e-mail, mail me, inbox, write to me
-phone call: ring me, call me, telephone, give me a ring
+phone call: ring me, call me, a call, telephone, give me a ring
 sms text: text me, text message
 chat messenger: slack, whatsapp, message me
 car driving: drive, driving, my tesla, behind the wheel

@@ -19,9 +19,9 @@ from factmem.detection.redaction import Span
 from factmem.patterns import lazy_pattern
 from factmem.stemming import stemmer
 
-__all__ = ["REACH", "Passage", "ReadableText", "Word", "folded", "is_foreign", "word_set", "words_of"]
+__all__ = ["REACH", "STOPS", "Passage", "ReadableText", "Word", "folded", "is_foreign", "word_set", "words_of"]
 
-REACH: Final = 400
+REACH: Final = 240
 """Maximum length of the text read before and behind a quote, in characters."""
 
 _TOKEN: Final = lazy_pattern(r"\d[\d.,]*\d|\d|[^\W\d_]+(?:['’][^\W\d_]+)*|[^\w\s]|\n")
@@ -38,6 +38,8 @@ _SHORTENED: Final = frozenset(
 )
 """Words that end with a full stop within a sentence."""
 _QUOTED_LINE: Final = lazy_pattern(r"^[ \t]*>[^\n]*$", re.MULTILINE)
+STOPS: Final = frozenset(".!?。！？")
+"""Marks that end a sentence."""
 _FENCE: Final = lazy_pattern(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 _MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂]|\n[ \t]*\n")
 _CLOSING: Final = {
@@ -64,7 +66,7 @@ _ENGLISH: Final = word_set(
 _FOREIGN: Final = word_set(
     "der die das ich ist und nicht ein eine einen mein meine wir im zu fur mit auf bin habe am je j'ai suis est"
     " le la les des du une mon ma mes pas et en nous dans pour j'habite el los las yo mi mis soy es un una vivo"
-    " tengo que con por y io sono il lo ho di mio mia per che non eu meu minha sou tenho em os um uma nao moro ik"
+    " tengo que con por y io sono il lo ho di mio mia per che eu meu minha sou tenho em os um uma nao moro ik"
     " ben mijn het een van niet jag ar min och det jeg er og ikke bor pa w nie jestem mam se som"
 )
 """Common words of other languages, without accents."""
@@ -144,6 +146,17 @@ class Passage:
     def is_foreign(self) -> bool:
         """Whether the words seem to be of another language than English."""
         return is_foreign(self.words)
+
+    @functools.cached_property
+    def stops(self) -> list[int]:
+        """The positions of the marks that end sentences."""
+        return [at for at, word in enumerate(self.words) if word.text in STOPS and not self.is_within_word(at)]
+
+    def is_within_word(self, position: int) -> bool:
+        """Return whether a mark stands within a word: U.S., either/or, 10:30, twenty-one."""
+        words, at = self.words, position
+        inner = 0 < at < len(words) - 1 and words[at].text in "./:-"
+        return inner and words[at - 1].end == words[at].start and words[at].end == words[at + 1].start
 
     def is_quoted(self, position: int) -> bool:
         """Return whether the word at a position belongs to the quote."""

@@ -18,6 +18,7 @@ The rules are those of English sentences, clause by clause. A clause ends at a c
 
 from __future__ import annotations
 
+import bisect
 import enum
 import functools
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.passages import Passage, Word, word_set, words_of
+from factmem.detection.passages import STOPS, Passage, Word, word_set, words_of
 from factmem.stemming import stemmer
 
 __all__ = ["Leaning", "Stance", "negations_in", "stance_of"]
@@ -75,7 +76,7 @@ _HARMLESS: Final = (
         "no earlier than",
     ),
     *("can't help", "don't worry", "do not worry", "nothing but", "none other than", "if not", "whether or not"),
-    *("not bad", "no need", "can't complain", "won't lie", "not gonna lie", "not going to lie", "no idea why"),
+    *("not bad", "can't complain", "won't lie", "not gonna lie", "not going to lie", "no idea why"),
     *("couldn't be happier", "can't believe", "cannot believe", "couldn't believe", "never been better", "no rush"),
     *("can't go wrong", "no thanks", "no thank", "not exceed", "not exceeding", "not to exceed", "without fail"),
     *_UNBEARABLE,
@@ -95,6 +96,7 @@ _INSTEAD: Final = (
         "give up",
     ),
     *("fired by", "fired from", "laid off by", "laid off from", "turned down", "turn down", "broke up with"),
+    *("false that", "false to", "wrong that", "wrong to", "untrue that", "a lie", "incorrect that", "incorrect to"),
     *("nothing like", "not any more", "opposed to", "aside from", "all but"),
 )
 """Phrases that deny what follows."""
@@ -129,7 +131,19 @@ _SUPPOSED: Final = word_set(
     " might considering tried allegedly supposedly dreaming dreamt dreamed lest"
 )
 _SUPPOSED_BY: Final = (
-    *("thinking of", "thinking about", "think about", "not sure", "no idea", "as if", "would have", "could have"),
+    *(
+        "thinking of",
+        "thinking about",
+        "think about",
+        "thought about",
+        "thought of",
+        "looked at",
+        "not sure",
+        "no idea",
+        "as if",
+        "would have",
+        "could have",
+    ),
     *(
         "people think",
         "they think",
@@ -149,6 +163,9 @@ _CLAIMS: Final = word_set(
     "claims claim claimed claiming pretends alleges alleged insinuates supposedly rumours rumors rumour thinks"
     " believes assumes"
 )
+_COPULAS: Final = word_set("is was are were isn't wasn't aren't weren't would might could")
+_BACK: Final = word_set("it them there him her")
+_WRONG: Final = word_set("wrong incorrect false untrue outdated obsolete")
 _WRITTEN: Final = word_set(
     "page mail email e-mail letter message site website document text article post note file ad tool result pdf"
     " sms spam form profile system assistant bot ai chatgpt model screenshot wiki report"
@@ -175,6 +192,7 @@ _OF_KNOWING: Final = word_set(
     " help believe remember recall ask answer list define compare believe imagine"
 )
 _ORDERS: Final = word_set("get have book order reserve take make set change switch use schedule keep add")
+_PROPOSALS: Final = ("shall we", "how about", "what about", "why don't", "why not")
 _TAGS_OF_DOUBT: Final = word_set(
     "right correct no true isn't don't aren't wasn't is am are do does did was were didn't doesn't huh"
 )
@@ -184,7 +202,6 @@ _DOUBTED: Final = word_set(
 _BREAKS: Final = word_set(
     "but however although though while whereas because since yet so which despite plus hence therefore"
 ) | frozenset(',;:()–—-[]…|/"“”')
-_ENDS: Final = frozenset(".!?。！？")
 _PAST: Final = word_set(
     "former previous past old ex earlier last histor prior origin born birth childhood quit left end cancel"
 )
@@ -196,7 +213,7 @@ _LIKING: Final = word_set("favourit favorit like love prefer prefere enjoy hobbi
 _REPORTS: Final = word_set(
     "says said say wrote writes write claims reads read states stated told replied goes texted mailed asked asks"
 )
-_SPEAKERS: Final = word_set("i we i've i'd me")
+_SPEAKERS: Final = word_set("i we i've i'd")
 _NAMING: Final = word_set(
     "called named titled is are as song book film movie motto nickname alias title word name handle username"
     " project label tag team band play game known at in for my the to of and"
@@ -343,17 +360,9 @@ class _Clause:
             return self._text(at + 1) != "of"
         if text == "but" and self._text(at - 1) in ("anything", "nothing", "all", "everything", "none", "anywhere"):
             return False
-        if text in _BREAKS or text in _ENDS:
-            return not self._is_within_word(at)
+        if text in _BREAKS or text in STOPS:
+            return not self.passage.is_within_word(at)
         return text in ("and", "then") and self._text(at + 1) in _SUBJECTS | _OWN
-
-    def _is_within_word(self, at: int) -> bool:
-        """Return whether a mark stands within a word: 3.5, U.S., either/or, 10:30."""
-        words = self.passage.words
-        joined = (
-            0 < at < len(words) - 1 and words[at - 1].end == words[at].start and words[at].end == words[at + 1].start
-        )
-        return joined and words[at].text in "./:-"
 
     @functools.cached_property
     def _start(self) -> int:
@@ -373,12 +382,10 @@ class _Clause:
     @functools.cached_property
     def _sentence(self) -> tuple[int, int]:
         """The positions of the first word of the sentence and of its last mark."""
-        first, last = self.first, self.last + 1
-        while first > 0 and not (self._text(first - 1) in _ENDS and not self._is_within_word(first - 1)):
-            first -= 1
-        while last < len(self.passage.words) and (self._text(last) not in _ENDS or self._is_within_word(last)):
-            last += 1
-        return first, last
+        stops = self.passage.stops
+        before, behind = bisect.bisect_left(stops, self.first), bisect.bisect_right(stops, self.last)
+        first = stops[before - 1] + 1 if before else 0
+        return first, stops[behind] if behind < len(stops) else len(self.passage.words)
 
     # Quotation
 
@@ -393,6 +400,8 @@ class _Clause:
             return True
         if not before:
             return not self._names(inner)
+        if self.leaning.loose and before[-1] in _NAMING and not set(before) & _REPORTS:
+            return False
         if set(before) & _REPORTS:
             return not set(before) & _SPEAKERS
         return not (before[-1] in _NAMING and self._covers(inner)) and not self._names(inner)
@@ -406,7 +415,9 @@ class _Clause:
     def _names(self, inner: Sequence[Word]) -> bool:
         """Return whether words between quotation marks are a name rather than a sentence."""
         texts = {word.text for word in inner}
-        return len(inner) <= 4 and not texts & (_SUBJECTS | _INVERTED | {"my", "user", "user's", "your"})
+        return len(inner) <= min(4, self.last - self.first + 2) and not texts & (
+            _SUBJECTS | _INVERTED | {"my", "user", "user's", "your"}
+        )
 
     # Questions
 
@@ -433,6 +444,13 @@ class _Clause:
         return self._unless_granted(own if self._asks_at(own) else opening)
 
     def _unless_granted(self, opening: int) -> Stance:
+        proposed = f"{self._text(opening)} {self._text(opening + 1)}" in _PROPOSALS
+        first, last = self._sentence
+        topic = (
+            last - first <= 2 and self.passage.words[min(last, len(self.passage.words) - 1)].end < self.passage.quote[1]
+        )
+        if proposed or topic:  # "how about Friday?", "Olives? Can't stand them."
+            return Stance.UNCLEAR
         if self._requests(opening) or self._is_granted(opening):
             return Stance.STATED
         return Stance.ASKED
@@ -514,6 +532,8 @@ class _Clause:
             behind = set(self._texts(self.last + 1, self._end)[:5])
             if behind & {"is", "are"} and behind & {"fine", "ok", "okay", "problem", "safe"}:
                 return Stance.DENIED
+            if _phrases(texts, ("don't mind", "do not mind", "fine with", "ok with", "okay with", "problem with")):
+                return Stance.DENIED
             return Stance.DENIED if count % 2 and (disliked or self._denies_concept(texts)) else Stance.STATED
         if self.leaning.liking:
             count += disliked
@@ -523,7 +543,11 @@ class _Clause:
 
     def _denies_concept(self, texts: Sequence[str]) -> bool:
         stem = stemmer()
-        return any(stem(text) in self.leaning.stems & _AGAINST for text in texts if not _is_not(text))
+        return any(
+            stem(text) in self.leaning.stems & _AGAINST
+            for text in (*texts, *self._texts(self.last, self._end))
+            if not _is_not(text)
+        )
 
     def _negations(self, texts: Sequence[str]) -> Iterator[int]:
         harmless = _phrases(texts, _HARMLESS)
@@ -533,6 +557,8 @@ class _Clause:
                 continue
             if text == "no" and at + 1 < len(texts) and texts[at + 1] in _SUBJECTS | _OWN:
                 continue  # "no I live in Oslo": an answer, without its comma
+            if texts[-1] in ("before", "until", "till"):
+                continue  # "I'm never up before 8"
             if texts[-1] == "than" and len(texts) > 1 and texts[-2] in ("more", "less", "fewer", "under", "over"):
                 continue  # "we can't spend more than 1500": the number is said
             if text == "nor" and any(_is_not(other) for other in texts[:at]):
@@ -545,6 +571,8 @@ class _Clause:
         verb = next((text for text in behind if text not in _SUBJECTS and text not in ("really", "even", "ever")), "")
         subject = next((place for place, text in enumerate(behind) if text in _SUBJECTS), None)
         owned = next((place for place, text in enumerate(behind) if text in _OWN), None)
+        if subject == 0 and texts[at] in ("nobody", "none", "no", "nothing"):
+            return Stance.DENIED  # "nobody I know lives there"
         if verb == "forget":
             return Stance.STATED
         if subject is not None and (subject > 0 or texts[at] in ("nobody", "nothing", "none")):
@@ -562,6 +590,8 @@ class _Clause:
     def _over(self, texts: Sequence[str]) -> bool:
         """Return whether words before the mention say that it is over, or not it: "used to", "instead of", "from"."""
         near = list(texts[-8:])
+        if "than" in near[-4:] and "rather" in texts:
+            return True
         if any(not set(near[at + len(phrase) :]) & {"and", "but"} for phrase, at in _starts(near, _by_first(_INSTEAD))):
             return True
         stem = stemmer()
@@ -584,10 +614,14 @@ class _Clause:
     def _is_denied_behind(self) -> bool:
         """Return whether the words behind the mention deny it: "Oslo is not my home", "12 is wrong"."""
         behind = self._texts(self.last + 1, self._end)[:5]
-        if not behind:
+        copula = next((at for at, text in enumerate(behind[:2]) if text in _COPULAS), None)
+        if copula is None:
             return False
+        behind = behind[copula:]
         if behind[0] in ("isn't", "wasn't", "aren't", "weren't"):
             negated, rest = True, behind[1:]
+        elif behind[0] in ("would", "might", "could") and "be" in behind[:3]:
+            return bool(set(behind) & _WRONG)
         elif behind[0] in ("is", "was", "are", "were") and len(behind) > 1:
             negated, rest = (
                 behind[1] in ("not", "never", "no"),
@@ -598,9 +632,10 @@ class _Clause:
         if rest[:1] == ["too"]:
             return True
         if not negated:
-            return bool(rest) and rest[0] in ("wrong", "incorrect", "false", "untrue", "outdated", "obsolete")
+            return bool(rest) and rest[0] in _WRONG
         return bool(
-            set(rest[:2]) & (_OWN | {"where", "what", "the", "correct", "right", "true", "it", "who", "longer", "how"})
+            set(rest[:2])
+            & (_OWN | {"where", "what", "enough", "the", "correct", "right", "true", "it", "who", "longer", "how"})
         )
 
     def _is_cut_off(self) -> bool:
@@ -666,8 +701,18 @@ class _Clause:
             return True
         if self.leaning.past or self.leaning.loose:
             return False
+        said = self._texts(self._sentence[0], self.first)
+        if said[:1] in (["until"], ["till"]) and set(said) & _SUBJECTS:
+            return True
         had = set(self._texts(self._start, self.first)) & {"had", "was", "were"}
         if had and "now" in behind:
             return True
         ends = [text for text in behind if text[:1].isalnum()]
+        if (
+            not self.leaning.against
+            and ends
+            and ends[-1] in ("it", "them", "there", "him", "her")
+            and any(map(_is_not, ends))
+        ):
+            return True
         return ends[:1] == ["but"] and len(ends) <= 4 and _is_not(ends[-1])

@@ -53,7 +53,7 @@ from factmem.detection.candidates import Described, Extraction, Forgotten, Said,
 from factmem.detection.tasks import DetectionTask
 from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.facts import Concept, FactType
-from factmem.llm.answering import Flaw, Kept, ModelAnswer, each, in_shape, listed
+from factmem.llm.answering import MOST_ITEMS, Flaw, Kept, ModelAnswer, each, in_shape, listed
 from factmem.names import checked_name
 from factmem.scalars import Scalar, is_number, scalar_of
 from factmem.values import Json, check_json, decode_value
@@ -160,10 +160,21 @@ def answer_type(value_type: _Dynamic) -> _Dynamic:
     if origin is tuple and args[1:] != (...,):
         return tuple[tuple(answer_type(arg) for arg in args)]  # type: ignore[misc]
     if origin in (list, tuple, set, frozenset, Sequence):
-        return list[answer_type(args[0])]  # type: ignore[misc]
+        return _short(list[answer_type(args[0])])  # type: ignore[misc]
     if origin in (dict, Mapping):
-        return dict[str, answer_type(args[1])]  # type: ignore[misc]
+        return _short(dict[str, answer_type(args[1])])  # type: ignore[misc]
     return _class(value_type)
+
+
+def _short(several: _Dynamic) -> _Dynamic:
+    """Return the type of a list or an object that is refused, unread, if it has more than `MOST_ITEMS` items."""
+
+    def refuse(data: object) -> object:
+        if isinstance(data, list | tuple | dict) and len(data) > MOST_ITEMS:
+            raise ValueError("it has too many items")
+        return data
+
+    return Annotated[several, BeforeValidator(refuse)]
 
 
 def _class(cls: _Dynamic) -> _Dynamic:
@@ -358,7 +369,8 @@ def answer_model(task: DetectionTask, *, most: int = 100, longest: int = 10_000)
     Args:
         task: the task.
         most: maximum number of items of a list; fewer for a SINGLE concept. It is part of the schema, since small
-            models repeat themselves endlessly where it is not enforced. A longer answer is read all the same.
+            models repeat themselves endlessly where it is not enforced. Of a list of requested concepts or facts, twice
+            as many items are read, whatever endpoints enforce; the others are counted as `DropReason.TOO_MANY`.
         longest: maximum length of a quote and of a text value, in characters, likewise.
     """
     limits: dict[str, JsonValue] = {"maxLength": longest} if longest <= _LONGEST_LIMIT else {}
@@ -412,7 +424,10 @@ def _labels(task: DetectionTask) -> _Dynamic:
 
 def _list_of(item: _Dynamic, name: str, description: str, most: int) -> _Dynamic:
     limits: dict[str, JsonValue] = {"maxItems": most}
-    return (each(item), Field(default_factory=list, alias=name, description=description, json_schema_extra=limits))
+    return (
+        each(item, most=2 * most),
+        Field(default_factory=list, alias=name, description=description, json_schema_extra=limits),
+    )
 
 
 def extractions_in(answer: BaseModel, task: DetectionTask) -> Iterator[Extraction]:
@@ -437,8 +452,10 @@ def dropped_in(answer: BaseModel) -> Counter[DropReason]:
     for _, items in answer:
         if isinstance(items, Kept):
             dropped.update(_reason(flaws) for flaws in items.dropped)
-            values = (getattr(item, "values", None) for item in items)
-            dropped[DropReason.INVALID_VALUE] += sum(len(of.dropped) for of in values if isinstance(of, Kept))
+            dropped[DropReason.TOO_MANY] += items.excess
+            values = [of for item in items if isinstance(of := getattr(item, "values", None), Kept)]
+            dropped[DropReason.INVALID_VALUE] += sum(len(of.dropped) for of in values)
+            dropped[DropReason.TOO_MANY] += sum(of.excess for of in values)
     dropped[DropReason.UNKNOWN_CONCEPT] += getattr(answer, "_stray", 0)
     return +dropped
 

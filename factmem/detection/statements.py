@@ -19,7 +19,7 @@ _FIRST_EMOJI: Final = "\u2600"
 _FENCE: Final = lazy_pattern(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
 _PARAGRAPH: Final = lazy_pattern(r"\n[ \t\r]*\n\s*")
 _LINE: Final = lazy_pattern(r"\n\s*")
-_SENTENCE: Final = lazy_pattern(r"[.!?…]+[\"'”’)\]]*\s+|[。！？｡]+[」』”）]*\s*")
+_SENTENCE: Final = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s++|[。！？｡]++[」』”）]*+\s*+")
 _CLAUSE: Final = lazy_pattern(r"(?:[,;]|(?<!\[redacted):)\s+|[，、；：]\s*")
 _WORD: Final = lazy_pattern(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
 

@@ -34,7 +34,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
-from factmem.detection.numerals import numbers_in
+from factmem.detection.numerals import Number, numbers_in
 from factmem.detection.paraphrases import paraphrases_of
 from factmem.detection.passages import Passage, Word, folded, is_foreign, word_set, words_of
 from factmem.detection.polarity import Leaning, Stance, negations_in, stance_of
@@ -47,7 +47,7 @@ _LONG: Final = 6
 """A text of this number of words that carry meaning is read as a statement."""
 _MOST_WORDS: Final = 400
 """Maximum number of words of a value that are compared."""
-_MOST_PLACES: Final = 24
+_MOST_PLACES: Final = 8
 """Maximum number of places of a value that are judged."""
 _EMPTY: Final = word_set(
     "a an the of in on at for to and or with by from as is are was were be been being has have had do does did"
@@ -97,6 +97,8 @@ _ENDINGS: Final = (
     *("", "s", "e", "er", "ers", "or", "ist", "ists", "ing", "ed", "es", "ian", "ment", "ion", "ation", "al", "ly"),
     *("y", "ies", "ic", "ical", "ity", "ive", "ant", "ance", "ness", "en", "ee", "eer", "ship"),
 )
+_OWN: Final = word_set("i my me we our us mine i'm i've i'd i'll we're we've we'd")
+_LIKED: Final = word_set("like love enjoy prefer favourit favorit")
 _UNTYPED: Final = ("true", "false", "yes", "no")
 
 _Type: TypeAlias = Any  # the type of a value, made at run time
@@ -119,6 +121,11 @@ class Citation:
     heard: frozenset[str] = attrs.field(default=frozenset(), repr=False)
     asked: str = attrs.field(default="", repr=False)
     names: frozenset[str] = frozenset()
+
+    @functools.cached_property
+    def numbers(self) -> tuple[Number, ...]:
+        """The numbers that the passage says."""
+        return tuple(numbers_in(self.passage.words))
 
     @property
     def quoted(self) -> str:
@@ -272,7 +279,7 @@ class _Judge:
     # Numbers and times
 
     def _number(self, value: Decimal) -> Stance:
-        numbers = list(numbers_in(self._passage.words))
+        numbers = self.citation.numbers
         places = [(one.first, one.last) for one in numbers if _same(one.value, value)]
         if value == 0:
             places = [place for place in places if self._passage.words[place[0]].text != "no"] or places
@@ -310,7 +317,9 @@ class _Judge:
             place
             for shift in (0, -1, 1)
             for place in days_in(self._passage.words, day, self.citation.said_at + dt.timedelta(days=shift))
-            if shift == 0 or self.citation.said_at.hour in (*range(12 * (shift > 0), 24 if shift > 0 else 12),)
+            if shift == 0
+            or (shift > 0 and self.citation.said_at.hour >= 16)
+            or self.citation.said_at.hour < 8 * (shift < 0)
         ]
         if places:
             return self._best(places)
@@ -361,6 +370,9 @@ class _Judge:
             return held
         if held is Stance.NOT_SAID:
             return Stance.UNCLEAR if self._said() and is_enough(self.citation) else Stance.NOT_SAID
+        said = {word.text for word in self._passage.words}
+        if said & {"is", "are", "was", "were"} and not said & _OWN:
+            return Stance.UNCLEAR  # "cars are loud" tells nothing of the speaker
         return self._as_affirmed(value, held is Stance.STATED, [at for at, _ in places])
 
     def _as_affirmed(self, value: bool, affirmed: bool, places: Sequence[int]) -> Stance:
@@ -487,9 +499,13 @@ class _Judge:
         meant = [word for word in words if not word.is_mark and word.text not in _EMPTY] or [
             word for word in words if not word.is_mark
         ]
+        # What the text itself holds ("quit the job") takes nothing back.
+        own = {word.stem for word in words}
+        liking = self.leaning.liking or bool(own & _LIKED)
+        judge = attrs.evolve(self, leaning=attrs.evolve(self.leaning, stems=self.leaning.stems | own, liking=liking))
         if self.leaning.loose or len(meant) >= _LONG:
-            return _Retelling(self, words, meant).support()
-        return self._phrase(text, words, meant)
+            return _Retelling(judge, words, meant).support()
+        return judge._phrase(text, words, meant)
 
     def _phrase(self, text: str, words: Sequence[Word], meant: Sequence[Word]) -> Stance:
         """Return the support of a short text."""
@@ -523,12 +539,11 @@ class _Judge:
         found = [(at, at) for at in passage.stems.get(word.stem, ())]
         if word.text[0].isdigit():
             wanted = {one.value for one in numbers_in([word])}
-            found += [(one.first, one.last) for one in numbers_in(passage.words) if one.value in wanted]
+            found += [(one.first, one.last) for one in self.citation.numbers if one.value in wanted]
         elif word.text in _COINS:
             found += [(at, at) for at, other in enumerate(passage.words) if _COINS.get(other.text) == _COINS[word.text]]
-        elif not found:
-            spelled = next((one.value for one in numbers_in([word]) if word.text not in _EMPTY), None)
-            found = [(one.first, one.last) for one in numbers_in(passage.words) if one.value == spelled]
+        elif not found and (spelled := next((one.value for one in numbers_in([word])), None)) is not None:
+            found = [(one.first, one.last) for one in self.citation.numbers if one.value == spelled]
         if not found and (not word.text.isascii() or passage.is_foreign):
             found = self._within_words(word.text) or _with_other_ending(word.text, passage.words)
             found = found or self._by_neighbours(word.text)
@@ -550,7 +565,10 @@ class _Judge:
     def majority(self, places: Sequence[Found], words: Sequence[Word], *, denied: bool) -> Stance:
         """Return the stance of most of some places, for a text that holds a denial itself or not."""
         quoted = [place for place in places if self._passage.is_quoted(place[0])]
-        stances = [stance_of(self._passage, first, last, self.leaning) for first, last in (quoted or list(places))[:16]]
+        stances = [
+            stance_of(self._passage, first, last, self.leaning)
+            for first, last in (quoted or list(places))[:_MOST_PLACES]
+        ]
         held = sorted(stances)[len(stances) // 2]
         if not denied:
             return held

@@ -36,7 +36,13 @@ _ENOUGH: Final = 0.8
 """Weight of the units that a sentence shares with untrusted words, from which on it repeats them."""
 
 _ENOUGH_AT_ONCE: Final = 0.5
-"""The same for an answer to these words, with nothing of the user's in between."""
+"""The same for an answer to these words, with nothing of the user's in between: one rare word."""
+
+_ENOUGH_OF_A_PAGE: Final = 0.6
+"""The same for an answer to a page, which has one rare word in common with many a sentence."""
+
+_PAGE: Final = 40
+"""Number of different words that make a page."""
 
 _REACH: Final = 3
 """Maximum distance of the words of a pair."""
@@ -61,12 +67,13 @@ class Heard:
     Attributes:
         text: Its text.
         origin: The source of its words.
-        trusted: Whether they are believed. The user's and the assistant's are, unless they are quarantined.
+        trusted: Whether they are believed. The user's and the assistant's are, unless they are quarantined; others are
+            if the program treats them as facts.
     """
 
     text: str = attrs.field(repr=False)
     origin: Origin
-    trusted: bool
+    trusted: bool = attrs.field(kw_only=True)
 
 
 def repetitions(conversation: Iterable[Heard]) -> dict[int, Origin]:
@@ -80,27 +87,36 @@ def repetitions(conversation: Iterable[Heard]) -> dict[int, Origin]:
     Returns:
         The origins, by the positions of the messages.
     """
+    talk = [(heard, *_parts(heard)) for heard in conversation]
+    if not any(doubted for _, doubted, _ in talk):
+        return {}
     found: dict[int, Origin] = {}
-    untrusted, trusted = _Units(), _Units()
-    latest, at_once = Origin.UNKNOWN, False
-    for position, heard in enumerate(conversation):
-        if not heard.trusted:
-            untrusted.add(heard.text)
-            latest, at_once = heard.origin, True
-        elif heard.origin is Origin.USER:
-            pasted, own = pasted_in(heard.text)
+    trusted, untrusted, answered = _Units(), _Units(), _Units()
+    latest = Origin.UNKNOWN
+    for position, (heard, doubted, own) in enumerate(talk):
+        if doubted:
+            latest = heard.origin
+        if heard.trusted and heard.origin is Origin.USER:
+            answered = _Units()
+        if not heard.trusted or heard.origin is not Origin.ASSISTANT:
             trusted.add(own)
-            untrusted.add(pasted)
-            at_once = bool(pasted)
-            latest = Origin.USER if pasted else latest
-        elif not untrusted:
-            trusted.add(heard.text)
-        elif untrusted.shared(heard.text, beyond=trusted) >= (_ENOUGH_AT_ONCE if at_once else _ENOUGH):
-            found[position] = latest
-            untrusted.add(heard.text)
+        elif (
+            answered.shared(heard.text, beyond=trusted) >= answered.enough_at_once
+            or untrusted.shared(heard.text, beyond=trusted) >= _ENOUGH
+        ):
+            found[position], doubted = latest, own
         else:
-            trusted.add(heard.text, unless=untrusted)
+            trusted.add(own, unless=untrusted)
+        for units in (untrusted, answered):
+            units.add(doubted)
     return found
+
+
+def _parts(heard: Heard) -> tuple[str, str]:
+    """Return the part of a message that is not trusted, and the part that is."""
+    if not heard.trusted:
+        return heard.text, ""
+    return pasted_in(heard.text) if heard.origin is Origin.USER else ("", heard.text)
 
 
 class _Word(NamedTuple):
@@ -115,8 +131,10 @@ class _Units:
         self._kinds: dict[str, int] = {}
         self._pairs: set[tuple[str, str]] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self._kinds)
+    @property
+    def enough_at_once(self) -> float:
+        """The weight from which on an answer to these words repeats them."""
+        return _ENOUGH_OF_A_PAGE if len(self._kinds) > _PAGE else _ENOUGH_AT_ONCE
 
     def add(self, text: str, *, unless: _Units | None = None) -> None:
         """Add the units of a text, except those that others have."""

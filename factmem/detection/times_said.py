@@ -171,8 +171,10 @@ class _Reader:
         if weekday is None:
             return
         before = self._text(at - 1)
-        back = -14 if before in _BACK else 0 if before in _AHEAD else -7
-        ahead = 14 if before in _AHEAD else 0 if before in _BACK else 7
+        # "next Friday" may skip the one of this week, if it is still to come.
+        today = self.today.weekday()
+        back = -7 - 7 * (weekday < today) if before in _BACK else 0 if before in _AHEAD else -7
+        ahead = 7 + 7 * (weekday > today) if before in _AHEAD else 0 if before in _BACK else 7
         for shift in range(back, ahead + 1):
             if (self.today.weekday() + shift) % 7 == weekday:
                 yield from self._shifted(shift, at, at)
@@ -340,7 +342,8 @@ def lengths_in(words: Sequence[Word], length: dt.timedelta) -> list[Found]:
 def _unit_of(words: Sequence[Word], number: Number) -> tuple[int | None, int]:
     """Return the seconds of the unit of a number, and the position of the unit or of the number's end."""
     at = number.last + 1
-    at += at + 1 < len(words) and words[at].text in ("a", "an", "of")
+    while at + 1 < len(words) and words[at].text in ("a", "an", "of"):
+        at += 1
     behind = _SECONDS.get(_singular(words[at].text)) if at < len(words) else None
     if behind is not None:
         return behind, at

@@ -72,7 +72,7 @@ def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-MOST_PLACES: Final = 4
+MOST_PLACES: Final = 3
 """Maximum number of places of a quote that are given."""
 _SEARCHES: Final = 8
 
@@ -141,11 +141,16 @@ class QuotableText:
         return []
 
     def _found(self, exact: str, folded: str) -> list[Span]:
-        spans = [(at, at + len(exact)) for at in _occurrences(self.text, exact)]
-        if not (whole := [span for span in spans if self._between_words(*span)]):
-            spans += self._folded_places(folded)
-            whole = [span for span in spans if self._between_words(*span)]
-        return whole[:MOST_PLACES] or spans[:1]
+        inside: list[Span] = []
+        for places in (((at, at + len(exact)) for at in _occurrences(self.text, exact)), self._folded_places(folded)):
+            whole: list[Span] = []
+            for place in places:
+                (whole if self._between_words(*place) else inside).append(place)
+                if len(whole) == MOST_PLACES:
+                    break
+            if whole:
+                return whole
+        return inside[:1]
 
     def _folded_places(self, folded: str) -> Iterator[Span]:
         text, offsets = self._folded

@@ -5,6 +5,7 @@ This module imports pydantic, which loads slowly. Import it together with a resp
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
@@ -20,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-__all__ = ["Flaw", "Kept", "ModelAnswer", "each", "in_shape", "listed"]
+__all__ = ["MOST_ITEMS", "Flaw", "Kept", "ModelAnswer", "each", "in_shape", "listed"]
 
 T = TypeVar("T")
 
@@ -29,6 +30,8 @@ _Dynamic: TypeAlias = Any
 
 _FAILURES: Final = frozenset({"error", "errors", "exception", "failure"})
 """Keys of reports of failure by endpoints and models; they never wrap an answer."""
+MOST_ITEMS: Final = 1_000
+"""Maximum number of items of a list that are read."""
 _LONGEST: Final = 3
 """Maximum number of flaws quoted when the model is asked again."""
 
@@ -54,9 +57,11 @@ class Kept(list[T]):
 
     Attributes:
         dropped: the flaws of each item that was left out.
+        excess: number of items behind the last one that was read.
     """
 
     dropped: tuple[tuple[Flaw, ...], ...] = ()
+    excess: int = 0
 
 
 class ModelAnswer(BaseModel):
@@ -123,16 +128,31 @@ def listed(data: object) -> object:
     return list(data) if isinstance(data, list | tuple) else [data]
 
 
-def each(item: _Dynamic, *, needs_one: bool = False) -> _Dynamic:
+def each(item: _Dynamic, *, most: int = MOST_ITEMS, needs_one: bool = False) -> _Dynamic:
     """Return the type of a list whose invalid items are left out. It is read as a `Kept`.
 
     Args:
         item: the type of its items.
+        most: maximum number of items that are read. The others are counted, and cost nothing.
         needs_one: refuse a list without a valid item, unless it is empty.
     """
     kept: Callable[[list[Any]], Kept[Any]] = _some_kept if needs_one else _kept
     each_item: _Dynamic = Annotated[item, WrapValidator(_or_flaws)]
-    return Annotated[list[each_item], BeforeValidator(listed), AfterValidator(kept)]
+    return Annotated[list[each_item], BeforeValidator(functools.partial(_cut, most)), AfterValidator(kept)]
+
+
+@attrs.frozen
+class _Excess:
+    """Stands for the items behind the last one that is read."""
+
+    number: int
+
+
+def _cut(most: int, data: object) -> object:
+    """Return a list of at most ``most`` items, and the number of the others."""
+    if isinstance(data, list | tuple) and len(data) > most:
+        return [*data[:most], _Excess(len(data) - most)]
+    return listed(data)
 
 
 @attrs.frozen
@@ -141,6 +161,8 @@ class _Invalid:
 
 
 def _or_flaws(data: Any, read: Callable[[Any], Any]) -> Any:
+    if isinstance(data, _Excess):
+        return data
     try:
         return read(data)
     except ValidationError as error:
@@ -149,7 +171,8 @@ def _or_flaws(data: Any, read: Callable[[Any], Any]) -> Any:
 
 
 def _kept(items: list[Any]) -> Kept[Any]:
-    kept: Kept[Any] = Kept(item for item in items if not isinstance(item, _Invalid))
+    kept: Kept[Any] = Kept(item for item in items if not isinstance(item, _Invalid | _Excess))
+    kept.excess = sum(item.number for item in items[-1:] if isinstance(item, _Excess))
     kept.dropped = tuple(item.flaws for item in items if isinstance(item, _Invalid))
     return kept
 

@@ -23,6 +23,7 @@ import attrs
 from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 from factmem.llm.asking import meter
 from factmem.llm.faults import (
+    LONGEST_ANSWER,
     Ending,
     ending_of,
     is_filtered,
@@ -245,6 +246,11 @@ def _ended(ending: Ending) -> ModelError:
             return ModelAnswerError(
                 "the answer was cut off at the model's length limit: ask about less at once (max_chars=) "
                 "or allow longer answers (max_tokens=)"
+            )
+        case Ending.TOO_LONG:
+            return ModelAnswerError(
+                f"the answer is longer than {LONGEST_ANSWER:,} characters: ask another model, or about less at once "
+                "(max_chars=)"
             )
         case _:
             assert_never(ending)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 __all__ = [
+    "LONGEST_ANSWER",
     "Ending",
     "ending_of",
     "is_filtered",
@@ -26,12 +27,17 @@ _OWN_CODES: Final = frozenset({"content_filter", "context_length_exceeded", "mod
 _PASSING: Final = frozenset({408, 409, 425, 429})
 
 
+LONGEST_ANSWER: Final = 1_000_000
+"""Maximum length of an answer that is read, in characters: far more than any text that a model is shown holds."""
+
+
 class Ending(enum.Enum):
     """Reason why an answer ended, if that settles the question."""
 
     REFUSED = "refused"
     FILTERED = "filtered"
     CUT_OFF = "cut off"
+    TOO_LONG = "too long"
 
 
 _ENDINGS: Final = {
@@ -47,6 +53,8 @@ _ENDINGS: Final = {
 
 def ending_of(response: Any) -> Ending | None:
     """Return the reason why a response of OpenAI's, Anthropic's or Google's shape is no answer; None otherwise."""
+    if len(text_of(response) or "") > LONGEST_ANSWER:
+        return Ending.TOO_LONG
     choice = _first(response, "choices") or _first(response, "candidates") or response
     if getattr(getattr(choice, "message", None), "refusal", None):
         return Ending.REFUSED

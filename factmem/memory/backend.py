@@ -50,6 +50,15 @@ class Backend:
     concurrency: int
     loop: OneLoop = attrs.field(factory=lambda: OneLoop("this Memory"), init=False)
 
+    def enter_loop(self) -> None:
+        """Bind the memory to the running event loop.
+
+        Raises:
+            WrongLoopError: Another loop uses it.
+        """
+        if self.loop.check():
+            self.mirror.enter_loop()
+
     @property
     def four_verbs_only(self) -> bool:
         """Whether the provider has the four verbs only."""

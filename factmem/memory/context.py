@@ -12,7 +12,7 @@ import attrs
 from factmem.consolidation import ConsolidationPolicy
 from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
-from factmem.facts import Concept
+from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.ttl import TtlPolicy
@@ -121,6 +121,11 @@ class Context:
     def moment(self) -> Moment:
         """The moment that reads refer to."""
         return self.past or Moment(now=self.clock())
+
+    @property
+    def said_now(self) -> ClockTime:
+        """The time of what is said now."""
+        return ClockTime.of(self.clock())
 
     @property
     def writer(self) -> str | None:

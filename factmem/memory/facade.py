@@ -29,7 +29,7 @@ from factmem.abc import (
     system_clock,
 )
 from factmem.detection import OriginPolicy, VerbatimDetector, redact
-from factmem.errors import IncompleteProfileError, InvalidDataError, OutOfViewError
+from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError
 from factmem.facts import Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
@@ -82,6 +82,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
 _BETWEEN_EXPIRIES: Final = dt.timedelta(days=1)
+_BETWEEN_LOOKS: Final = dt.timedelta(minutes=1)
+"""Longest time that an open memory holds words that another process has forgotten."""
+
 _POLICIES: Final = Policies()
 _DEEP: Final = DeepSettings()
 _BACKGROUND: Final = Background()
@@ -274,7 +277,7 @@ class Memory:
 
     async def __aenter__(self) -> Self:
         worker = self._backend.worker
-        self._backend.loop.check()
+        self._backend.enter_loop()
         await worker.__aenter__()
         if (
             self._backend.reads_words
@@ -282,9 +285,20 @@ class Memory:
             and isinstance(self._backend.provider, FeedsChanges)
         ):
             worker.start(self.resume)
+        if self._backend.erases_by_itself:
+            worker.start(self._keep_up)
         if self._backend.erases_by_itself and not self._context.read_only:
             worker.start(self._keep_expiring)
         return self
+
+    async def _keep_up(self) -> None:
+        """Drop from memory what other processes have forgotten, once a minute while this memory is open."""
+        worker = self._backend.worker
+        while await worker.rest(_BETWEEN_LOOKS):
+            try:
+                await self._backend.mirror.keep_up()
+            except FactMemError as error:  # the next read reports it to its caller
+                _log.debug("the store cannot be looked at: %s", type(error).__name__)
 
     async def _keep_expiring(self) -> None:
         """Erase expired records, now and once a day while this memory is open."""

@@ -270,7 +270,7 @@ class Inbox:
 
     async def _in_four_verbs(self, what: Sequence[Words], order: Order) -> list[Remembered]:
         self._four_verbs.check_representable(self._writer.lasting(order.given))
-        now = self._context.clock()
+        now = self._context.said_now
         words, not_text = [], []
         for item in what:
             conversation = _conversation(item, now)
@@ -286,7 +286,7 @@ class Inbox:
 
     async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
         """Put words into the store, in one transaction."""
-        now = self._context.clock()
+        now = self._context.said_now
         jobs = [self.job(item, order) for item in what]
         said = [_conversation(item, now) for item in what]
         words = [
@@ -455,7 +455,7 @@ class Inbox:
         if policies.flagged is FlaggedPolicy.QUARANTINE_ALL and flags_in(message.content):
             trusted = False
         text = message.content if message.detectable else ""
-        return Heard(text, message.origin, trusted)
+        return Heard(text, message.origin, trusted=trusted)
 
     def in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Return candidates with legal timestamps; see `Writer.dated`."""
@@ -605,7 +605,7 @@ def _heard_before(entry: Recorded) -> Heard:
     """Return stored words of a conversation. Those in quarantine are not believed."""
     said = entry.assertion
     trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
-    return Heard(said.details.evidence[0].quote, said.details.origin, trusted)
+    return Heard(said.details.evidence[0].quote, said.details.origin, trusted=trusted)
 
 
 def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:

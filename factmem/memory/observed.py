@@ -78,7 +78,7 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
 
         @functools.wraps(method)
         async def notifying(self: _Observed, *args: Any, **kwargs: Any) -> Any:
-            self._backend.loop.check()
+            self._backend.enter_loop()
             observation = self._context.observation
             if observation is None:
                 return await method(self, *args, **kwargs)

@@ -23,7 +23,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import Concept, Fact, MultipleFacts, SingleFact
+from factmem.facts import ClockTime, Concept, Fact, MultipleFacts, SingleFact
 from factmem.fold import Current, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
@@ -153,7 +153,7 @@ class Writer:
         """See `Memory.save_profile`."""
         self._context.check_writable()
         schema = ProfileSchema.of(type(profile))
-        facts = schema.facts(profile, self._context.clock())
+        facts = schema.facts(profile, self._context.said_now)
         place = Place(self._context.about(subject), self._context.target(scope))
         given = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
         if self._backend.four_verbs_only:
@@ -284,7 +284,7 @@ class Writer:
 
     def _said_now(self, said: Assertion, previous: FactRecord[Any], value: Any) -> Assertion:
         # A record with a time in the future, of another machine's clock, can be updated as well.
-        fact = previous.concept.fact([value], timestamp=max(self._context.clock(), previous.timestamp))
+        fact = previous.concept.fact([value], timestamp=ClockTime.of(max(self._context.clock(), previous.timestamp)))
         return attrs.evolve(
             said,
             data=encode_value(fact.values[0], previous.concept.value_type),
@@ -376,7 +376,7 @@ class Writer:
         if fact.timestamp <= now + self._context.policies.clock_skew:
             return fact
         if self._context.policies.future is FuturePolicy.HOLD:
-            return attrs.evolve(fact, timestamp=now)
+            return attrs.evolve(fact, timestamp=ClockTime.of(now))
         raise InvalidDataError(
             "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.HOLD)",
             path="$.timestamp",

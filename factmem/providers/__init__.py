@@ -6,6 +6,7 @@ from factmem.providers.history import HistoryProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
 from factmem.providers.registry import ENTRY_POINT_GROUP, default_store, open_provider, provider_entry_points
+from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.threaded import (
     Engine,
     GroupCommit,
@@ -33,6 +34,7 @@ __all__ = [
     "InMemoryProvider",
     "NoMemory",
     "Request",
+    "SteadyClock",
     "ThreadedProvider",
     "TrackIndex",
     "check_expected",

@@ -26,6 +26,7 @@ from factmem.abc import (
 )
 from factmem.errors import EmbedderMismatchError, ProviderClosedError
 from factmem.providers.history import HistoryProvider
+from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.tracks import TrackIndex
 from factmem.records import Assertion, LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
@@ -53,6 +54,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         self._embedder: EmbedderIdentity | None = None
         self._accesses: dict[tuple[str | None, str], Access] = {}
         self._seqs: Counter[str | None] = Counter()
+        self._steady = SteadyClock(clock)
         self._closed = False
 
     @override
@@ -65,7 +67,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
                 case Append(assertion=assertion):
                     receipts.append(self._append(assertion, vectors.get(id(statement))))
                 case StateRequest():
-                    change = self._index.change(statement, self._next_seq(statement.tenant), self._clock)
+                    change = self._index.change(statement, self._next_seq(statement.tenant), self._steady)
                     self._log_of(statement.tenant).append(change)
                 case _:
                     assert_never(statement)
@@ -91,10 +93,12 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         return vectors
 
     def _append(self, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
-        if (known := self._index.known(assertion)) is not None:
-            return Receipt(recorded=known, new=False)
+        dated = assertion
+        for dated in (assertion, self._steady.dated(assertion)):
+            if (known := self._index.known(dated)) is not None:
+                return Receipt(recorded=known, new=False)
         tenant = assertion.place.scope.tenant
-        recorded = self._index.record(assertion, self._next_seq(tenant), self._clock)
+        recorded = self._index.record(dated, self._next_seq(tenant), self._steady)
         self._log_of(tenant).append(recorded)
         if vector is not None:
             self._vectors[tenant, recorded.seq] = vector

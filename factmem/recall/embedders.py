@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import logging
 import re
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -134,17 +135,20 @@ class _LocalModel(abc.ABC):
 
     def __init__(self) -> None:
         self._model: Any = None
-        self._lock = Lock()
+        self._loading = threading.Lock()  # memories of several event loops may share it
 
     @abc.abstractmethod
     def _load(self) -> Any: ...
 
     async def _loaded(self) -> Any:
         if self._model is None:
-            async with self._lock:
-                if self._model is None:
-                    self._model = await to_thread.run_sync(self._load)
+            await to_thread.run_sync(self._load_once)
         return self._model
+
+    def _load_once(self) -> None:
+        with self._loading:
+            if self._model is None:
+                self._model = self._load()
 
 
 class WordLlamaEmbedder(_LocalModel):

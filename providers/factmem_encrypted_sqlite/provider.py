@@ -33,15 +33,16 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
     wrapped with the given key, in a file beside the database: ``facts.db.keys``. **Keep a copy of that
     file**: without it nothing can be read.
 
-    *Visible without a key*: the size of the store, which pages change when, and the ids of the keys.
+    *Visible without a key*: the size of the store, the number of its entries, which pages change when, and the ids of
+    the keys.
 
-    *Changes without a key* are detected when the changed part is read: changed pages, pages put in
-    another's place and a database cut short raise a `CorruptStoreError` of their kind; a plain database in place of
-    this one raises `DowngradedStoreError`. A sealed number in ``facts.db.seal`` follows every acknowledged write: a
-    database that is missing, emptied or an earlier one, and a write-ahead log that was damaged, cut short or deleted,
-    raise `RolledBackStoreError`. `verify` reads everything. The files alone cannot reveal that the seal was put
-    back or deleted *together* with the log and the database that it seals; nor, after a power cut, that the
-    database was put back to what the seal on the disk had reached.
+    *Changes without a key* are detected when the changed part is read: changed pages, pages put in another's place
+    and a database cut short raise a `CorruptStoreError` of their kind; a plain database in place of this one raises
+    `DowngradedStoreError`. An authenticated number in ``facts.db.seal`` follows every acknowledged write: a database
+    that is missing, emptied or an earlier one, and a write-ahead log that was damaged, cut short or deleted, raise
+    `RolledBackStoreError`. `verify` reads everything. The files alone cannot reveal that the seal was put back or
+    deleted *together* with the log and the database that it seals; nor, after a power cut, that the database was put
+    back to what the seal on the disk had reached.
 
     Erasing rewrites the whole file, and needs as much memory as the file is long.
 

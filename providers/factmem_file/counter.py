@@ -2,13 +2,14 @@
 
 The note ``sequence`` holds two numbers of each tenant: the last *reserved* one (assigned, so never to be assigned
 again, even if its writer has died) and the last *committed* one (all entries up to it are in the logs, so a reader of
-later entries misses nothing). It is written without a flush, because the logs hold the same numbers: each process scans
-the ends of a tenant's logs before it first trusts its numbers, so that a note that a power cut set back never causes a
-duplicate number.
+later entries misses nothing); and the newest time of recording. It is written without a flush, because the logs hold
+the same: each process scans the ends of a tenant's logs before it first trusts its numbers, so that a note that a power
+cut set back never causes a duplicate number.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -16,7 +17,9 @@ from typing import TypeAlias
 from factmem.abc import Storage
 from factmem.codec import MAX_SEQ
 from factmem.errors import CorruptStoreError, StoreUnavailableError
-from factmem.records import LogEntry
+from factmem.facts import utc
+from factmem.providers import SteadyClock
+from factmem.records import LogEntry, Tombstone
 from factmem_file.logs import HISTORY_KINDS, entries_of
 
 __all__ = ["Counter"]
@@ -28,10 +31,16 @@ _Numbers: TypeAlias = tuple[int, int]
 
 
 class Counter:
-    """The sequences as one process sees them. `last`, `reserve` and `commit` need the storage's lock."""
+    """The sequences as one process sees them. `last`, `reserve` and `commit` need the storage's lock.
 
-    def __init__(self, storage: Storage) -> None:
+    Args:
+        storage: Storage of the note and of the logs.
+        clock: Gives the times of recording; `last` brings it to the newest one.
+    """
+
+    def __init__(self, storage: Storage, clock: SteadyClock) -> None:
         self._storage = storage
+        self._clock = clock
         self._seen: dict[str, _Numbers] = {}
 
     def last(self, tenant: str | None) -> int:
@@ -74,7 +83,11 @@ class Counter:
 
     def _in_logs(self, folder: str) -> int:
         ends = (self._storage.last(log) for log in self._storage.logs((folder,), kinds=HISTORY_KINDS))
-        return max((_newest(entries_of(payload)) for payload in ends if payload is not None), default=0)
+        newest = [_newest(entries_of(payload)) for payload in ends if payload is not None]
+        for entry in newest:
+            if not isinstance(entry, Tombstone):
+                self._clock.reached(entry.recorded_at)
+        return max((entry.seq for entry in newest), default=0)
 
     def _put(self, numbers: Mapping[str, _Numbers]) -> None:
         if numbers:
@@ -85,13 +98,17 @@ class Counter:
         """Return the numbers in the note: none of a damaged one, nor of one that an older version wrote."""
         payload = self._storage.read_note(_NOTE)
         try:
-            tenants = json.loads(payload or b"{}").get("tenants", {})
-            return {str(tenant): _checked(numbers) for tenant, numbers in tenants.items()}
+            document = json.loads(payload or b"{}")
+            if (when := document.get("recorded")) is not None:
+                self._clock.reached(utc(dt.datetime.fromisoformat(when)))
+            return {str(tenant): _checked(numbers) for tenant, numbers in document.get("tenants", {}).items()}
         except (ValueError, TypeError, AttributeError, RecursionError):
             return {}
 
     def _write(self, numbers: Mapping[str, _Numbers]) -> None:
-        payload = json.dumps({"tenants": numbers}, ensure_ascii=False, separators=(",", ":")).encode()
+        recorded = self._clock.newest
+        document = {"tenants": numbers, "recorded": recorded and recorded.isoformat()}
+        payload = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
         self._storage.write_note(_NOTE, payload, durable=False)
 
 
@@ -103,7 +120,7 @@ def _checked(numbers: object) -> _Numbers:
             raise ValueError("no numbers of a tenant")
 
 
-def _newest(entries: list[LogEntry]) -> int:
+def _newest(entries: list[LogEntry]) -> LogEntry:
     if not entries:
         raise CorruptStoreError("a log of the store ends in an empty frame: restore it from a backup")
-    return max(entry.seq for entry in entries)
+    return max(entries, key=lambda entry: entry.seq)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
 from factmem.errors import CorruptStoreError, FactMemError, StoreUnavailableError
-from factmem.providers import Request
+from factmem.providers import Request, SteadyClock
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.accesses import Accesses
@@ -44,13 +44,13 @@ class FileEngine:
     def __init__(self, storage: Storage, root: Path, *, clock: Clock, lock_timeout: float) -> None:
         self._storage = storage
         self._root = root
-        self._clock = clock
+        self._clock = SteadyClock(clock)
         self._lock_timeout = lock_timeout
         self._guard = threading.RLock()
         self._mirrors = Mirrors(storage)
         self._sidecars = Sidecars(storage)
         self._accesses = Accesses(storage)
-        self._counter = Counter(storage)
+        self._counter = Counter(storage, self._clock)
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests together: one lock, one append and one flush for each log; each may fail alone."""
@@ -285,12 +285,23 @@ class FileEngine:
             ]
             if gone:
                 self._bury(sorted(gone, key=lambda recorded: recorded.seq), tenant, last)
-            # Includes those of an interrupted erasure.
+            pending = not self._finished(mirrors)
+            self._counter.commit({tenant: last + len(gone)})
+        return EraseReceipt(erased=len(gone), pending=pending)
+
+    def _finished(self, mirrors: Sequence[tuple[LogName, Mirror]]) -> bool:
+        """Remove everything that has a tombstone, also from an interrupted erasure; return whether all of it is gone.
+
+        It is erased for every reader already. A disk without room for the shorter logs keeps the old ones until the
+        next write or erasure.
+        """
+        try:
             for log, _ in mirrors:
                 if log.kind == "facts":
                     self._writable(log)
-            self._counter.commit({tenant: last + len(gone)})
-        return EraseReceipt(erased=len(gone))
+        except StoreUnavailableError:
+            return False
+        return True
 
     def _bury(self, gone: Sequence[Recorded], tenant: str | None, last: int) -> None:
         """Write the tombstones before any text is removed: an assertion with a tombstone counts as erased."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
-from factmem.abc import Append, Clock, LogName, Position, Receipt, Statement, StateRequest
-from factmem.providers import Request, TrackIndex, unknown_assertion
+from factmem.abc import Append, LogName, Position, Receipt, Statement, StateRequest
+from factmem.providers import Request, SteadyClock, TrackIndex, unknown_assertion
 from factmem.records import Assertion, LogEntry
 from factmem.vectors import storable_vector
 from factmem_file.logs import place_log
@@ -57,7 +57,7 @@ class Plan:
     last_of: Callable[[str | None], int]
     mirror_of: Callable[[LogName], Mirror]
     locate: Callable[[str, str | None], LogName | None]
-    clock: Clock
+    clock: SteadyClock
     dimension: int | None
     last: dict[str | None, int] = attrs.field(factory=dict)
     logs: dict[LogName, PlannedLog] = attrs.field(factory=dict)
@@ -126,10 +126,11 @@ class Plan:
 
     def _append(self, log: LogName, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
         planned = self.logs[log]
-        index = planned.mirror.indexed()
-        if (known := index.known(assertion)) is not None:
-            return Receipt(recorded=known, new=False)
-        recorded = index.record(assertion, self._next_seq(assertion.place.scope.tenant), self.clock)
+        index, dated = planned.mirror.indexed(), assertion
+        for dated in (assertion, self.clock.dated(assertion)):
+            if (known := index.known(dated)) is not None:
+                return Receipt(recorded=known, new=False)
+        recorded = index.record(dated, self._next_seq(assertion.place.scope.tenant), self.clock)
         planned.entries.append(recorded)
         if vector is not None:
             planned.vectors[recorded.seq] = vector

@@ -11,7 +11,7 @@ import apsw
 
 from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, Outline, Outlined, StateRequest
 from factmem.errors import CorruptStoreError, FactMemError
-from factmem.providers import Request
+from factmem.providers import Request, SteadyClock
 from factmem.records import LogEntry, Place, Recorded
 from factmem_sqlite_vec import accesses as counting
 from factmem_sqlite_vec import outlines as outlining
@@ -44,7 +44,7 @@ class SqliteEngine:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
-        self._clock = clock
+        self._clock = SteadyClock(clock)
         self._bound: EmbedderIdentity | None = None
         self._outlines: int | None = None
 
@@ -122,10 +122,16 @@ class SqliteEngine:
 
         def erase(connection: apsw.Connection) -> EraseReceipt:
             erased: list[int] = []
-            self._batch(
-                connection,
-                lambda batch: erased.append(delete_assertions(connection, batch, record_ids, assertion_ids, tenant)),
-            )
+
+            def delete(batch: Batch) -> None:
+                erased[:] = [delete_assertions(connection, batch, record_ids, assertion_ids, tenant)]
+
+            try:
+                self._batch(connection, delete)
+            except apsw.FullError:
+                # Once its pages are in the file, the log is written over from its beginning, and need not grow.
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+                self._batch(connection, delete)
             pending = scrub_is_due(connection) and not scrub(connection)
             return EraseReceipt(erased=erased[0], pending=pending)
 

@@ -123,6 +123,10 @@ class NewRow:
     outline: Outline | None
     follows: int | None
 
+    def said_otherwise(self, said: Assertion) -> NewRow:
+        """Return the row of another assertion, without an outline: a reader that misses it makes it again."""
+        return _new_row(Append(assertion=said, follows=self.follows), self.vector)
+
 
 def select(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
     """Return all rows of a query."""

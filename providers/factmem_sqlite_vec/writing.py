@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from factmem.abc import Clock, EmbedderIdentity, Receipt, StateRequest
+from factmem.abc import EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
-from factmem.facts import utc
-from factmem.providers import check_expected, erased_meanwhile, unknown_assertion
+from factmem.providers import SteadyClock, check_expected, erased_meanwhile, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.outlines import Kept, insert_outlines, use_outlines
@@ -34,9 +34,10 @@ from factmem_sqlite_vec.rows import (
     seq_of,
     state_changes,
     unpack_id,
+    unpack_moment,
     unpack_record_id,
 )
-from factmem_sqlite_vec.sequences import NewSeqs, base_of
+from factmem_sqlite_vec.sequences import NewSeqs, base_of, of_tenant
 from factmem_sqlite_vec.sums import NewSums, row_sum
 from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
 
@@ -80,7 +81,7 @@ class Batch:
     def __init__(
         self,
         connection: apsw.Connection,
-        clock: Clock,
+        clock: SteadyClock,
         bound: EmbedderIdentity | None,
         *,
         outlines: int | None = None,
@@ -100,6 +101,7 @@ class Batch:
         self._outlines: list[Kept] = []
         self._tracks: dict[tuple[bytes, str, str], Track] = {}
         self._heads: dict[tuple[int, str], int] = {}
+        self._timed: set[str | None] = set()
 
     def append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
         """Write one request, all or nothing.
@@ -175,18 +177,33 @@ class Batch:
     def _append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
         receipts = []
         for row in rows:
+            self._catch_up_clock(row.assertion.place.scope.tenant if isinstance(row, NewRow) else row.tenant)
             if isinstance(row, NewRow):
                 receipts.append(self._append_assertion(row))
             else:
                 self._append_state(row)
         return receipts
 
+    def _catch_up_clock(self, tenant: str | None) -> None:
+        """Bring the clock to the newest time of a tenant, which other processes may have written."""
+        if tenant in self._timed:
+            return
+        self._timed.add(tenant)
+        _, first, last = of_tenant(self._connection, tenant)
+        for table in ("assertions", "state_changes"):
+            newest = f"SELECT recorded_at FROM {table} WHERE rowid > ? AND rowid <= ? ORDER BY rowid DESC LIMIT 1"
+            for (moment,) in select(self._connection, newest, (first, last)):
+                self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
+
     def _append_assertion(self, row: NewRow) -> Receipt:
         vector = None if row.vector is None else self.checked_vector(row.vector)
-        said = row.assertion
         track = self._track(row)
         if track is not None and (known := self._known(track, row)) is not None:
             return Receipt(recorded=known, new=False)
+        if (said := self._clock.dated(row.assertion)) is not row.assertion:
+            row = row.said_otherwise(said)
+            if track is not None and (known := self._known(track, row)) is not None:
+                return Receipt(recorded=known, new=False)
         if row.follows is not None:
             self._check_followed(row)
         if track is None:
@@ -252,7 +269,7 @@ class Batch:
         return record_id if last == [(track.id, slot)] else None
 
     def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
-        tenant, now = row.assertion.place.scope.tenant or "", utc(self._clock())
+        tenant, now = row.assertion.place.scope.tenant or "", self._clock()
         key = self.seqs.next_key(tenant)
         seq = key & SEQ_MASK
         id, packed_id = new_id(seq)
@@ -329,7 +346,7 @@ def _track_key(row: NewRow) -> tuple[bytes, str, str]:
 
 def write_batch(
     connection: apsw.Connection,
-    clock: Clock,
+    clock: SteadyClock,
     bound: EmbedderIdentity | None,
     work: Callable[[Batch], Any],
     *,

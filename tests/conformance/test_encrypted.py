@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from factmem_encrypted import EncryptedMemoryProvider
 
+from factmem.abc import Clock
 from factmem.crypto import SecretKey
 from factmem.testing import ProviderConformance
 
@@ -24,3 +25,6 @@ class TestEncryptedMemoryProvider(ProviderConformance):
 
     async def open_provider(self, directory: Path) -> EncryptedMemoryProvider:
         return EncryptedMemoryProvider(directory / "facts", KEY)
+
+    async def open_provider_with_clock(self, directory: Path, clock: Clock) -> EncryptedMemoryProvider:
+        return EncryptedMemoryProvider(directory / "facts", KEY, clock=clock)

@@ -8,6 +8,7 @@ import apsw
 import pytest
 from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 
+from factmem.abc import Clock
 from factmem.crypto import SecretKey
 from factmem.testing import ProviderConformance
 
@@ -30,3 +31,6 @@ class TestEncryptedSqliteMemoryProvider(ProviderConformance):
 
     async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:
         return EncryptedSqliteMemoryProvider(directory / "facts.db", KEY)
+
+    async def open_provider_with_clock(self, directory: Path, clock: Clock) -> EncryptedSqliteMemoryProvider:
+        return EncryptedSqliteMemoryProvider(directory / "facts.db", KEY, clock=clock)

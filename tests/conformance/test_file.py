@@ -6,6 +6,7 @@ from pathlib import Path
 
 from factmem_file import LocalFileMemoryProvider
 
+from factmem.abc import Clock
 from factmem.testing import ProviderConformance
 
 
@@ -14,3 +15,6 @@ class TestLocalFileMemoryProvider(ProviderConformance):
 
     async def open_provider(self, directory: Path) -> LocalFileMemoryProvider:
         return LocalFileMemoryProvider(directory / "facts")
+
+    async def open_provider_with_clock(self, directory: Path, clock: Clock) -> LocalFileMemoryProvider:
+        return LocalFileMemoryProvider(directory / "facts", clock=clock)

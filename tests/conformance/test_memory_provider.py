@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from factmem.abc import Clock
 from factmem.providers import InMemoryProvider
 from factmem.testing import ProviderConformance
 
@@ -13,3 +14,6 @@ class TestInMemoryProvider(ProviderConformance):
 
     async def open_provider(self, directory: Path) -> InMemoryProvider:
         return InMemoryProvider()
+
+    async def open_provider_with_clock(self, directory: Path, clock: Clock) -> InMemoryProvider:
+        return InMemoryProvider(clock=clock)

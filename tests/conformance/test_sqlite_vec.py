@@ -6,6 +6,7 @@ from pathlib import Path
 
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
+from factmem.abc import Clock
 from factmem.testing import ProviderConformance
 
 
@@ -15,3 +16,6 @@ class TestSqliteVecMemoryProvider(ProviderConformance):
 
     async def open_provider(self, directory: Path) -> SqliteVecMemoryProvider:
         return SqliteVecMemoryProvider(directory / "facts.db")
+
+    async def open_provider_with_clock(self, directory: Path, clock: Clock) -> SqliteVecMemoryProvider:
+        return SqliteVecMemoryProvider(directory / "facts.db", clock=clock)

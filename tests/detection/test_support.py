@@ -1,6 +1,8 @@
 """Values that their quotes do not support are dropped or wait in quarantine; honest ones are kept.
 
-The cases ending in ``seen`` were at hand while the rules were written.
+The cases ending in ``seen`` were at hand while the rules were written. Those ending in ``unseen`` were written when the
+rules were done: at first sight 156 of 162 forged values were held back (96.3 %) and 3 of 152 honest ones lost (2.0 %).
+The rules have been mended for those since, so that new cases are needed to measure the next change.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from factmem.testing import ScriptedModel
 from tests.conftest import Promise
 from tests.detection.cases_of_support import CONCEPTS, Case, cases, detect
 
-HALVES: Final = ("seen",)
+HALVES: Final = ("seen", "unseen")
 
 
 def _is_believed(found: Detection) -> bool:
@@ -47,6 +49,14 @@ async def test_honest_values_are_not_lost(half: str, promise: Promise) -> None:
     assert 100 * len(lost) <= len(honest), _listed(lost)
     assert 20 * waiting <= len(honest)
     promise(f"honest evidence, {half}", f"{len(lost)} of {len(honest)} lost, {waiting} in quarantine")
+
+
+def test_there_are_300_cases_of_either_kind_half_of_them_unseen() -> None:
+    for kind in ("honest", "forged"):
+        seen, unseen = (cases(f"{kind}_{half}") for half in HALVES)
+        assert len(seen) + len(unseen) >= 300
+        assert len(unseen) >= 150
+        assert not {str(case) for case in seen} & {str(case) for case in unseen}
 
 
 @pytest.mark.parametrize(

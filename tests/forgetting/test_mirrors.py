@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gc
 import types
 from collections.abc import Callable, Collection
 from typing import Any, Final
+
+import anyio
+import pytest
 
 from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, SingleFact
 from factmem.records import Evidence, FactDetails
@@ -69,6 +73,21 @@ async def test_another_process_forgets_when_it_looks_again(
         await memory.forget(id)
         assert await other.recall(word("value")) == []
         assert held(other, said()) == []
+
+
+async def test_an_open_memory_forgets_with_another_process_without_a_look(
+    provider: AgentMemoryProvider, opened: Callable[[], AgentMemoryProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody calls it any more; it looks by itself, once a minute."""
+    monkeypatch.setattr("factmem.memory.facade._BETWEEN_LOOKS", dt.timedelta(milliseconds=20))
+    async with opened() as second, Memory(second, embedder=DenseEmbedder()) as other:
+        memory = Memory(provider, embedder=DenseEmbedder())
+        id = await tell(memory)
+        await other.recall(word("value"))
+        await memory.forget(id)
+        with anyio.fail_after(60):
+            while held(other, said()):  # noqa: ASYNC110 - no event tells of it
+                await anyio.sleep(0.05)
 
 
 async def test_a_store_in_memory_forgets() -> None:

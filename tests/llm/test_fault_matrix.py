@@ -82,6 +82,7 @@ CASES = {
     "question filtered": _wrong(ModelRefusedError, 1, error_answer(400, message=CANARY, code="content_filter")),
     "length limit": _wrong(ModelAnswerError, 1, chat_answer(_CUT_OFF, finish_reason="length")),
     "length limit in a call": _wrong(ModelAnswerError, 1, tool_answer(_CUT_OFF, finish_reason="length")),
+    "a million characters": _wrong(ModelAnswerError, 1, _TEXT + " " * 1_000_000),
     "truncated": _wrong(ModelAnswerError, 2, _CUT_OFF),
     "truncated in a fence": _wrong(ModelAnswerError, 2, f"```json\n{_CUT_OFF}"),
     "no JSON": _wrong(ModelAnswerError, 2, f"You told me about {CANARY}."),

@@ -93,10 +93,15 @@ def test_a_memory_goes_on_in_another_loop_once_the_first_one_has_ended(first: st
     async def in_second() -> object:
         await saved(memory, "Genf")
         found = await memory.load(CITY, subject=USER, scope=PLANNER)
+        assert await memory.recall("Genf")
         await memory.aclose()
         return found and found.values
 
-    run(first, partial(saved, memory))
+    async def in_first() -> None:
+        await saved(memory)
+        assert await memory.recall("Bern")
+
+    run(first, in_first)
     assert run(second, in_second) == ("Genf",)
 
 

@@ -26,8 +26,8 @@ FRONT_DOORS = {"factmem", "factmem.abc", "factmem.memory", "factmem.recall", "fa
 def held(exports: Mapping[str, list[str]]) -> list[type]:
     """The attrs classes that a program can get hold of through the vocabulary and the packages' front doors."""
     doors = [module for module in exports if module in FRONT_DOORS or _is_vocabulary(module)]
-    found = {getattr(importlib.import_module(module), name) for module in doors for name in exports[module]}
-    return sorted((cls for cls in found if inspect.isclass(cls) and attrs.has(cls)), key=str)
+    found = [getattr(importlib.import_module(module), name) for module in doors for name in exports[module]]
+    return sorted({cls for cls in found if inspect.isclass(cls) and attrs.has(cls)}, key=str)
 
 
 def test_what_people_hold_is_frozen(held: list[type], modules: Mapping[str, ast.Module]) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import struct
 
+import attrs
 import numpy as np
+import pytest
 
+import factmem.recall.index.corpus
 from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts, RecallSettings
 from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
 from factmem.recall.index.blob import BODY
@@ -82,6 +85,22 @@ async def test_what_viewers_see_is_kept_for_so_many_only() -> None:
 
         assert all(corpus.seen(Sight(viewer=f"viewer {number}")).counts[0] == 1 for number in range(150))
         assert len(corpus._seen) <= 128
+
+
+async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(factmem.recall.index.corpus, "_KNOWN_ROWS", 100)
+    async with opened() as memory:
+        for text in SAID:
+            await memory.remember(text)
+        corpus = await memory._backend.mirror.corpus(embedded=True)
+        callers = [attrs.evolve(corpus.seen(Sight()), key=number) for number in range(4)]
+        terms = memory._backend.mirror.terms("Ann Ben saw sold pear plum user")
+
+        first, *others = [[corpus.term(term, seen).documents for term in terms] for seen in callers]
+        held = [hits for found in corpus._terms.occurrences.values() for levels in found.levels for hits in levels]
+        assert 0 < sum(len(hits.rows) for hits in held) <= 100
+        assert others == [first] * 3
+        assert [corpus.term(term, callers[0]).documents for term in terms] == first
 
 
 def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import random
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from factmem import Memory
-from factmem.facts import Concept
+from factmem.facts import ClockTime, Concept, SingleFact
+from factmem.providers import InMemoryProvider
+from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise
-from tests.reliability.stores import CITY, NOON, NUMBERS, PLANNER, USER, DurableStore, durable_stores
+from tests.reliability.stores import CITY, NOON, NUMBERS, PLANNER, STORES, USER, DurableStore, durable_stores
 
 TOWNS = Concept.multiple("towns", "Where the person has been")
 
@@ -54,3 +59,92 @@ async def test_a_memory_whose_clock_was_set_back_goes_on(store: DurableStore, tm
             assert set(known.values) == {f"{said}" for said in range(number + 1)}
         found = await memory.recall("numbers", scope=PLANNER)
         assert all(0 <= hit.score <= 1 for hit in found)
+
+
+CLOCKS = [DurableStore("memory", "memory:"), *STORES]
+any_store = pytest.mark.parametrize("store", CLOCKS, ids=str)
+
+
+def opened(store: DurableStore, path: Path, clock: FakeClock) -> Any:
+    return InMemoryProvider(clock=clock) if store.name == "memory" else store.open(path, clock=clock)
+
+
+@any_store
+async def test_what_is_saved_after_the_clock_stepped_back_is_current(
+    store: DurableStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, promise: Promise
+) -> None:
+    """The times that the clock gives never fall below the newest of the store, and the program is warned once."""
+    clock = FakeClock(NOON)
+    provider = opened(store, tmp_path / "store", clock)
+    for number, minutes in enumerate((0, -60, -30, -90, 10, 5)):
+        clock.set(NOON + dt.timedelta(minutes=minutes))
+        if store.name != "memory" and number == 2:
+            await provider.aclose()
+            provider = opened(store, tmp_path / "store", clock)
+        fact = CITY.fact([f"city {number}"], timestamp=ClockTime.of(clock()))
+        for _ in range(2):  # handed in again, it is the same
+            await provider.save(fact, USER, PLANNER)
+        found = await provider.load(CITY, USER, PLANNER)
+        assert found.values == (f"city {number}",)
+    recorded = [entry for entry in await provider.changes(None) if isinstance(entry, Recorded)]
+    assert [entry.assertion.data for entry in recorded] == [f"city {number}" for number in range(6)]
+    times = [entry.recorded_at for entry in recorded]
+    assert times == sorted(times)
+    assert [entry.assertion.timestamp for entry in recorded] == times
+    await provider.aclose()
+    warned = [record for record in caplog.records if "the clock is" in record.getMessage()]
+    assert len(warned) == (1 if store.name == "memory" else 2)  # once for each opening
+    promise(f"clock steps back, {store}", f"{len(recorded)} saves: each current, recorded times in order, warned once")
+
+
+@any_store
+async def test_a_time_that_somebody_gave_is_kept_while_the_clock_is_behind(store: DurableStore, tmp_path: Path) -> None:
+    clock = FakeClock(NOON)
+    provider = opened(store, tmp_path / "store", clock)
+    await provider.save(CITY.fact(["Bern"], timestamp=NOON), USER, PLANNER)
+    clock.advance(dt.timedelta(hours=-1))
+    for days in (2, 1):
+        await provider.save(CITY.fact([f"city {days}"], timestamp=NOON - dt.timedelta(days=days)), USER, PLANNER)
+    said = [entry.assertion.timestamp for entry in await provider.changes(None) if isinstance(entry, Recorded)]
+    assert said == [NOON, NOON - dt.timedelta(days=2), NOON - dt.timedelta(days=1)]
+    await provider.aclose()
+
+
+@durable_stores
+async def test_processes_share_the_newest_time(store: DurableStore, tmp_path: Path) -> None:
+    """A process that has the store open from before dates by what the other one recorded meanwhile."""
+    clock = FakeClock(NOON)
+    async with opened(store, tmp_path / "store", clock) as one, opened(store, tmp_path / "store", clock) as other:
+        await one.save(CITY.fact(["Bern"], timestamp=ClockTime.of(clock())), USER, PLANNER)
+        clock.advance(dt.timedelta(minutes=10))
+        await other.save(CITY.fact(["Genf"], timestamp=ClockTime.of(clock())), USER, PLANNER)
+        clock.advance(dt.timedelta(minutes=-30))
+        await one.save(CITY.fact(["Chur"], timestamp=ClockTime.of(clock())), USER, PLANNER)
+        assert (await other.load(CITY, USER, PLANNER)).values == ("Chur",)
+
+
+@any_store
+async def test_a_memory_recalls_what_was_said_last_although_the_clock_stepped_back(
+    store: DurableStore, tmp_path: Path
+) -> None:
+    clock = FakeClock(NOON)
+    provider = opened(store, tmp_path / "store", clock)
+    async with Memory(provider, clock=clock, embedder=HashEmbedder()) as memory:
+        saved = await memory.save(SingleFact(CITY, "Bern", timestamp=ClockTime.of(clock())), subject=USER)
+        clock.advance(dt.timedelta(hours=-2))
+        await memory.save(SingleFact(CITY, "Genf", timestamp=ClockTime.of(clock())), subject=USER)
+        await memory.update(saved[0].id, value="Chur")
+        found = await memory.load(CITY, subject=USER)
+        assert found is not None
+        assert found.value == "Chur"
+        await memory.remember("The venue has 120 seats.")
+        matches = await memory.recall("How many seats does the venue have?")
+        assert matches[0].record.value == "The venue has 120 seats."
+    await provider.aclose()
+
+
+def test_a_fact_without_a_time_has_one_that_the_clock_gave() -> None:
+    fact = SingleFact(CITY, "Bern")
+    assert isinstance(fact.timestamp, ClockTime)
+    assert repr(fact.timestamp).startswith("datetime.datetime(")
+    assert not isinstance(SingleFact(CITY, "Bern", timestamp=NOON).timestamp, ClockTime)

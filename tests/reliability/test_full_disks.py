@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,21 @@ import pytest
 from factmem import Memory
 from factmem.errors import ProviderError, StoreUnavailableError
 from factmem.facts import Concept
-from factmem.records import Place, Recorded
+from factmem.records import FactRecord, Place, Recorded
+from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.reliability.loop_mounts import reason_not_to_mount
-from tests.reliability.stores import CITY, NOON, PLANNER, USER, DurableStore, durable_stores, loaded_city, numbers_in
+from tests.reliability.stores import (
+    CITY,
+    NOON,
+    PLANNER,
+    STORES,
+    USER,
+    DurableStore,
+    durable_stores,
+    loaded_city,
+    numbers_in,
+)
 from tests.reliability.workers import Workers
 
 MISSING = reason_not_to_mount()
@@ -113,6 +124,90 @@ async def test_a_store_on_a_full_disk_can_be_read_and_erased_from(store: Durable
         receipt = await provider.erase([doomed], tenant=None)
         assert not receipt.pending
         assert await notes_in(provider) == list(range(1, count))
+
+
+async def forgotten_on(disk: Path, store: DurableStore, notes: int, room: int) -> tuple[bool, int]:
+    """Fill the disk but for some room, forget a note; return whether that was refused, and how many notes are left."""
+    async with store.open(disk / "store") as provider:
+        for number in range(notes):
+            await provider.save(note(number), USER, PLANNER)
+    async with store.open(disk / "store") as provider, Memory(provider, embedder=HashEmbedder()) as memory:
+        before = sorted(await memory.list_records(), key=_number)
+        take_all_but(disk, room)
+        try:
+            erased = await memory.forget(before[0].id)
+        except StoreUnavailableError:
+            assert sorted(await memory.list_records(), key=_number) == before
+            return True, len(await notes_in(provider))
+        assert erased.erased == 1
+        assert sorted(await memory.list_records(), key=_number) == before[1:]
+        return False, len(await notes_in(provider))
+
+
+def _number(record: FactRecord[Any]) -> int:
+    return int(record.value.split()[1])
+
+
+async def _retracted_and_restored(memory: Memory, id: str) -> None:
+    await memory.retract(id)
+    await memory.restore(id)
+
+
+def take_all_but(disk: Path, room: int) -> None:
+    with (disk / "the rest").open("wb", buffering=0) as rest:
+        with suppress(OSError):
+            while rest.write(b"x" * 1024):
+                pass
+        rest.truncate(max(0, rest.tell() - room))
+
+
+@needs_mounts
+@durable_stores
+@on_one_loop
+async def test_forgetting_on_a_full_disk_is_done_or_leaves_everything(
+    store: DurableStore, tmp_path: Path, promise: Promise
+) -> None:
+    """Wherever the room ends; and with room again, no byte of what was forgotten stays."""
+    refused = 0
+    rooms = (0, 4096, 16_384, 65_536, 262_144, 1_000_000)
+    for room in rooms:
+        with small_disk(tmp_path / str(room), 2048) as disk:
+            was_refused, left = await forgotten_on(disk, store, 12, room)
+            refused += was_refused
+            assert left == 12 if was_refused else left == 11
+            (disk / "the rest").unlink()
+            async with store.open(disk / "store") as provider, Memory(provider, embedder=HashEmbedder()) as memory:
+                found = [record for record in await memory.list_records() if record.value.startswith("note 0 ")]
+                assert bool(found) == was_refused
+                if found:
+                    await memory.forget(found[0].id)
+                await provider.erase([], tenant=None)
+            assert not [file for file in disk.rglob("*") if file.is_file() and b"note 0 " in file.read_bytes()]
+    promise(
+        f"forget on a full disk, {store}",
+        f"{len(rooms)} disks: {len(rooms) - refused} done, {refused} refused, no trace left",
+    )
+
+
+@needs_mounts
+@pytest.mark.parametrize("store", [store for store in STORES if store.ignores_folders], ids=str)
+@on_one_loop
+async def test_an_erasure_on_a_full_disk_writes_over_the_log_of_the_database(
+    store: DurableStore, tmp_path: Path
+) -> None:
+    """The log need not grow, once its pages are in the file, which is as long as it will be."""
+    with small_disk(tmp_path / "disk", 4096) as disk:
+        async with store.open(disk / "store") as provider, Memory(provider, embedder=HashEmbedder()) as memory:
+            for number in range(40):
+                await memory.save(note(number), subject=USER, scope=PLANNER)
+            records = sorted(await memory.list_records(), key=_number)
+            await _retracted_and_restored(memory, records[20].id)
+        async with store.open(disk / "store") as provider, Memory(provider, embedder=HashEmbedder()) as memory:
+            for record in records[1:10]:
+                await _retracted_and_restored(memory, record.id)
+            take_all_but(disk, 0)
+            assert (await memory.forget(records[0].id)).erased == 1
+            assert sorted(await memory.list_records(), key=_number)[0].id == records[1].id
 
 
 @needs_mounts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
@@ -27,6 +28,7 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         return work(*args)
 
     monkeypatch.setattr(anyio.to_thread, "run_sync", run_sync)
+    monkeypatch.setattr(anyio.from_thread, "check_cancelled", lambda: None)
 
 
 @pytest.fixture(autouse=True)

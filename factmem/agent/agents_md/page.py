@@ -89,7 +89,7 @@ def _breaks(char: str) -> bool:
 T = TypeVar("T")
 
 _SUFFIX: Final = re.compile(
-    r"\s*\((?:private, )?(?:flagged, )?(?:[a-z]+ )?"
+    r"(?<!\s)\s*+\((?:private, )?(?:flagged, )?(?:[a-z]+ )?"
     r"said \d{4}-\d\d-\d\d(?:, from \d{4}-\d\d-\d\d)?(?:, until \d{4}-\d\d-\d\d)?\)\s*$"
 )
 

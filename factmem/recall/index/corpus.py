@@ -39,6 +39,10 @@ _GROWTH: Final = 24
 """A new segment is merged with one that is at most this many times as large."""
 
 _KNOWN_TERMS: Final = 4096
+"""Number of terms whose document frequencies are cached."""
+
+_KNOWN_ROWS: Final = 250_000
+"""Number of rows, of 12 bytes each, that cached occurrences of terms hold."""
 
 _FEW: Final = 16
 """A caller sees few rows of a part if they see less than one in this many."""
@@ -195,6 +199,34 @@ class Occurrences:
     documents: tuple[float, ...]
 
 
+@attrs.define(eq=False)
+class _KnownTerms:
+    """A cache of terms by caller and number, bounded in terms and in rows.
+
+    Attributes:
+        documents: Document frequencies; see `Occurrences`.
+        occurrences: Occurrences in all rows that the caller sees.
+    """
+
+    documents: dict[tuple[Hashable, int], tuple[float, ...]] = attrs.field(factory=dict)
+    occurrences: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
+    _rows: int = 0
+
+    def keep(self, key: tuple[Hashable, int], found: Occurrences) -> None:
+        """Keep a term; common ones by their document frequencies alone."""
+        if len(self.documents) >= _KNOWN_TERMS:
+            self.documents.clear()
+        self.documents[key] = found.documents
+        size = sum(len(hits.rows) for levels in found.levels for hits in levels)
+        if size * 8 > _KNOWN_ROWS:
+            return
+        if self._rows + size > _KNOWN_ROWS or len(self.occurrences) >= _KNOWN_TERMS:
+            self.occurrences.clear()
+            self._rows = 0
+        self.occurrences[key] = found
+        self._rows += size
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class Corpus:
     """Everything current at one moment.
@@ -215,7 +247,7 @@ class Corpus:
     vectors: VectorsView
     documents: Documents
     _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
-    _known: dict[tuple[Hashable, int], tuple[float, ...]] = attrs.field(factory=dict, init=False)
+    _terms: _KnownTerms = attrs.field(factory=_KnownTerms, init=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -267,18 +299,20 @@ class Corpus:
         Args:
             term: The term.
             seen: What the caller sees.
-            among: The visible rows of each part to look at, whole conversations; None for all. Document frequencies are
-                always those of all visible rows.
+            among: The visible rows of each part that matter, whole conversations; None for all. Document frequencies
+                are always those of all visible rows.
         """
-        known = self._known.get((seen.key, term.number))
-        if known is not None:
-            return Occurrences(self._levels(term, seen.masks if among is None else among), known)
+        key = (seen.key, term.number)
+        whole = self._terms.occurrences.get(key)
+        if whole is not None:
+            return whole
+        documents = self._terms.documents.get(key)
+        if documents is not None and among is not None:
+            return Occurrences(self._levels(term, among), documents)
         levels = self._levels(term, seen.masks)
-        if len(self._known) >= _KNOWN_TERMS:
-            self._known.clear()
-        known = tuple(sum(_documents(of_part[level]) for of_part in levels) for level in range(3))
-        self._known[seen.key, term.number] = known
-        return Occurrences(levels, known)
+        found = Occurrences(levels, tuple(sum(_documents(part[level]) for part in levels) for level in range(3)))
+        self._terms.keep(key, found)
+        return found
 
     def _levels(self, term: Term, among: Sequence[NDArray[np.bool_] | None]) -> tuple[tuple[Hits, Hits, Hits], ...]:
         return tuple(

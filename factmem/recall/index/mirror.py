@@ -95,8 +95,7 @@ class Mirror:
         self._embedder = embedder
         self._tenant = tenant
         self._clock = clock
-        self._lock = Lock()
-        self._embedding = Lock()
+        self.enter_loop()
         self._outlines = provider if isinstance(provider, KeepsOutlines) else None
         self._log = TenantLog(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
         self._vectors_until = 0
@@ -169,10 +168,20 @@ class Mirror:
             await self._pull()
             return await to_thread.run_sync(self._log.waiting, viewer, reaches)
 
+    def enter_loop(self) -> None:
+        """Make the locks anew, for another event loop; no call may be under way."""
+        self._lock = Lock()
+        self._embedding = Lock()
+
     async def let_go(self) -> None:
         """Drop erased assertions now rather than at the next read."""
         async with self._lock:
             await self._pull()
+
+    async def keep_up(self) -> None:
+        """Drop what other processes have erased; do nothing before the first read."""
+        if self._log.newest:
+            await self.let_go()
 
     async def bind(self) -> None:
         """Bind the store to the embedder, before vectors are stored.

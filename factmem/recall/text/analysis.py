@@ -53,7 +53,7 @@ _WORD: Final = lazy_pattern(r"[^\W_]+(?:'[^\W_]+)*")
 
 _HINT: Final = lazy_pattern(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
 _THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?!\d))")
-_WHOLE: Final = lazy_pattern(r"(\d+(?:[.:/-]\d+)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
+_WHOLE: Final = lazy_pattern(r"((?<!\d)\d++(?:[.:/-]\d++)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
 """Numbers with parts, codes, and letters with a sign: their parts alone mean something else."""
 
 _PART: Final = lazy_pattern(r"[:/-]")

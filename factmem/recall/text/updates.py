@@ -32,7 +32,8 @@ def _words(text: str) -> frozenset[str]:
 _SPLIT: Final = lazy_pattern(
     r"(?<=[.!?…;])\s+|\n+|,\s+(?=(?:and|but|so) )|,\s+(?=(?:(?:and|but|so|because|since)\s+)?(?:i|we|my|"
     r"our|it|he|she|they)\b)"
-    r"|\s+(?=(?:but|because)\s)|\s+(?=since (?:i|we|my|our|the|he|she|they)\b)|\s+[-–—]+\s+",
+    r"|(?<!\s)\s++(?=(?:but|because)\s)|(?<!\s)\s++(?=since (?:i|we|my|our|the|he|she|they)\b)"
+    r"|(?<!\s)\s++[-–—]++\s++",
     re.IGNORECASE,
 )
 _OPENERS: Final = lazy_pattern(
@@ -173,7 +174,7 @@ _GONE: Final = lazy_pattern(
     r"given up|done with|got rid of|sold|cancell?ed|broke up with|ditched|called off|"
     r"went off|deleted|unsubscribed from|dropped out of|traded in|(?:switched|changed|moved|migrated|went|converted)"
     r"(?: \w+){0,3} from|instead of|replaced|gave away|retired from|lost interest in)\s+(?P<what>[^,;.!]{2,60})"
-    r"|(?:\w+n't|not|never)\s+(?P<not>[^,;.!]{2,60}?)\s+any ?(?:more|longer)\b"
+    r"|(?:(?<!\w)\w+n't|not|never)\s+(?P<not>[^,;.!]{2,60}?)\s+any ?(?:more|longer)\b"
 )
 _END_OF_OBJECT: Final = lazy_pattern(
     r"\b(?:and|for|because|since|in|on|last|this|when|after|before|from|ago)\b|(?= (?:at|with)\b)|"

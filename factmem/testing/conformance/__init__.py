@@ -14,13 +14,15 @@ A provider's test is one class::
 
 The specs of the four verbs (`AgentMemoryProvider`) always run. Those of a capability (`KeepsHistory`,
 `FeedsChanges`, `KeepsVectors`, `Erases`, `KeepsAccesses`) run where the provider
-satisfies it, and are skipped with the reason where it does not. The specs are asynchronous and run under
+satisfies it, and are skipped with the reason where it does not; those of clocks need
+`ProviderCase.open_provider_with_clock`. The specs are asynchronous and run under
 anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which event loops.
 """
 
 from __future__ import annotations
 
 from factmem.testing.conformance.accesses import AccessSpecs
+from factmem.testing.conformance.clocks import ClockSpecs
 from factmem.testing.conformance.details import DetailSpecs
 from factmem.testing.conformance.embeddings import VectorSpecs
 from factmem.testing.conformance.erasing import ErasureSpecs
@@ -40,6 +42,7 @@ from factmem.testing.conformance.walls import WallSpecs
 __all__ = [
     "AccessSpecs",
     "CapabilityConformance",
+    "ClockSpecs",
     "DetailSpecs",
     "ErasureSpecs",
     "FeedSpecs",
@@ -65,7 +68,15 @@ class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, ViewSpecs,
 
 
 class CapabilityConformance(
-    HistorySpecs, StateSpecs, QuarantineSpecs, DetailSpecs, FeedSpecs, VectorSpecs, ErasureSpecs, AccessSpecs
+    HistorySpecs,
+    StateSpecs,
+    QuarantineSpecs,
+    DetailSpecs,
+    FeedSpecs,
+    VectorSpecs,
+    ErasureSpecs,
+    AccessSpecs,
+    ClockSpecs,
 ):
     """Specs of the capabilities; each is skipped if the provider does not have it."""
 

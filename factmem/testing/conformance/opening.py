@@ -10,6 +10,7 @@ import pytest
 
 from factmem.abc import (
     AgentMemoryProvider,
+    Clock,
     Erases,
     FeedsChanges,
     KeepsAccesses,
@@ -41,6 +42,18 @@ class ProviderCase:
                 if it is `durable`.
         """
         raise NotImplementedError(f"{type(self).__name__} must write `async def open_provider(self, directory)`")
+
+    async def open_provider_with_clock(self, directory: Path, clock: Clock) -> AgentMemoryProvider | None:
+        """Open the provider under test as `open_provider` does, with a clock that the kit sets.
+
+        Args:
+            directory: See `open_provider`.
+            clock: Gives the times of recording.
+
+        Returns:
+            The provider; None, as here, skips the specs of clocks.
+        """
+        return None
 
     @pytest.fixture
     async def provider(self, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:

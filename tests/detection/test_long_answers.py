@@ -1,0 +1,84 @@
+"""Answers of a model that are far too long cost little, and what is left out is counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from factmem.abc import Conversation, Detection, DetectionRequest, DropReason, Message
+from factmem.detection import InstructorDetector
+from factmem.detection.utterances import QuotableText
+from factmem.errors import FactMemError
+from factmem.facts import Concept
+from factmem.testing import ScriptedModel
+from tests.conftest import Promise
+
+SEATS: Final = Concept.single("seats", "How many seats", int)
+HOBBY: Final = Concept.multiple("hobby", "What they like")
+TAGS: Final = Concept.multiple("tags", "Tags", list[str])
+REQUEST: Final = DetectionRequest(concepts=[SEATS, HOBBY, TAGS], open=True)
+TEXT: Final = "I like chess and we need 12 seats and hiking. " * 500
+
+
+def fact(number: int, quote: str = "I like chess", value: object = "chess") -> dict[str, Any]:
+    described = {"keyword": f"k{number}", "description": "d", "kind": "multiple"}
+    return {"quote": quote, "message": 1, **described, "value": value}
+
+
+ANSWERS: Final[dict[str, Callable[[int], dict[str, Any]]]] = {
+    "many facts": lambda size: {"facts": [fact(number) for number in range(size // 100)]},
+    "many quotes that are nowhere": lambda size: {"facts": [fact(at, f"I like {at}") for at in range(size // 100)]},
+    "many values": lambda size: {"hobby": [{"quote": "I like chess", "message": 1, "values": ["chess"] * (size // 8)}]},
+    "a long list": lambda size: {"tags": [{"quote": "I like chess", "message": 1, "values": [["a"] * (size // 4)]}]},
+    "a long quote": lambda size: {"facts": [fact(1, "chess " * (size // 6))]},
+    "a long value": lambda size: {"facts": [fact(1, value="chess " * (size // 6))]},
+    "many long quotes": lambda size: {"facts": [fact(at, TEXT) for at in range(size // len(TEXT))]},
+    "many invalid items": lambda size: {"seats": [{"quote": "12 seats", "message": 1, "value": "x"}] * (size // 60)},
+    "many strangers": lambda size: {"facts": [], "others": [{"quote": "chess"}] * (size // 20)},
+}
+
+
+async def read(text: str, answer: dict[str, Any]) -> Detection | None:
+    detector = InstructorDetector(ScriptedModel(lambda prompt, model: answer))
+    try:
+        return await detector.detect(Conversation(messages=[Message(content=text)]), REQUEST)
+    except FactMemError:
+        return None
+
+
+async def seconds(text: str, answer: dict[str, Any]) -> float:
+    started = time.process_time()
+    await read(text, answer)
+    return time.process_time() - started
+
+
+async def test_an_answer_of_ten_megabytes_costs_hardly_more_than_one_of_one(promise: Promise) -> None:
+    slowest = 0.0
+    await read(TEXT, {})
+    for name, made in ANSWERS.items():
+        short, long = [await seconds(TEXT, made(size)) for size in (1_000_000, 10_000_000)]
+        assert long < 5 * max(short, 0.1), name
+        slowest = max(slowest, long)
+    promise("an answer of 10 MB", f"{slowest:.2f} s of CPU for the slowest of {len(ANSWERS)} forms")
+
+
+async def test_what_is_more_than_the_text_can_tell_is_counted() -> None:
+    found = await read("I like chess.", {"facts": [fact(number) for number in range(1_000)]})
+    assert found is not None
+    assert len(found.candidates) + found.dropped[DropReason.TOO_MANY] == 1_000
+    assert 10 < len(found.candidates) < 100
+
+
+@pytest.mark.parametrize("unit", ["a", "ab ", "a.", "é", "no "])
+async def test_quotes_are_found_in_time_linear_in_periodic_text(unit: str) -> None:
+    def taken(length: int) -> float:
+        text = QuotableText(unit * (length // len(unit)))
+        started = time.process_time()
+        text.find(unit * (length // len(unit) // 2))
+        text.find(unit * (length // len(unit) // 2) + "x")
+        return time.process_time() - started
+
+    assert taken(400_000) < 10 * max(taken(100_000), 0.05)
