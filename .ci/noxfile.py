@@ -53,6 +53,6 @@ def big(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Time the hot paths against their baselines; see benchmarks/ for those that need data or peers."""
     installed(session, "dev")
-    for name in ("import_time", "recall", "retention"):
+    for name in ("import_time", "recall", "writes"):
         if (ROOT / "benchmarks" / f"{name}.py").exists():
             session.run("python", f"benchmarks/{name}.py", *session.posargs)

@@ -33,7 +33,7 @@ class Origin(enum.Enum):
     @property
     def trusted(self) -> bool:
         """Whether words of this origin are kept. Others are quarantined until they are let in."""
-        return self in (Origin.USER, Origin.ASSISTANT)
+        return self is _USER or self is _ASSISTANT
 
     @property
     def rank(self) -> int:
@@ -47,6 +47,11 @@ class Origin(enum.Enum):
                 return 0
             case _:
                 assert_never(self)
+
+
+# Members of an enum are slow to look up, and every assertion asks for these.
+_USER: Final = Origin.USER
+_ASSISTANT: Final = Origin.ASSISTANT
 
 
 class Treatment(enum.Enum):
@@ -100,7 +105,7 @@ def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str 
 
 
 def _check_mapping(value: object) -> None:
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise InvalidDataError(f"metadata is a mapping, not a {type(value).__name__}", path="$.metadata")
 
 
@@ -118,7 +123,7 @@ def _optional_utc(moment: dt.datetime | None) -> dt.datetime | None:
 
 
 def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    given = tuple(items) if isinstance(items, Iterable) else (items,)
+    given = items if type(items) is tuple else tuple(items) if isinstance(items, Iterable) else (items,)
     if not all(isinstance(item, Evidence) for item in given):
         raise InvalidDataError("evidence is given as a list of Evidence", path="$.evidence")
     return given
@@ -175,7 +180,7 @@ class FactDetails:
     @property
     def believed(self) -> bool:
         """Whether it counts without approval: the user's words do, and the assistant's unless they are flagged."""
-        return self.origin.trusted and (not self.flags or self.origin is Origin.USER)
+        return self.origin.trusted and (not self.flags or self.origin is _USER)
 
     @property
     def unreviewed(self) -> bool:

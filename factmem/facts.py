@@ -249,16 +249,21 @@ class MultipleFacts(Generic[T]):
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, MultipleConcept):
             raise InvalidDataError("MultipleFacts need a MULTIPLE concept", path="$.concept")
+        value_type = self.concept.value_type
         if isinstance(self.values, str | bytes) or not isinstance(self.values, Sequence):
             raise InvalidDataError("the values of MultipleFacts must be a list or tuple", path="$.values")
         if not self.values:
             raise InvalidDataError("MultipleFacts need at least one value", path="$.values")
-        united: dict[bytes, T] = {}
-        for value in self.values:
-            checked = check_value(value, self.concept.value_type)
-            united.setdefault(_identity(self.concept, checked), checked)
-        object.__setattr__(self, "values", tuple(united.values()))
+        object.__setattr__(self, "values", self._united([check_value(value, value_type) for value in self.values]))
         check_interval(self.valid_from, self.valid_to)
+
+    def _united(self, values: Sequence[T]) -> tuple[T, ...]:
+        if len(values) == 1:  # as in every record
+            return tuple(values)
+        united: dict[bytes, T] = {}
+        for value in values:
+            united.setdefault(_identity(self.concept, value), value)
+        return tuple(united.values())
 
     def _key(self) -> tuple[object, ...]:
         identities = tuple(_identity(self.concept, value) for value in self.values)

@@ -75,7 +75,7 @@ class ChangeKind(enum.Enum):
     DELETED = "deleted"
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Place:
     """A subject in a scope: where facts lie.
 
@@ -90,7 +90,7 @@ class Place:
     subject: MemorySubject = attrs.field(validator=instance_of(MemorySubject))
     scope: MemoryScope = attrs.field(validator=instance_of(MemoryScope))
 
-    @property
+    @functools.cached_property
     def key(self) -> tuple[str | None, tuple[str, ...], tuple[str, str | None]]:
         """The identity of the place: tenant, scope path, subject name and individual."""
         return (self.scope.tenant, self.scope.segments, self.subject.key)

@@ -53,6 +53,9 @@ def encode_value(value: object, value_type: Any) -> Json:
         InvalidDataError: the value is not of its type, holds NaN, infinity or lone surrogates, or is larger than
             `MAX_VALUE_BYTES`. The error's path locates the fault; its text holds no value.
     """
+    if value_type is str and type(value) is str:  # nearly all values
+        _check_size(value)
+        return value
     try:
         data: Json = value_converter(detailed=False).unstructure(
             value, unstructure_as=None if value_type in (object, Any) else value_type
@@ -71,6 +74,8 @@ def decode_value(data: Json, value_type: type[T]) -> T:
     Raises:
         InvalidDataError: the data is not of the type; the path locates the fault.
     """
+    if value_type is str and type(data) is str:  # nearly all values
+        return typing.cast("T", data)
     try:
         if value_type in (object, Any):
             return typing.cast("T", _plain(data))  # a copy, which the caller may change
@@ -174,9 +179,9 @@ def _is_sound(text: str) -> bool:
 
 
 def _check_size(data: Json) -> None:
-    check_json(data)
-    if isinstance(data, str) and 6 * len(data) + 2 <= MAX_VALUE_BYTES:
+    if type(data) is str and data.isascii() and 6 * len(data) + 2 <= MAX_VALUE_BYTES:
         return
+    check_json(data)
     size = len(_dumps(data).encode())
     if size > MAX_VALUE_BYTES:
         raise InvalidDataError(

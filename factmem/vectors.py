@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from factmem.errors import InvalidVectorError
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["storable_vector", "unit_rows", "unit_vector", "unit_vectors"]
+
+
+_ROUNDING: Final = 1e-6
+"""Difference from 1 of the square of a length that is 1 but for rounding to float32."""
 
 
 def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.float32]:
@@ -74,7 +78,10 @@ def unit_rows(matrix: Any, *, dimension: int | None = None) -> NDArray[np.float3
         raise InvalidVectorError(f"embeddings must be a matrix, not of {rows.ndim} axes")
     if dimension is not None and rows.shape[1] != dimension:
         raise InvalidVectorError(f"the embedding has {rows.shape[1]} dimensions; this store's have {dimension}")
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    if len(squares) and np.abs(squares - 1).max() <= _ROUNDING:  # never true of NaN
+        return rows.copy()
+    lengths = np.sqrt(squares)
     bad = ~np.isfinite(lengths) | (lengths == 0)
     if bad.any():
         row = int(np.argmax(bad))
@@ -88,6 +95,8 @@ def _numbers(data: Any) -> NDArray[np.float32]:
     """Read an array; a number too large for float32 becomes infinite, and is refused later."""
     import numpy as np
 
+    if type(data) is np.ndarray and data.dtype == np.float32 and data.flags.c_contiguous:
+        return data
     try:
         if np.iscomplexobj(data):
             raise TypeError

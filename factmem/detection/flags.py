@@ -279,7 +279,7 @@ def _flags(text: str, depth: int = 0) -> Iterator[str]:
         lowered = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).lower()
     if not (ascii_only and text.isprintable()) and _SMUGGLED.search(text):
         yield HIDES
-    plain = _SPACES.sub(_one, lowered)
+    plain = _SPACES.sub(_one, lowered) if _has_unusual_spaces(lowered) else lowered
     for rule in RULES:
         for hint in rule.hints:  # a plain loop, since every text pays for it
             if hint in plain:
@@ -291,6 +291,11 @@ def _flags(text: str, depth: int = 0) -> Iterator[str]:
             yield ENCODED
             if depth < _DEEPEST:
                 yield from _flags(inner, depth + 1)
+
+
+def _has_unusual_spaces(text: str) -> bool:
+    """Return whether `_SPACES` may match in a text."""
+    return "  " in text or "\t" in text or "\r" in text
 
 
 def _one(spaces: re.Match[str]) -> str:

@@ -51,15 +51,15 @@ class SecretRule:
         hints: texts of which one must occur for the rule to be tried.
         find: yields the spans of such secrets in a text.
         folded: look for the hints in the lower-cased text.
-        word: minimum length of a word that holds such a secret, in characters; the rule is skipped in texts of
-            shorter words.
+        long: whether such a secret is in a word of at least 16 characters; the rule is skipped in texts of shorter
+            words.
     """
 
     kind: str
     hints: tuple[str, ...]
     find: Callable[[str], Iterable[Span]]
     folded: bool = attrs.field(default=False, kw_only=True)
-    word: int = attrs.field(default=0, kw_only=True)
+    long: bool = attrs.field(default=False, kw_only=True)
 
 
 def matches(
@@ -87,7 +87,7 @@ def _token(kind: str, hints: str, pattern: str, is_secret: Callable[[str], bool]
     """
     token = pattern.replace("~", "[A-Za-z0-9_-]")
     compiled = lazy_pattern(rf"(?<![A-Za-z0-9])(?:{token})", re.ASCII)
-    return SecretRule(kind, tuple(hints.split()), matches(compiled, is_secret), word=_SHORTEST_TOKEN)
+    return SecretRule(kind, tuple(hints.split()), matches(compiled, is_secret), long=True)
 
 
 _PEM_BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -352,6 +352,8 @@ PHRASE_RULES: Final[tuple[SecretRule, ...]] = (
 
 
 _RULES: Final[tuple[SecretRule, ...]] = (*TOKEN_RULES, *PHRASE_RULES)
+_ALL_RULES: Final = tuple(enumerate(_RULES))
+_RULES_OF_SHORT_WORDS: Final = tuple((rank, rule) for rank, rule in _ALL_RULES if not rule.long)
 _FIRST_PHRASE: Final = len(TOKEN_RULES)
 _REPEATABLE: Final = lazy_pattern(r"(?=\S*\d)(?=\S*[^\W\d])\S{6,}$")
 """A word with a letter and a digit, which nobody repeats by chance."""
@@ -444,9 +446,7 @@ def _hits(text: str) -> list[_Hit]:
     lowered = text.lower()
     longest = max(map(len, text.split()), default=0)
     hits: list[_Hit] = []
-    for rank, rule in enumerate(_RULES):
-        if longest < rule.word:
-            continue
+    for rank, rule in _RULES_OF_SHORT_WORDS if longest < _SHORTEST_TOKEN else _ALL_RULES:
         where = lowered if rule.folded else text
         for hint in rule.hints:  # a plain loop, since every message pays for it
             if hint in where:

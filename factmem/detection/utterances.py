@@ -281,9 +281,12 @@ def _time_at(conversation: Conversation, position: int, now: dt.datetime) -> dt.
     return now - (len(conversation.messages) - position) * _CLOCK_STEP
 
 
+_written: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _id_of_content(conversation: Conversation) -> str:
     said = [_identity(message) for message in conversation.messages]
-    content = json.dumps([_isoformat(conversation.started_at), said], ensure_ascii=False)
+    content = _written([_isoformat(conversation.started_at), said])
     return f"content:{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"
 
 

@@ -65,20 +65,20 @@ class VerbatimDetector:
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         """See `Detector.detect`. The same conversation gives the same candidates, if it has times."""
         # A long conversation would block the event loop.
-        return await anyio.to_thread.run_sync(_detection, conversation, self.max_chars, self.clock())
+        return await anyio.to_thread.run_sync(self.read, conversation)
 
-
-def _detection(conversation: Conversation, max_chars: int, now: dt.datetime) -> Detection:
-    found = verbatim_candidates(conversation, max_chars, now)
-    kept = {candidate.details.evidence[0].position for candidate in found}
-    if all(position in kept for position, message in enumerate(conversation.messages) if _is_kept(message)):
-        return Detection(candidates=found)
-    clean = redact_conversation(conversation).messages
-    secrets = sum(
-        _is_kept(message) and position not in kept and message.content != clean[position].content
-        for position, message in enumerate(conversation.messages)
-    )
-    return Detection(candidates=found, dropped={DropReason.ONLY_SECRETS: secrets} if secrets else {})
+    def read(self, conversation: Conversation) -> Detection:
+        """Return what `detect` does. A long conversation takes time: call it in a worker thread."""
+        found = verbatim_candidates(conversation, self.max_chars, self.clock())
+        kept = {candidate.details.evidence[0].position for candidate in found}
+        if all(position in kept for position, message in enumerate(conversation.messages) if _is_kept(message)):
+            return Detection(candidates=found)
+        clean = redact_conversation(conversation).messages
+        secrets = sum(
+            _is_kept(message) and position not in kept and message.content != clean[position].content
+            for position, message in enumerate(conversation.messages)
+        )
+        return Detection(candidates=found, dropped={DropReason.ONLY_SECRETS: secrets} if secrets else {})
 
 
 _DROPPED: Final = (Treatment.CONTEXT, Treatment.IGNORE)

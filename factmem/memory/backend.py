@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
@@ -59,10 +60,10 @@ class Backend:
         if self.loop.check():
             self.mirror.enter_loop()
 
-    @property
+    @functools.cached_property
     def four_verbs_only(self) -> bool:
         """Whether the provider has the four verbs only."""
-        return not isinstance(self.provider, KeepsHistory)
+        return not isinstance(self.provider, KeepsHistory)  # slow to find out, and every write asks
 
     @property
     def reads_words(self) -> bool:
@@ -80,10 +81,10 @@ class Backend:
         Raises:
             CapabilityError: It does not.
         """
-        if not isinstance(self.provider, KeepsHistory):
+        if self.four_verbs_only:
             name = type(self.provider).__name__
             raise CapabilityError(f"{name} has the four verbs only: it keeps no evidence, states or history")
-        return self.provider
+        return cast("KeepsHistory", self.provider)
 
     def eraser(self) -> Erases:
         """Return the provider as one that erases.

@@ -92,6 +92,7 @@ class Submission:
     def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
         self._outcomes: dict[str, Remembered] = {}
+        self._kept: dict[str, Callable[[], Remembered]] = {}
         self._dropped: dict[str | None, Counter[DropReason]] = defaultdict(Counter)
         self._over = anyio.Event()
         self._loop = OneLoop("this submission")
@@ -103,12 +104,14 @@ class Submission:
     @property
     def outcomes(self) -> tuple[Remembered, ...]:
         """The outcomes so far, in the order submitted."""
+        for id in list(self._kept):
+            self.settle(id, self._kept.pop(id)())
         return tuple(self._outcomes[id] for id in self.ids if id in self._outcomes)
 
     @property
     def pending(self) -> int:
         """Number of jobs that are not read yet."""
-        return len(self.ids) - len(self._outcomes)
+        return len(self.ids) - len(self._outcomes) - len(self._kept)
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -118,8 +121,9 @@ class Submission:
     @property
     def dropped(self) -> Mapping[DropReason, int]:
         """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
+        outcomes = self.outcomes  # first: what was dropped from a job is counted with its outcome
         counts = sum(self._dropped.values(), Counter[DropReason]())
-        for outcome in self.outcomes:
+        for outcome in outcomes:
             counts.update(outcome.dropped)
         return dict(counts)
 
@@ -146,6 +150,12 @@ class Submission:
         if not self.pending:
             self._over.set()
         return outcome
+
+    def keep(self, id: str, outcome: Callable[[], Remembered]) -> None:
+        """Settle one job by a function that makes its outcome when it is first asked for, which takes some time."""
+        self._kept[id] = outcome
+        if not self.pending:
+            self._over.set()
 
     def drop(self, reason: DropReason, number: int, id: str | None = None) -> None:
         """Count parts of a job, or of none, that were dropped before it was read."""

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
 from factmem.abc import DropReason
 from factmem.errors import ProviderClosedError
 from factmem.memory.background import Submission
+from factmem.memory.calls import Calls
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
 from factmem.memory.outcomes import Remembered
@@ -31,7 +32,7 @@ def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[C
     """Turn an async method into a blocking one, with the same arguments and the same docstring."""
 
     def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._portal_in_use().call(functools.partial(method, self._original, *args, **kwargs))
+        return self._calls_in_use().call(functools.partial(method, self._original, *args, **kwargs))
 
     return cast("Callable[Concatenate[_Twin, P], R]", functools.wraps(method)(call))
 
@@ -42,8 +43,8 @@ def _submitting(
     """Turn an async method that submits work into a blocking one: it waits for the submission, not for the reading."""
 
     def call(self: _Twin, *args: P.args, **kwargs: P.kwargs) -> BlockingSubmission:
-        portal = self._portal_in_use()
-        return BlockingSubmission(portal.call(functools.partial(method, self._original, *args, **kwargs)), portal)
+        calls = self._calls_in_use()
+        return BlockingSubmission(calls.call(functools.partial(method, self._original, *args, **kwargs)), calls)
 
     return cast("Callable[Concatenate[_Twin, P], BlockingSubmission]", functools.wraps(method)(call))
 
@@ -51,21 +52,21 @@ def _submitting(
 class _Twin:
     """Blocking twin of an async class."""
 
-    def __init__(self, original: object, portal: BlockingPortal | None) -> None:
+    def __init__(self, original: object, calls: Calls | None) -> None:
         self._original = original
-        self._portal = portal
+        self._calls = calls
 
-    def _portal_in_use(self) -> BlockingPortal:
-        if self._portal is None:
+    def _calls_in_use(self) -> Calls:
+        if self._calls is None:
             raise ProviderClosedError("the memory is not open: use it inside its `with` block")
-        return self._portal
+        return self._calls
 
 
 class BlockingSubmission(_Twin):
     """Blocking twin of `Submission`."""
 
-    def __init__(self, submission: Submission, portal: BlockingPortal) -> None:
-        super().__init__(submission, portal)
+    def __init__(self, submission: Submission, calls: Calls) -> None:
+        super().__init__(submission, calls)
         self._submission = submission
 
     @property
@@ -131,15 +132,16 @@ class BlockingMemory(_Twin):
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        portal = self._open.enter_context(start_blocking_portal())
+        portal = self._open.enter_context(start_blocking_portal(backend="asyncio"))
+        calls = self._open.enter_context(portal.wrap_async_context_manager(Calls()))
         self._open.enter_context(portal.wrap_async_context_manager(self._memory))
-        self._portal = portal
+        self._calls = calls
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._portal = None
+        self._calls = None
         self._open.__exit__(exc_type, exc, traceback)
 
     def as_viewer(self, viewer: str | None) -> BlockingMemory:
@@ -182,7 +184,7 @@ class BlockingMemory(_Twin):
 
     def _twin_of(self, memory: Memory) -> BlockingMemory:
         other = BlockingMemory(memory)
-        other._portal = self._portal_in_use()
+        other._calls = self._calls_in_use()
         return other
 
     def as_of(self, when: dt.datetime) -> BlockingMemory:
@@ -196,12 +198,12 @@ class BlockingMemory(_Twin):
     @property
     def quarantine(self) -> BlockingQuarantine:
         """See `Memory.quarantine`."""
-        return BlockingQuarantine(self._memory.quarantine, self._portal_in_use())
+        return BlockingQuarantine(self._memory.quarantine, self._calls_in_use())
 
     @property
     def dead_letters(self) -> BlockingDeadLetters:
         """See `Memory.dead_letters`."""
-        return BlockingDeadLetters(self._memory.dead_letters, self._portal_in_use())
+        return BlockingDeadLetters(self._memory.dead_letters, self._calls_in_use())
 
     load: Final = _blocking(Memory.load)
     profile: Final = _blocking(Memory.profile)

@@ -41,7 +41,8 @@ from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
-from factmem.memory.inbox import About, Inbox, StoredSession, Words
+from factmem.memory.inbox import About, Inbox, StoredSession
+from factmem.memory.intake import Words
 from factmem.memory.jobs import Trigger
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered

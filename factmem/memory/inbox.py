@@ -8,7 +8,8 @@ import itertools
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypedDict
+from functools import partial
+from typing import Any, Final, TypedDict
 
 import attrs
 from anyio import to_thread
@@ -30,7 +31,6 @@ from factmem.detection import (
     Heard,
     OriginPolicy,
     VerbatimDetector,
-    conversations_of,
     flags_in,
     repetitions,
 )
@@ -40,8 +40,10 @@ from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
+from factmem.memory.intake import Intake, Taken, Words, conversation_from, conversation_of
 from factmem.memory.jobs import Job, JobKind
-from factmem.memory.journal import Unit, in_order, job_id, to_pending, words_to_keep
+from factmem.memory.journal import Unit, in_order, job_id, to_pending
+from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
@@ -65,10 +67,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
-__all__ = ["About", "Inbox", "Order", "StoredSession", "StoredWords", "Words", "settled", "warn_of_not_text"]
-
-Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
-"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``."""
+__all__ = ["About", "Inbox", "Order", "StoredSession", "StoredWords", "settled", "warn_of_not_text"]
 
 _log = logging.getLogger("factmem")
 
@@ -130,6 +129,25 @@ class StoredWords:
     not_text: int = 0
     twin: tuple[Receipt, ...] = ()
 
+    @property
+    def was_to_be_read(self) -> bool:
+        """Whether the words were submitted for a model to read, now or before."""
+        return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
+
+    def outcome(self) -> Remembered:
+        """Return the outcome of words that are kept as they are."""
+        records: dict[str, FactRecord[Any]] = {
+            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
+            for receipt in (*self.receipts, *self.twin)
+        }
+        created = [
+            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+            for receipt in self.receipts
+            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+        ]
+        dropped = self.dropped if self.twin or not records else {}
+        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
+
 
 @attrs.frozen(kw_only=True)
 class StoredSession:
@@ -169,7 +187,10 @@ class Inbox:
             (outcome,) = await self._in_four_verbs([what], order)
             return outcome
         (stored,) = await self._store([what], order)
-        outcome = await (self._outcome(stored) if stored.unit is None else self._pipeline.read_now(stored.unit))
+        if stored.unit is not None:
+            outcome = await self._pipeline.read_now(stored.unit)
+        else:
+            outcome = await self._read_before(stored) if stored.was_to_be_read else stored.outcome()
         return outcome.without(DropReason.NOT_TEXT, stored.not_text)
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
@@ -201,7 +222,7 @@ class Inbox:
             case Conversation():
                 return await self._store_and_submit([source], order)
             case [Message(), *_]:
-                return await self._store_and_submit([_conversation_of(source)], order)
+                return await self._store_and_submit([conversation_of(source)], order)
             case [SingleFact() | MultipleFacts(), *_] if self._backend.four_verbs_only:
                 return await self._ready_in_four_verbs(source, order)
             case [SingleFact() | MultipleFacts(), *_]:
@@ -273,10 +294,9 @@ class Inbox:
         now = self._context.said_now
         words, not_text = [], []
         for item in what:
-            conversation = _conversation(item, now)
+            conversation = conversation_from(item, now)
             not_text.append(conversation.not_text)
             found = await self.words(conversation)
-            self.in_time(found.candidates)
             words.append(submitted(conversation, found, order.place, self.job(item, order)))
         warn_of_not_text(sum(not_text))
         outcomes = await self._four_verbs.remember(words)
@@ -286,61 +306,50 @@ class Inbox:
 
     async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
         """Put words into the store, in one transaction."""
-        now = self._context.said_now
-        jobs = [self.job(item, order) for item in what]
-        said = [_conversation(item, now) for item in what]
-        words = [
-            self.as_kept(item, conversation, job, order)
-            for item, conversation, job in zip(what, said, jobs, strict=True)
-        ]
-        found = [
-            await self.doubted(await self.words(kept), conversation, order)
-            for (kept, _), conversation in zip(words, said, strict=True)
-        ]
-        texts = [number for number, item in enumerate(what) if isinstance(item, str) and jobs[number] is None]
-        stored = await self.journalled(
-            [self.in_time(each.candidates) for each in found],
-            jobs,
-            order,
-            [treatments for _, treatments in words],
-            texts=texts if order.consolidate else (),
-        )
-        warn_of_not_text(sum(conversation.not_text for conversation in said))
-        return [
-            attrs.evolve(item, dropped={**each.dropped, **item.dropped}, not_text=conversation.not_text)
-            for item, each, conversation in zip(stored, found, said, strict=True)
-        ]
+        taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
+        stored = await self.journalled(taken)
+        warn_of_not_text(sum(item.not_text for item in taken))
+        return stored
 
-    async def journalled(
-        self,
-        found: Sequence[Sequence[Candidate]],
-        jobs: Sequence[Job | None],
-        order: Order,
-        treatments: Sequence[Sequence[Treatment | None]],
-        *,
-        texts: Sequence[int] = (),
-    ) -> list[StoredWords]:
-        """Append findings to the store, in one transaction.
+    async def taken_in(
+        self, what: Sequence[tuple[Words, Job | None]], order: Order, *, heard: Conversation | None = None
+    ) -> list[Taken]:
+        """Return words as they are to be stored, each with the job that it waits for.
 
         Args:
-            found: Candidates of each submitted item.
-            jobs: Job of each item.
+            what: The words.
             order: Details of the call.
-            treatments: Treatment of each message of each item.
-            texts: Positions of the plain texts that no model reads: equal ones are kept once.
+            heard: All that is at hand of the conversation that they come from, if that is more.
         """
-        given = [order.given if job else self._writer.lasting(order.given, None) for job in jobs]
-        assertions = [
-            words_to_keep(each, order.place, details, job, treated)
-            for each, details, job, treated in zip(found, given, jobs, treatments, strict=True)
+        intake, length = self._intake(order), _length_of(what)
+        found = [
+            attrs.evolve(item, words=await self.doubted(item.words, heard or item.conversation, order))
+            for item in await off_loop(partial(intake.found, what), length)
         ]
-        assertions, twins, vectors = await self._distinct(assertions, texts)
+        return await off_loop(partial(intake.taken, found), length)
+
+    def _intake(self, order: Order) -> Intake:
+        return Intake(
+            place=order.place,
+            waiting=order.given,
+            lasting=self._writer.lasting(order.given),
+            origins=order.origins or self._context.policies.origins,
+            keeps_treatments=order.origins is not None,
+            compares=order.consolidate,
+            dated=self._writer.dated,
+            verbatim=self._verbatim,
+            now=self._context.said_now,
+        )
+
+    async def journalled(self, taken: Sequence[Taken]) -> list[StoredWords]:
+        """Append words or facts to the store, in one transaction."""
+        assertions, twins, vectors = await self._distinct(taken)
         receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
         stored, at = [], 0
-        for said, job in zip(assertions, jobs, strict=True):
+        for item, said in zip(taken, assertions, strict=True):
             mine = tuple(receipts[at : at + len(said)])
             at += len(said)
             words = [
@@ -348,23 +357,23 @@ class Inbox:
                 for receipt in mine
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
-            stored.append(StoredWords(receipts=mine, unit=_unit(words, mine, job)))
+            unit = _unit(words, mine, item.job)
+            stored.append(StoredWords(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text))
         for again, first in twins.items():
-            stored[again] = StoredWords(
-                receipts=(), unit=None, dropped={DropReason.DUPLICATE: 1}, twin=stored[first].receipts
-            )
+            dropped = {**taken[again].dropped, DropReason.DUPLICATE: 1}
+            stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)
         return stored
 
     async def _distinct(
-        self, assertions: Sequence[list[Assertion]], texts: Sequence[int]
-    ) -> tuple[list[list[Assertion]], dict[int, int], list[Any] | None]:
-        """Leave out texts that duplicate an earlier one of the batch; keep all if the embedder fails.
+        self, taken: Sequence[Taken]
+    ) -> tuple[list[Sequence[Assertion]], dict[int, int], list[Any] | None]:
+        """Leave out plain texts that duplicate an earlier one of the batch; keep all if the embedder fails.
 
         Returns:
             The remaining assertions of each item, the position of the first by that of each duplicate, and the vectors.
         """
-        kept = list(assertions)
-        alone = [number for number in texts if len(kept[number]) == 1]
+        kept = [item.assertions for item in taken]
+        alone = [number for number, item in enumerate(taken) if item.compared and len(item.assertions) == 1]
         if len(alone) < 2:
             return kept, {}, None
         vectors = await self._writer.vectors([said for each in kept for said in each])
@@ -375,7 +384,7 @@ class Inbox:
         found = await to_thread.run_sync(duplicates_in, newcomers, self._context.policies.consolidation)
         twins = {alone[again]: alone[first] for again, first in found.items()}
         for number in twins:
-            kept[number] = []
+            kept[number] = ()
         left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
         return kept, twins, left
 
@@ -399,32 +408,21 @@ class Inbox:
             merge=order.merge,
         )
 
-    def as_kept(
-        self, what: object, conversation: Conversation, job: Job | None, order: Order
-    ) -> tuple[Conversation, list[Treatment | None]]:
-        """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
-
-        Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept. A
-        text is a memory itself, whatever the policy.
-        """
-        if isinstance(what, str):
-            return conversation, []
-        origins, reads = order.origins or self._context.policies.origins, job is not None
-        dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
-        messages, treatments = [], []
-        for message in conversation.messages:
-            treatment = origins.treatment(message) if reads else message.treatment or _kept(origins.of(message.origin))
-            ignored = Treatment.IGNORE if treatment in dropped else None
-            messages.append(attrs.evolve(message, treatment=ignored))
-            said = order.origins is not None or treatment is Treatment.CONTEXT
-            treatments.append(treatment if said else message.treatment)
-        return attrs.evolve(conversation, messages=messages), treatments
-
     async def words(self, conversation: Conversation) -> Detection:
-        """Return the words of a conversation as statements, secrets redacted."""
+        """Return the words of a conversation as statements, secrets redacted.
+
+        Raises:
+            InvalidDataError: A time lies in the future, and the policy refuses that.
+        """
+        found = await self._verbatim.detect(conversation, DetectionRequest())
+        for candidate in found.candidates:
+            self._writer.dated(candidate.fact)
+        return found
+
+    @property
+    def _verbatim(self) -> VerbatimDetector:
         detector = self._backend.detector
-        verbatim = detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
-        return await verbatim.detect(conversation, DetectionRequest())
+        return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
     async def doubted(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
         """Return the words of a conversation; what the assistant only repeats has a flag, and so is quarantined.
@@ -457,10 +455,6 @@ class Inbox:
         text = message.content if message.detectable else ""
         return Heard(text, message.origin, trusted=trusted)
 
-    def in_time(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """Return candidates with legal timestamps; see `Writer.dated`."""
-        return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
-
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
@@ -472,21 +466,9 @@ class Inbox:
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
-    async def _outcome(self, stored: StoredWords) -> Remembered:
-        """Return the outcome of words that need no reading: kept as they are, or read before."""
-        if any(receipt.recorded.assertion.job is not None for receipt in stored.receipts):
-            return await self._pipeline.standing([receipt.recorded for receipt in stored.receipts])
-        records: dict[str, FactRecord[Any]] = {
-            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
-            for receipt in (*stored.receipts, *stored.twin)
-        }
-        created = (
-            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
-            for receipt in stored.receipts
-            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
-        )
-        dropped = stored.dropped if stored.twin or not records else {}
-        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
+    async def _read_before(self, stored: StoredWords) -> Remembered:
+        """Return the outcome of words that were submitted before and are read."""
+        return await self._pipeline.standing([receipt.recorded for receipt in stored.receipts])
 
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
@@ -494,8 +476,10 @@ class Inbox:
         submission = Submission(ids)
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.not_text, id)
-            if item.unit is None:
-                submission.settle(id, await self._outcome(item))
+            if item.unit is None and item.was_to_be_read:
+                submission.settle(id, await self._read_before(item))
+            elif item.unit is None:
+                submission.keep(id, item.outcome)
         self._backend.worker.submit(
             self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
         )
@@ -504,7 +488,7 @@ class Inbox:
     async def _ready(self, facts: Sequence[Any], order: Order) -> StoredWords:
         candidates = self._candidates(facts)
         job = Job(id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge)
-        (stored,) = await self.journalled([candidates], [job], order, [[]])
+        (stored,) = await self.journalled([self._intake(order).facts(candidates, job)])
         return stored
 
     async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Submission:
@@ -552,9 +536,13 @@ def settled(outcomes: Sequence[Remembered]) -> Submission:
     return submission
 
 
-def _kept(treatment: Treatment) -> Treatment:
-    """Return the treatment of words of an origin without a model."""
-    return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
+def _length_of(what: Sequence[tuple[Words, Job | None]]) -> int | None:
+    """Return the number of characters of a single text or message; None for anything longer to count."""
+    match what:
+        case [(str() as text, _)] | [(Message(content=text), _)]:
+            return len(text)
+        case _:
+            return None
 
 
 def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | None) -> Unit | None:
@@ -564,41 +552,6 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | Non
     if not any(receipt.new for receipt in receipts):
         job = attrs.evolve(job, id=job_id(words[-1]) or job.id)
     return Unit(job=job, words=tuple(words))
-
-
-def _conversation(what: Words, now: dt.datetime) -> Conversation:
-    match what:
-        case Conversation():
-            return what
-        case Message():
-            return Conversation(messages=(what,), started_at=what.timestamp or now)
-        case str():
-            if not what.strip():
-                raise InvalidDataError("there is nothing to remember in a blank text")
-            return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
-        case Mapping():
-            return _read(dict(what))
-        case [Message(), *_]:
-            said = _conversation_of(what)
-            return attrs.evolve(said, started_at=said.messages[0].timestamp or now)
-        case [Mapping(), *_]:
-            return _read([dict(item) if isinstance(item, Mapping) else item for item in what])
-        case _:
-            raise InvalidDataError(
-                f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
-            )
-
-
-def _read(value: object) -> Conversation:
-    (conversation,) = conversations_of([("$", value)])
-    return conversation
-
-
-def _conversation_of(messages: Sequence[Any]) -> Conversation:
-    for message in messages:
-        if not isinstance(message, Message):
-            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
-    return Conversation(messages=messages)
 
 
 def _heard_before(entry: Recorded) -> Heard:

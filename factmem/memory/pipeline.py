@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import anyio
 import attrs
@@ -19,13 +19,12 @@ from factmem.abc import (
     Candidate,
     DropReason,
     Operation,
-    Receipt,
     Statement,
     StateRequest,
 )
-from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, CandidateAssertion, Plan, changes, plan, without_duplicates
+from factmem.consolidation import CandidateAssertion, Plan, changes, plan, without_duplicates
 from factmem.details import Treatment
-from factmem.detection import REPEATS, covers
+from factmem.detection import REPEATS
 from factmem.errors import (
     ConceptConflictError,
     EmbedderError,
@@ -36,16 +35,25 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import STATEMENT, Concept, FactType
-from factmem.fold import Current, Moment, fold, states_of
+from factmem.fold import Current, fold, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.background import UnitReader
 from factmem.memory.context import Context
+from factmem.memory.findings import (
+    Finding,
+    cited_message,
+    forgotten_messages,
+    message_of,
+    outcomes_of,
+    quarantined_by,
+    transaction,
+    words_taken_back,
+)
 from factmem.memory.jobs import Job, JobKind
 from factmem.memory.journal import (
     Unit,
     detailed,
     in_order,
-    is_words,
     rebuilt,
     settled_state,
     treatment_of,
@@ -63,17 +71,13 @@ from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text,
 from factmem.records import (
     Assertion,
     AssertionState,
-    Change,
-    Evidence,
     FactDetails,
-    FactRecord,
     LogEntry,
     MetadataMerge,
     Origin,
     Place,
     Recorded,
     assertions_of,
-    record_of,
 )
 from factmem.scopes import MemoryScope
 from factmem.views import Sight
@@ -82,7 +86,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Pipeline", "cited_message"]
+__all__ = ["Pipeline"]
 
 _log = logging.getLogger("factmem")
 
@@ -141,7 +145,7 @@ class Pipeline:
     @operation(Operation.READ)
     async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         found = await self._found(units)
-        readable = [item for item in found if isinstance(item, _Finding)]
+        readable = [item for item in found if isinstance(item, Finding)]
         results: dict[str, Remembered | FactMemError] = {}
         for manner in dict.fromkeys(_manner_of(item) for item in readable):
             results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
@@ -174,7 +178,7 @@ class Pipeline:
 
     async def standing(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
-        messages = {_message_of(recorded.assertion.details) for recorded in words} - {None}
+        messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
         named = len(conversations) == len(messages)
         log = await self._reader.log(LogPart(conversations=conversations, related=True) if named else None)
@@ -182,8 +186,8 @@ class Pipeline:
         rows = [row for row in visible if any(cited_message(item) in messages for item in row.details.evidence)]
         return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
 
-    async def _found(self, units: Sequence[Unit]) -> list[_Finding | FactMemError]:
-        found: list[_Finding | FactMemError] = [ModelError("not read yet")] * len(units)
+    async def _found(self, units: Sequence[Unit]) -> list[Finding | FactMemError]:
+        found: list[Finding | FactMemError] = [ModelError("not read yet")] * len(units)
         limit = anyio.Semaphore(self._backend.concurrency)
         in_use = await self._reader.info() if any(unit.job.infer for unit in units) else None
 
@@ -201,16 +205,16 @@ class Pipeline:
                 tasks.start_soon(read, number, unit)
         return found
 
-    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> _Finding:
+    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> Finding:
         match unit.job.kind:
             case JobKind.DETECT:
                 return await self._detected(unit)
             case JobKind.KEEP:
                 return await self._analysed(unit, in_use)
             case JobKind.CONSOLIDATE:
-                return _Finding(unit=unit, newcomers=tuple((_read_words(item), False) for item in unit.words))
+                return Finding(unit=unit, newcomers=tuple((_read_words(item), False) for item in unit.words))
 
-    async def _detected(self, unit: Unit) -> _Finding:
+    async def _detected(self, unit: Unit) -> Finding:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
         reviewed = Reader(attrs.evolve(self._context, reviewed=True), self._backend)
         here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
@@ -219,21 +223,21 @@ class Pipeline:
             detection = await self._backend.detector.detect(conversation, request)
             call.gave(len(detection.candidates))
         positions = {
-            _message_of(item.assertion.details): item.assertion.details
+            message_of(item.assertion.details): item.assertion.details
             for item in unit.words
             if not item.assertion.only_shown
         }
-        shown = {_message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
+        shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
         newcomers: list[tuple[Assertion, bool]] = []
         dropped = Counter(detection.dropped)
         for candidate in detection.candidates:
-            message = _message_of(candidate.details)
+            message = message_of(candidate.details)
             if message in positions:
                 said = self._asserted(candidate, unit, positions[message], here)
                 newcomers += [(assertion, candidate.removed) for assertion in said]
             elif message not in shown:
                 dropped[DropReason.QUOTE_NOT_FOUND] += 1
-        return _Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
+        return Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
         """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
@@ -274,10 +278,10 @@ class Pipeline:
             for said in assertions_of(fact, place, details, removed=removed)
         )
 
-    async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> _Finding:
+    async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> Finding:
         analysis = await self._analysis(unit, in_use)
         place = Place(unit.place.subject, self.proposed(analysis.scope, unit.place.scope))
-        return _Finding(
+        return Finding(
             unit=unit,
             newcomers=tuple(
                 (
@@ -345,7 +349,7 @@ class Pipeline:
         return tuple((dict(declared) | found).values())
 
     async def _applied_or_single(
-        self, found: Sequence[_Finding], *, tries: int = 5
+        self, found: Sequence[Finding], *, tries: int = 5
     ) -> dict[str, Remembered | FactMemError]:
         """Apply findings in one transaction; if it fails, bisect down to the failing ones."""
         try:
@@ -391,7 +395,7 @@ class Pipeline:
             return result
         return attrs.evolve(result, records=(await self.standing(unit.words)).records)
 
-    async def _applied(self, found: Sequence[_Finding]) -> dict[str, Remembered]:
+    async def _applied(self, found: Sequence[Finding]) -> dict[str, Remembered]:
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
         await self._check_not_forgotten(found)
         newcomers = await self._newcomers(found)
@@ -401,23 +405,23 @@ class Pipeline:
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
-            *_transaction(lasting, words, keep=self._kept_words(found, planned)),
+            *transaction(lasting, words, keep=self._kept_words(found, planned)),
             *await self._taken_back(found, planned, places, words.keys()),
         ]
         receipts = await self._writer.commit(statements)
         after = await self._rows(places)
         changed = await to_thread.run_sync(changes, before, after, self._context.concepts)
-        apart = _kept_apart(statements, receipts, words)
-        return await to_thread.run_sync(_outcomes, found, after, apart, changed, self._context.concepts)
+        apart = quarantined_by(statements, receipts, words)
+        return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
 
-    def _kept_words(self, found: Sequence[_Finding], planned: Plan) -> frozenset[str]:
+    def _kept_words(self, found: Sequence[Finding], planned: Plan) -> frozenset[str]:
         """Return the ids of the words that stay as statements beside the facts found in them.
 
         These are words of the user that were read for facts, except requests to forget and the words that these mean.
         """
         if not self._context.policies.keep_words:
             return frozenset()
-        forgotten, otherwise = _forgotten_messages(found, planned), self._context.policies.origins.user
+        forgotten, otherwise = forgotten_messages(found, planned), self._context.policies.origins.user
         return frozenset(
             recorded.id
             for item in found
@@ -425,19 +429,19 @@ class Pipeline:
             for recorded in item.unit.words
             if recorded.assertion.details.origin is Origin.USER
             and (treatment_of(recorded) or otherwise) is Treatment.FACTS
-            and _message_of(recorded.assertion.details) not in forgotten
+            and message_of(recorded.assertion.details) not in forgotten
         )
 
     async def _taken_back(
-        self, found: Sequence[_Finding], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
+        self, found: Sequence[Finding], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
     ) -> list[StateRequest]:
         """Return the requests that retract earlier words together with the facts found in them."""
         if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
             return []
         log = await self._log_of({*places, *(item.unit.place.key for item in found)})
-        return await to_thread.run_sync(_words_taken_back, planned.statements, log, self._context.moment, waiting)
+        return await to_thread.run_sync(words_taken_back, planned.statements, log, self._context.moment, waiting)
 
-    async def _check_not_forgotten(self, found: Sequence[_Finding]) -> None:
+    async def _check_not_forgotten(self, found: Sequence[Finding]) -> None:
         """Raise if words were forgotten meanwhile: findings must not outlive them.
 
         The transaction itself checks words that wait.
@@ -446,7 +450,7 @@ class Pipeline:
         if len(await self._not_forgotten(read)) < len(read):
             raise RecordNotFoundError("words were forgotten while they were read")
 
-    async def _newcomers(self, found: Sequence[_Finding]) -> list[CandidateAssertion]:
+    async def _newcomers(self, found: Sequence[Finding]) -> list[CandidateAssertion]:
         screening = Screening(self._context.policies.flagged)
         said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.newcomers]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
@@ -456,7 +460,7 @@ class Pipeline:
             for (assertion, removal), vector in zip(said, vectors, strict=True)
         ]
 
-    async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[_Finding]) -> list[Any]:
+    async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[Finding]) -> list[Any]:
         """Embed the findings whose text differs from words that were embedded at submission."""
         await self._reader.corpus(embedded=found[0].unit.job.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
@@ -516,17 +520,7 @@ class Pipeline:
         return await to_thread.run_sync(fold, kept, self._context.moment)
 
 
-@attrs.frozen(kw_only=True)
-class _Finding:
-    """Findings in a unit of words, before they are applied."""
-
-    unit: Unit
-    newcomers: tuple[tuple[Assertion, bool], ...]
-    """Assertions, each with whether it is a request to forget."""
-    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
-
-
-def _manner_of(found: _Finding) -> tuple[bool, MetadataMerge]:
+def _manner_of(found: Finding) -> tuple[bool, MetadataMerge]:
     """Return the settings that the findings of one transaction share."""
     return (found.unit.job.consolidate, found.unit.job.merge)
 
@@ -565,16 +559,6 @@ def _doubted(treatment: Treatment) -> Treatment:
             return Treatment.IGNORE
         case _:
             assert_never(treatment)
-
-
-def _message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
-    """Return the conversation and message that something was found in first, if any."""
-    return cited_message(details.evidence[0]) if details.evidence else None
-
-
-def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
-    """Return the conversation and message that evidence cites."""
-    return (evidence.conversation_id, evidence.message_id)
 
 
 def _log_of(log: Sequence[LogEntry], viewer: str | None, places: Collection[tuple[Any, ...]]) -> list[LogEntry]:
@@ -629,201 +613,3 @@ def _removals(
         for said in known
         if (said.place.key, said.details.owner) == (place.key, details.owner)
     )
-
-
-def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
-    """Add the changes of the words to a plan: they become current if they are kept, and are retracted otherwise.
-
-    Args:
-        planned: Plan of the findings.
-        words: Waiting words by id.
-        keep: Ids of the words to keep beside the facts found in them.
-    """
-    waiting = {recorded.assertion.fingerprint: recorded for recorded in words.values()}
-    statements: list[Statement] = []
-    stand: dict[str, AssertionState] = {}
-    for statement in planned.statements:
-        match statement:
-            case Append(assertion=said) if (recorded := waiting.get(said.fingerprint)) is not None:
-                stand[recorded.id] = said.state
-                if said.details != recorded.assertion.details:
-                    revised = attrs.evolve(said, revises=recorded.record_id, revised=recorded.seq)
-                    statements.append(attrs.evolve(statement, assertion=revised))
-            case _:
-                statements.append(statement)
-    closing = [
-        StateRequest.of(
-            recorded,
-            state=stand.get(recorded.id, settled_state(recorded) if recorded.id in keep else AssertionState.RETRACTED),
-            expected=AssertionState.PENDING,
-        )
-        for recorded in words.values()
-    ]
-    return [*closing, *statements]
-
-
-def _forgotten_messages(found: Sequence[_Finding], planned: Plan) -> set[tuple[str | None, str | None] | None]:
-    """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
-    newcomers = [(said, removal or said.removed) for item in found for said, removal in item.newcomers]
-    wishes = [said for said, removal in newcomers if removal]
-    of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
-    for wish in wishes:
-        of_slots[_slot(wish)].append(wish)
-    meant = [said for said, removal in newcomers if not removal and _taken_by(of_slots.get(_slot(said), ()), said)]
-    words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
-    aside = [
-        item.assertion
-        for item in planned.statements
-        if isinstance(item, Append)
-        and item.assertion.state is AssertionState.RETRACTED
-        and item.assertion.revises in words  # words merged into another record are a revision of it
-    ]
-    return {_message_of(said.details) for said in (*wishes, *meant, *aside)}
-
-
-def _taken_by(wishes: Iterable[Assertion], said: Assertion) -> bool:
-    """Return whether one of some wishes about the same record takes an assertion back."""
-    return any(said.timestamp <= wish.timestamp and said.trust <= wish.trust for wish in wishes)
-
-
-def _words_taken_back(
-    statements: Sequence[Statement], log: Sequence[LogEntry], moment: Moment, waiting: Collection[str]
-) -> list[StateRequest]:
-    """Return the requests that retract words with the facts found in them, so that no later reading restores them.
-
-    Words that the user asks to forget are retracted entirely. If a fact was replaced or merged, its words are retracted
-    only if its quotes cover them: the rest of the words is stored nowhere else.
-
-    Args:
-        statements: Statements of a plan.
-        log: Log of the places concerned, as the viewer sees it.
-        moment: The present.
-        waiting: Ids of the waiting words, which are settled separately.
-    """
-    states = states_of(log)
-    settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
-    recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
-    removals = [item.assertion for item in statements if isinstance(item, Append) and item.assertion.removed]
-    removed: dict[tuple[object, ...], int] = {}
-    for said in removals:
-        removed[_slot(said)] = max(said.trust, removed.get(_slot(said), 0))
-    wished: set[_Source] = set()
-    replaced: dict[_Source, list[Evidence]] = defaultdict(list)
-    for row in fold(log, moment) if removals else ():
-        said = row.recorded.assertion
-        if said.trust <= removed.get(_slot(said), -1):
-            wished.update(_sources(row.details, said.details.owner))
-    for item in statements:
-        if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
-            details = recorded[item.assertion_id].assertion.details
-            if (item.reason or "").startswith(ASKED_TO_BE_FORGOTTEN):
-                wished.update(_sources(details, details.owner))
-            for evidence in details.evidence:
-                replaced[details.owner, *cited_message(evidence)].append(evidence)
-    return [
-        StateRequest.of(
-            entry,
-            state=AssertionState.RETRACTED,
-            reason="taken back with what was found in it",
-            expected=AssertionState.ACTIVE,
-        )
-        for entry in recorded.values()
-        if entry.id not in settled
-        and states.get(entry.id) is AssertionState.ACTIVE
-        and is_words(entry.assertion)
-        and any(
-            source in wished or covers(replaced.get(source, ()), entry.assertion.details.evidence[0])
-            for source in _sources(entry.assertion.details, entry.assertion.details.owner)
-        )
-    ]
-
-
-_Source: TypeAlias = tuple[str | None, str | None, str | None]
-"""Owner, conversation and message of words."""
-
-
-def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
-    return {(owner, *cited_message(item)) for item in details.evidence}
-
-
-def _kept_apart(
-    statements: Sequence[Statement], receipts: Sequence[Receipt], words: Mapping[str, Recorded]
-) -> list[Recorded]:
-    """Return the assertions that a transaction quarantined: appended ones, and the words themselves."""
-    requests = (statement for statement in statements if isinstance(statement, StateRequest))
-    stand = (request.assertion_id for request in requests if request.state is AssertionState.QUARANTINED)
-    appended = (receipt.recorded for receipt in receipts)
-    new = (recorded for recorded in appended if recorded.assertion.state is AssertionState.QUARANTINED)
-    return [*(words[id] for id in stand if id in words), *new]
-
-
-def _outcomes(
-    findings: Sequence[_Finding],
-    after: Sequence[Current],
-    apart: Sequence[Recorded],
-    changed: Sequence[Change],
-    concepts: Mapping[str, Concept[Any, Any]],
-) -> dict[str, Remembered]:
-    """Return the outcome of each job: by the messages that records cite, or else by their values.
-
-    A deleted record need not cite any words of the batch: it is reported with the first finding.
-
-    Args:
-        findings: The findings, job by job.
-        after: The current records at the places concerned.
-        apart: The quarantined assertions.
-        changed: The changes of records.
-        concepts: The declared concepts by keyword.
-    """
-    sources = _Sources.of(findings)
-    records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
-    changes: list[list[Change]] = [[] for _ in findings]
-    told_of: dict[str, set[int]] = {}
-    for row in after:
-        if numbers := sources.numbers(row.details, row.recorded):
-            told_of[row.recorded.record_id] = numbers
-            record = hydrate(row, concepts)
-            for number in numbers:
-                records[number][record.id] = record
-    for recorded in apart:
-        if recorded.record_id not in told_of:
-            for number in sources.numbers(recorded.assertion.details):
-                records[number][recorded.id] = record_of(recorded, state=AssertionState.QUARANTINED)
-    for change in changed:
-        numbers = told_of.get(change.record.id) or sources.numbers(change.record.details) or {0}
-        for number in numbers:
-            changes[number].append(change)
-    return {
-        item.unit.job.id: Remembered(
-            records=tuple(records[number].values()), changes=tuple(changes[number]), dropped=item.dropped
-        )
-        for number, item in enumerate(findings)
-    }
-
-
-@attrs.frozen
-class _Sources:
-    """Index of findings by message and by slot."""
-
-    messages: Mapping[tuple[str | None, str | None], set[int]]
-    slots: Mapping[tuple[object, ...], set[int]]
-
-    @classmethod
-    def of(cls, findings: Sequence[_Finding]) -> _Sources:
-        messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
-        slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
-        for number, item in enumerate(findings):
-            for recorded in item.unit.words:
-                if (message := _message_of(recorded.assertion.details)) is not None:
-                    messages[message].add(number)
-            for said, _ in item.newcomers:
-                slots[_slot(said)].add(number)
-        return cls(messages, slots)
-
-    def numbers(self, details: FactDetails, recorded: Recorded | None = None) -> set[int]:
-        found = set[int]().union(*(self.messages.get(cited_message(item), ()) for item in details.evidence))
-        return found if recorded is None else found.union(self.slots.get(_slot(recorded.assertion), ()))
-
-
-def _slot(said: Assertion) -> tuple[object, ...]:
-    return (*said.track, said.slot)

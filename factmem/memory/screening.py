@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
 import attrs
 
+from factmem.abc import Append, Statement, StateRequest
 from factmem.details import UNREVIEWED
 from factmem.detection import flags_in
-from factmem.records import Assertion, AssertionState, Origin
+from factmem.records import Assertion, AssertionState, Origin, Place
 from factmem.validators import positive
 
-__all__ = ["FlaggedPolicy", "QuarantineQuota", "Screening", "waits"]
+__all__ = ["FlaggedPolicy", "QuarantineQuota", "Screening", "length_of", "waits"]
 
 
 class FlaggedPolicy(enum.Enum):
@@ -70,7 +72,7 @@ def waits(said: Assertion) -> bool:
 
 
 class Screening:
-    """Screening of a batch of assertions; names that they share are searched once.
+    """Screening of assertions; names that many of them share are searched once.
 
     Args:
         policy: Treatment of flagged text.
@@ -78,7 +80,6 @@ class Screening:
 
     def __init__(self, policy: FlaggedPolicy) -> None:
         self._policy = policy
-        self._around: dict[str, tuple[str, ...]] = {}
 
     def screened(self, said: Assertion) -> Assertion:
         """Return an assertion with its flags, in the state that the policy gives it.
@@ -87,8 +88,11 @@ class Screening:
         """
         if self._policy is FlaggedPolicy.IGNORE:
             return said
-        details, found = said.details, dict.fromkeys((*self._flags_around(said), *flags_in(_joined(_words_of(said)))))
-        if not (new := [flag for flag in found if flag not in details.flags]):
+        found = (*_flags_around(said), *flags_in(_joined(_words_of(said))))
+        if not found:
+            return said
+        details = said.details
+        if not (new := [flag for flag in dict.fromkeys(found) if flag not in details.flags]):
             return said
         of_user, active = details.origin is Origin.USER, said.state is AssertionState.ACTIVE
         if self._policy is FlaggedPolicy.ANNOTATE and active and not of_user:
@@ -105,11 +109,21 @@ class Screening:
             case _:
                 assert_never(self._policy)
 
-    def _flags_around(self, said: Assertion) -> tuple[str, ...]:
-        text = _joined(_names_of(said))
-        if (known := self._around.get(text)) is None:
-            known = self._around[text] = flags_in(text)
-        return known
+
+def length_of(statements: Iterable[Statement]) -> int | None:
+    """Return the number of characters that are searched in statements; None if it takes time to count them."""
+    length = 0
+    for statement in statements:
+        match statement:
+            case Append(assertion=Assertion(data=str() as data, details=details)) if not details.metadata:
+                length += len(data) + sum(len(item.quote) for item in details.evidence)
+            case Append():
+                return None
+            case StateRequest():
+                pass
+            case _:
+                assert_never(statement)
+    return length
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -119,19 +133,22 @@ def _joined(texts: Iterable[str]) -> str:
 # Every text of an assertion that may be shown to a model is in one of these two.
 
 
-def _names_of(said: Assertion) -> Iterator[str]:
-    yield said.keyword
-    yield said.description
-    yield said.place.subject.name
-    yield said.place.subject.prompt_description
-    yield from said.place.scope.segments
-    yield from said.details.categories
-    yield from said.details.topics
+def _flags_around(said: Assertion) -> tuple[str, ...]:
+    labels = (*said.details.categories, *said.details.topics)
+    return _flags_of_names(said.place, said.keyword, said.description, labels)
+
+
+@functools.lru_cache(maxsize=1024)
+def _flags_of_names(place: Place, keyword: str, description: str, labels: tuple[str, ...]) -> tuple[str, ...]:
+    subject = place.subject
+    names = (keyword, description, subject.name, subject.prompt_description, *place.scope.segments, *labels)
+    return flags_in(_joined(names))
 
 
 def _words_of(said: Assertion) -> Iterator[str]:
     yield from _texts_in(said.data)
-    yield from _texts_in(said.details.metadata)
+    if said.details.metadata:
+        yield from _texts_in(said.details.metadata)
     for item in said.details.evidence:
         yield item.quote
         yield item.speaker or ""

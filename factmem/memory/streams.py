@@ -131,7 +131,6 @@ class Streams:
                 submission.drop(DropReason.NOT_TEXT, alone)
                 return submission
             found = await self._inbox.words(fresh)
-            self._inbox.in_time(found.candidates)
             context = list(read.values())[-trigger.overlap :] if trigger.overlap else []
             job = self._inbox.job(fresh, order)
             outcomes = await self._four_verbs.remember([submitted(fresh, found, order.place, job, context)])
@@ -185,12 +184,8 @@ class Streams:
         fresh = _fresh(stream, events, known, self._context.clock())
         if not fresh.messages:
             return []
-        conversation, treatments = self._inbox.as_kept(fresh, fresh, job, order)
         said = _fresh(stream, events, (), self._context.clock())  # those that were taken in before were heard as well
-        words = await self._inbox.doubted(await self._inbox.words(conversation), said, order)
-        found = self._inbox.in_time(words.candidates)
-        stored = await self._inbox.journalled([found], [job], order, [treatments])
-        return [attrs.evolve(item, not_text=fresh.not_text) for item in stored]
+        return await self._inbox.journalled(await self._inbox.taken_in([(fresh, job)], order, heard=said))
 
     def _stream_job(self, stream: str, order: Order, trigger: Trigger) -> Job | None:
         job = self._inbox.job(Conversation(messages=()), order)

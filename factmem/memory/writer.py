@@ -29,10 +29,11 @@ from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
+from factmem.memory.offload import off_loop
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.reader import Reader
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
-from factmem.memory.screening import QuarantineQuota, Screening, waits
+from factmem.memory.screening import QuarantineQuota, Screening, length_of, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
 from factmem.recall import LogPart, RecallFilter, embedded, hydrate, indexed_text
@@ -429,7 +430,7 @@ class Writer:
 
     async def _admitted(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Commit new assertions, unless more of them would wait in quarantine than the quota allows."""
-        signed = await to_thread.run_sync(self._signed, statements)
+        signed = await off_loop(partial(self._signed, statements), length_of(statements))
         coming = sum(isinstance(statement, Append) and waits(statement.assertion) for statement in signed)
         if not coming or self._context.policies.quarantine == QuarantineQuota():
             return await self._appended(signed)
@@ -450,7 +451,7 @@ class Writer:
 
     async def commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Commit statements to the store, in one transaction. Every write is screened and signed before."""
-        return await self._appended(await to_thread.run_sync(self._signed, statements))
+        return await self._appended(await off_loop(partial(self._signed, statements), length_of(statements)))
 
     async def _appended(self, signed: Sequence[Statement]) -> Sequence[Receipt]:
         store = self._backend.history()

@@ -87,6 +87,7 @@ _ID_DIGITS: Final = 12
 """Number of hexadecimal digits of an id that are its sequence number."""
 
 _ID_BYTES: Final = 16
+_INVERTED: Final = bytes(reversed(range(256)))
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -253,7 +254,7 @@ def unpack_id(stored: bytes | str, seq: int) -> str:
 
 def own_record_id(id: str) -> str:
     """Return the id of the record that an assertion begins. It is derived from the assertion's id, and not stored."""
-    return id[:_ID_DIGITS] + bytes(byte ^ 0xFF for byte in bytes.fromhex(id[_ID_DIGITS:])).hex()
+    return id[:_ID_DIGITS] + bytes.fromhex(id[_ID_DIGITS:]).translate(_INVERTED).hex()
 
 
 def pack_record_id(record_id: str, id: str) -> bytes | str | None:

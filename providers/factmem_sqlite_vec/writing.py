@@ -273,7 +273,8 @@ class Batch:
         key = self.seqs.next_key(tenant)
         seq = key & SEQ_MASK
         id, packed_id = new_id(seq)
-        record_id = row.assertion.revises or self._record_id(track, row.slot) or own_record_id(id)
+        earlier = row.assertion.revises or self._record_id(track, row.slot)
+        record_id = earlier or own_record_id(id)
         recorded_at = now.isoformat()
         check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
         self.sums.add(check, tenant, (row.place, row.assertion.keyword))
@@ -282,7 +283,7 @@ class Batch:
             (
                 key,
                 packed_id,
-                pack_record_id(record_id, id),
+                pack_record_id(earlier, id) if earlier else None,
                 track.id,
                 tenant,
                 row.slot,

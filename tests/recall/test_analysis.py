@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import string
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from factmem import BlockingMemory, Memory
 from factmem.recall import analyse
+from factmem.recall.text.analysis import ascii_words, count_words
 
 
 @pytest.mark.parametrize(
@@ -109,3 +115,15 @@ def test_recall_finds_words_in_every_script(query: str, found: str) -> None:
         (best,) = memory.recall(query, limit=1)
         assert best.record.value == found
         assert best.parts.lexical > 0.5
+
+
+@given(st.text(string.printable))
+def test_words_of_ascii_are_its_runs_of_letters_and_digits(text: str) -> None:
+    assert ascii_words(text) == re.findall(r"[^\W_]+", text)
+
+
+@given(st.text(st.sampled_from("ab1_'+#-. ")))
+def test_a_text_has_the_same_terms_and_number_of_words_beside_an_accent(text: str) -> None:
+    accented = f"{text} é"  # takes the way of all languages
+    assert sorted([*analyse(text), "e"]) == sorted(analyse(accented))
+    assert count_words(text) + 1 == count_words(accented)

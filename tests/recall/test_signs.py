@@ -13,7 +13,7 @@ from factmem.facts import STATEMENT, FactType
 from factmem.recall.index.blob import term_numbers
 from factmem.recall.index.columns import ConceptNames
 from factmem.recall.text.signs import Kind, kinds_asked, kinds_held, words_outside_questions
-from factmem.records import Assertion, Place
+from factmem.records import Assertion, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.shapes import shape_of
 from factmem.subjects import MemorySubject
@@ -96,3 +96,21 @@ async def test_a_short_statement_is_not_taken_for_small_talk() -> None:
     await memory.remember(Conversation(messages=messages, id="monday"))
     (best, *_) = await memory.recall("What is Maya allergic to?")
     assert best.record.value == talk[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("He has two cats.", Kind.NUMBER),
+        ("TWICE", Kind.NUMBER),
+        ("a third-rate film", Kind.NUMBER),
+        ("room B7", Kind.NUMBER),
+        ("two's company, naïvely", Kind.NUMBER),
+        ("of ten_pin", Kind.NONE),
+        ("often the tension is one of seconds", Kind.NONE),
+        ("naïvely twofold", Kind.NONE),
+    ],
+)
+def test_a_statement_holds_a_number_in_digits_or_as_a_word(text: str, held: Kind) -> None:
+    (said,) = assertions_of(STATEMENT.fact([text], timestamp=dt.datetime(2026, 1, 1, tzinfo=dt.UTC)), EVERYWHERE)
+    assert kinds_held(said) is held

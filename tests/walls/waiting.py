@@ -49,6 +49,7 @@ SUBMISSION: Final[Mapping[str, Door]] = {
     "failures": Neither(_WHOLE),
     "dropped": Neither("counts, and shows no words"),
     "drop": Neither("is called by whoever submits, to count what is not kept"),
+    "keep": Neither("is called with a function that makes the outcome of words that were kept, and reads nothing"),
     "settle": Neither("is called by whoever reads words, to say what became of them"),
     "end": Neither("is called by whoever reads words, to say that nothing more will come"),
 }

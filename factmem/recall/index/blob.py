@@ -25,8 +25,8 @@ from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
 from factmem.recall.text.related_words import topics_of
-from factmem.recall.text.signs import ends_with_question, kinds_held, words_outside_questions
-from factmem.records import Assertion, AssertionState
+from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept, words_outside_questions
+from factmem.records import Assertion, AssertionState, Place
 from factmem.values import canonical_bytes
 
 __all__ = [
@@ -121,19 +121,10 @@ class Head:
 
 def outline_of(said: Assertion) -> Outline:
     """Return the outline of an assertion."""
-    place, details = said.place, said.details
+    details = said.details
     evidence = details.evidence[0] if details.evidence else None
     others = list(dict.fromkeys(item.conversation_id for item in details.evidence[1:] if item.conversation_id))
     labels = [details.categories, details.topics, details.source, others]
-    subject = place.subject
-    head = [
-        str(place.scope.within(None)),
-        subject.name,
-        subject.individual_name,
-        subject.priority_level,
-        said.keyword,
-        details.owner,
-    ]
     text = indexed_text(said)
     tail = _tail((evidence.conversation_id or "") if evidence else "", labels, details.metadata)
     body = BODY.pack(
@@ -149,12 +140,27 @@ def outline_of(said: Assertion) -> Outline:
         _signs(said, text),
         len(tail),
     )
-    terms = term_numbers([*indexed_terms(said), *_topics(said)])
+    terms = term_numbers([*indexed_terms(said), *_topics(said.keyword, said.description)])
     return Outline(
-        shared=_written(head).encode(errors=_LONE),
+        shared=_written_head(said.place, said.keyword, details.owner),
         own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
         version=OUTLINE_VERSION,
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _written_head(place: Place, keyword: str, owner: str | None) -> bytes:
+    """Return the JSON of a `Head`."""
+    subject = place.subject
+    head = [
+        str(place.scope.within(None)),
+        subject.name,
+        subject.individual_name,
+        subject.priority_level,
+        keyword,
+        owner,
+    ]
+    return _written(head).encode(errors=_LONE)
 
 
 def read_tail(own: bytes) -> tuple[bytes, str, str, str]:
@@ -212,6 +218,9 @@ def microseconds(moment: dt.datetime) -> int:
 def drop_known_words() -> None:
     """Clear all caches of words, so that none outlives its erasure."""
     _number.cache_clear()
+    _written_head.cache_clear()
+    _topics.cache_clear()
+    kinds_of_concept.cache_clear()
     forget_words()
 
 
@@ -227,11 +236,12 @@ def _digest(data: bytes) -> int:
 _written: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _topics(said: Assertion) -> list[str]:
+@functools.lru_cache(maxsize=1024)
+def _topics(keyword: str, description: str) -> tuple[str, ...]:
     """Return the topics of a fact's concept."""
-    if said.keyword == STATEMENT.keyword:
-        return []
-    return topics_of(analyse(f"{spaced(said.keyword)} {said.description}"))
+    if keyword == STATEMENT.keyword:
+        return ()
+    return tuple(topics_of(analyse(f"{spaced(keyword)} {description}")))
 
 
 def _flags(said: Assertion) -> int:

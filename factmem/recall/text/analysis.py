@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "STOP_WORDS",
     "analyse",
+    "ascii_words",
     "count_words",
     "forget_words",
     "indexed_terms",
@@ -51,6 +52,10 @@ STOP_WORDS: Final = frozenset(
 _WORD: Final = lazy_pattern(r"[^\W_]+(?:'[^\W_]+)*")
 
 
+_SPACES: Final = "".join(char if char.isalnum() else " " for char in map(chr, range(128)))
+"""Translation of each ASCII character that belongs to no word into a space."""
+
+_MAY_BE_WHOLE: Final = lazy_pattern(r"[\d+#]")
 _HINT: Final = lazy_pattern(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
 _THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?!\d))")
 _WHOLE: Final = lazy_pattern(r"((?<!\d)\d++(?:[.:/-]\d++)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
@@ -82,15 +87,27 @@ def analyse(text: str) -> list[str]:
     stem = stemmer()
     text = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     whole: list[str] = []
-    if _HINT.search(text):
+    if _MAY_BE_WHOLE.search(text) and _HINT.search(text):  # the first is quick, and rules most texts out
         text = _THOUSANDS.sub("", text)
         whole = [code.replace("-", "") or sign or _PART.sub(".", number) for number, code, sign in _WHOLE.findall(text)]
-    words = _WORD.findall(text) if text.isascii() else _words_of_any_language(text)
+    if not text.isascii():
+        words = _words_of_any_language(text)
+    elif "'" in text:
+        words = _WORD.findall(text)
+    else:
+        words = ascii_words(text)
     return [stem(word) for word in words if word not in STOP_WORDS] + whole
+
+
+def ascii_words(text: str) -> list[str]:
+    """Return the runs of letters and digits of an ASCII text, several times faster than a regular expression."""
+    return text.translate(_SPACES).split()
 
 
 def count_words(text: str) -> int:
     """Return the number of words of a text, or of characters if it is written without spaces."""
+    if text.isascii():
+        return len(ascii_words(text))
     return len(_COUNTED.findall(text))
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
 from factmem.patterns import lazy_pattern
-from factmem.recall.text.analysis import analyse, count_words, plain, spaced
+from factmem.recall.text.analysis import analyse, ascii_words, count_words, plain, spaced
 from factmem.records import Assertion
 from factmem.scalars import ScalarKind, scalar_of_shape
 
@@ -25,6 +25,7 @@ __all__ = [
     "ends_with_question",
     "kinds_asked",
     "kinds_held",
+    "kinds_of_concept",
     "words_outside_questions",
 ]
 
@@ -46,11 +47,15 @@ _ASKS_NUMBER: Final = lazy_pattern(
     r"|amount|score|what time|phone number|discount|ratio|older)\b",
     re.IGNORECASE,
 )
-_NUMBER: Final = lazy_pattern(
-    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|thousand"
-    r"|once|twice|first|second|third|couple|half)\b",
-    re.IGNORECASE,
+_DIGIT: Final = lazy_pattern(r"\d")
+_NUMBER_WORDS: Final = frozenset(
+    {
+        *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "dozen"),
+        *("twenty", "thirty", "forty", "fifty", "hundred", "thousand"),
+        *("once", "twice", "first", "second", "third", "couple", "half"),
+    }
 )
+_NUMBER_WORD: Final = lazy_pattern(rf"\b(?:{'|'.join(sorted(_NUMBER_WORDS))})\b", re.IGNORECASE)
 _KIND_WORDS: Final = {
     "PERSON": "person|people|someone|somebody|friend|husband|wife|spouse|partner|brother|sister|sibling|mother|father"
     "|parent|child|children|son|daughter|neighbou?r|landlord|roommate|manager|boss|supervisor|leader|owner|contact|colleague"
@@ -120,7 +125,7 @@ def kinds_held(said: Assertion) -> Kind:
     A statement may hold a number, in digits or as a word. The kinds of a fact follow from the type of its value; those
     of a text also from the words of its concept's name, and from the beginning of its description.
     """
-    holds_number = _NUMBER.search(plain(said.data)) is not None
+    holds_number = _holds_number(plain(said.data))
     if said.keyword == STATEMENT.keyword:
         return Kind.NUMBER if holds_number else Kind.NONE
     kinds = Kind.NONE
@@ -137,10 +142,19 @@ def kinds_held(said: Assertion) -> Kind:
             case ScalarKind.NOTHING:
                 pass
             case ScalarKind.TEXT:
-                kinds |= _kinds_of_words(said) | (Kind.NUMBER if holds_number else Kind.NONE)
+                kinds |= kinds_of_concept(said.keyword, said.description) | (Kind.NUMBER if holds_number else Kind.NONE)
             case _:
                 assert_never(kind)
     return kinds
+
+
+def _holds_number(text: str) -> bool:
+    """Return whether a text holds a digit or a word of `_NUMBER_WORDS`."""
+    if _DIGIT.search(text) is not None:
+        return True
+    if text.isascii() and "_" not in text:  # then its words are those of the pattern, and the pattern is slow
+        return not _NUMBER_WORDS.isdisjoint(ascii_words(text.lower()))
+    return _NUMBER_WORD.search(text) is not None
 
 
 def ends_with_question(text: str) -> bool:
@@ -172,11 +186,12 @@ def _shapes(shape: Any) -> list[Any]:
     return union or [shape]
 
 
-def _kinds_of_words(said: Assertion) -> Kind:
+@functools.lru_cache(maxsize=1024)
+def kinds_of_concept(keyword: str, description: str) -> Kind:
     """Return the kinds named by a concept's keyword and the beginning of its description."""
-    description = said.description.strip()
+    description = description.strip()
     kinds = kinds_asked(description) & ~Kind.NUMBER
-    named = f"{spaced(said.keyword)} {_REST.split(description, maxsplit=1)[0]}"
+    named = f"{spaced(keyword)} {_REST.split(description, maxsplit=1)[0]}"
     for kind, pattern in _naming_patterns().items():
         if pattern.search(named):
             kinds |= kind

@@ -1,0 +1,197 @@
+"""Intake: words in any form become the assertions that keep them as they were said.
+
+It does no I/O, and takes time: a batch is taken in by one call, in a worker thread.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from factmem.abc import Candidate, Conversation, Detection, DropReason, Message
+from factmem.details import Treatment
+from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
+from factmem.errors import InvalidDataError
+from factmem.facts import Fact
+from factmem.memory.jobs import Job
+from factmem.memory.journal import words_to_keep
+from factmem.records import Assertion, FactDetails, Place
+
+__all__ = ["Found", "Intake", "Taken", "Words", "conversation_from", "conversation_of"]
+
+Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``."""
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """One submitted item, and the statements in it.
+
+    Attributes:
+        conversation: The item as a conversation.
+        words: Its statements.
+        treatments: Treatment of each message that is kept with it.
+        job: Job that it waits for; None if no model reads it.
+        is_text: Whether it is a plain text.
+    """
+
+    conversation: Conversation
+    words: Detection
+    treatments: Sequence[Treatment | None]
+    job: Job | None
+    is_text: bool
+
+
+@attrs.frozen(kw_only=True)
+class Taken:
+    """One submitted item, ready to be stored.
+
+    Attributes:
+        assertions: What keeps it until it is read, or for good.
+        job: Job that it waits for; None if no model reads it.
+        compared: Whether it is a plain text that is kept once only, if others of its batch say the same.
+        dropped: Number of parts that are not kept, by reason.
+        not_text: Number of images, audio and files that came with it.
+    """
+
+    assertions: Sequence[Assertion]
+    job: Job | None
+    compared: bool = False
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+    not_text: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Intake:
+    """The settings of one submission, for all of its items.
+
+    Attributes:
+        place: Place of the words.
+        waiting: Details of the caller, for words that wait for a model.
+        lasting: The same with their expiry, for words that are kept as they are.
+        origins: Treatment of messages by their origin.
+        keeps_treatments: Whether the treatments are stored with the words, because the call gave the policy.
+        compares: Whether plain texts that say the same are kept once.
+        dated: Returns a fact with a legal timestamp, or raises.
+        verbatim: Finds the statements.
+        now: The present.
+    """
+
+    place: Place
+    waiting: FactDetails
+    lasting: FactDetails
+    origins: OriginPolicy
+    keeps_treatments: bool
+    compares: bool
+    dated: Callable[[Fact[Any]], Fact[Any]]
+    verbatim: VerbatimDetector
+    now: dt.datetime
+
+    def found(self, items: Iterable[tuple[Words, Job | None]]) -> list[Found]:
+        """Return the statements in words of any form, each with the job that it waits for."""
+        return [self._found(what, job) for what, job in items]
+
+    def taken(self, found: Iterable[Found]) -> list[Taken]:
+        """Return the assertions that keep statements."""
+        return [self._taken(item) for item in found]
+
+    def facts(self, candidates: Sequence[Candidate], job: Job) -> Taken:
+        """Take in facts that are ready, to be compared with known records."""
+        return Taken(assertions=words_to_keep(candidates, self.place, self.waiting, job), job=job)
+
+    def _found(self, what: Words, job: Job | None) -> Found:
+        conversation = conversation_from(what, self.now)
+        treatments: Sequence[Treatment | None] = ()
+        kept = conversation
+        if not isinstance(what, str):  # a text is a memory itself, whatever the policy
+            kept, treatments = self._kept(conversation, reads=job is not None)
+        words = self.verbatim.read(kept)
+        return Found(
+            conversation=conversation, words=words, treatments=treatments, job=job, is_text=isinstance(what, str)
+        )
+
+    def _taken(self, found: Found) -> Taken:
+        given = self.lasting if found.job is None else self.waiting
+        in_time = (self._in_time(candidate) for candidate in found.words.candidates)
+        return Taken(
+            assertions=words_to_keep(in_time, self.place, given, found.job, found.treatments),
+            job=found.job,
+            compared=self.compares and found.job is None and found.is_text,
+            dropped=found.words.dropped,
+            not_text=found.conversation.not_text,
+        )
+
+    def _in_time(self, candidate: Candidate) -> Candidate:
+        fact = self.dated(candidate.fact)
+        return candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
+
+    def _kept(self, conversation: Conversation, *, reads: bool) -> tuple[Conversation, list[Treatment | None]]:
+        """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
+
+        Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept.
+        """
+        dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
+        messages, treatments = [], []
+        for message in conversation.messages:
+            treatment = (
+                self.origins.treatment(message)
+                if reads
+                else message.treatment or _without_model(self.origins.of(message.origin))
+            )
+            ignored = Treatment.IGNORE if treatment in dropped else None
+            messages.append(message if message.treatment is ignored else attrs.evolve(message, treatment=ignored))
+            said = self.keeps_treatments or treatment is Treatment.CONTEXT
+            treatments.append(treatment if said else message.treatment)
+        return attrs.evolve(conversation, messages=messages), treatments
+
+
+def _without_model(treatment: Treatment) -> Treatment:
+    """Return the treatment of words of an origin without a model."""
+    return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
+
+
+def conversation_from(what: Words, now: dt.datetime) -> Conversation:
+    """Return submitted words as a conversation.
+
+    Raises:
+        InvalidDataError: They are of another type, blank, or malformed.
+    """
+    match what:
+        case Conversation():
+            return what
+        case Message():
+            return Conversation(messages=(what,), started_at=what.timestamp or now)
+        case str():
+            if not what.strip():
+                raise InvalidDataError("there is nothing to remember in a blank text")
+            return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
+        case Mapping():
+            return _read(dict(what))
+        case [Message() as first, *_]:
+            return attrs.evolve(conversation_of(what), started_at=first.timestamp or now)
+        case [Mapping(), *_]:
+            return _read([dict(item) if isinstance(item, Mapping) else item for item in what])
+        case _:
+            raise InvalidDataError(
+                f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
+            )
+
+
+def conversation_of(messages: Sequence[Any]) -> Conversation:
+    """Return messages as a conversation.
+
+    Raises:
+        InvalidDataError: One of them is something else.
+    """
+    for message in messages:
+        if not isinstance(message, Message):
+            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
+    return Conversation(messages=messages)
+
+
+def _read(value: object) -> Conversation:
+    (conversation,) = conversations_of([("$", value)])
+    return conversation

@@ -1,0 +1,56 @@
+"""Blocking calls from threads to the event loop of a memory."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from factmem import BlockingMemory, Memory
+from factmem.errors import InvalidDataError, ProviderClosedError
+from factmem.memory.calls import Calls
+
+
+def test_threads_call_at_the_same_time() -> None:
+    with BlockingMemory(Memory("memory:")) as memory, ThreadPoolExecutor(8) as threads:
+        list(threads.map(memory.remember, [f"Lot {number} is blue." for number in range(40)]))
+        assert len(memory.list_records()) == 40
+
+
+def test_an_error_reaches_the_caller() -> None:
+    with BlockingMemory(Memory("memory:")) as memory, pytest.raises(InvalidDataError, match="blank"):
+        memory.remember(" ")
+
+
+def test_a_view_of_a_closed_memory_refuses_calls() -> None:
+    with BlockingMemory(Memory("memory:")) as memory:
+        view = memory.scope("/product/alpha")
+    for closed in (memory, view):
+        with pytest.raises(ProviderClosedError, match="with"):
+            closed.remember("The venue has 120 seats.")
+
+
+def test_closing_waits_for_a_call_under_way() -> None:
+    begun, results = threading.Event(), []
+
+    async def work() -> str:
+        begun.set()
+        await anyio.sleep(0.05)
+        return "done"
+
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Calls()) as calls:
+        thread = threading.Thread(target=lambda: results.append(calls.call(work)))
+        thread.start()
+        begun.wait(30)
+    thread.join(30)
+    assert results == ["done"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_call_from_the_thread_of_the_loop_is_refused() -> None:
+    async with Calls() as calls:
+        with pytest.raises(RuntimeError, match="wait for itself"):
+            calls.call(anyio.lowlevel.checkpoint)
