@@ -81,7 +81,10 @@ async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_sa
                     await stops.halted()
                     async with waiting.pop() as late, opened(path, keys) as new:
                         for provider in (late, always, new):
-                            assert (await provider.version(None), stage) == (saved, stage)
+                            assert (
+                                sum([await provider.version(tenant) for tenant in (None, "acmetenant")]),
+                                stage,
+                            ) == (saved, stage)
                             await append(provider, [saved])
                             saved += 1
                     stops.go_on()
