@@ -24,6 +24,7 @@ __all__ = [
     "FlushError",
     "create_file",
     "is_exposed",
+    "is_leftover",
     "leftovers",
     "make_folders",
     "open_to_append",
@@ -205,11 +206,15 @@ def writing(path: Path) -> Iterator[IO[str]]:
 
 def leftovers(path: Path) -> list[Path]:
     """Return the temporary files of replacements of a file that were interrupted or are under way."""
-    temporary = re.compile(rf"{re.escape(path.name)}(\.[0-9a-f]{{16}})?{re.escape(TEMPORARY)}")
     try:
-        return sorted(there for there in path.parent.iterdir() if temporary.fullmatch(there.name))
+        return sorted(there for there in path.parent.iterdir() if is_leftover(there.name, path.name))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def is_leftover(name: str, of: str) -> bool:
+    """Return whether a name is that of a temporary file for replacing the file of another name."""
+    return re.fullmatch(rf"{re.escape(of)}(\.[0-9a-f]{{16}})?{re.escape(TEMPORARY)}", name) is not None
 
 
 def remove_leftovers(path: Path) -> None:

@@ -217,7 +217,7 @@ class Recorded:
         assertion: the assertion.
         id: the assertion's id, given by the store.
         record_id: id of its record, stable over the record's revisions.
-        seq: its number in the store's one sequence, from 1.
+        seq: its number in the sequence of its tenant, from 1.
         recorded_at: time when the store recorded it, in UTC.
     """
 
@@ -235,7 +235,7 @@ class StateChange:
     Attributes:
         assertion_id: id of the assertion.
         state: its new state.
-        seq: the change's own number in the store's sequence.
+        seq: the change's own number in the tenant's sequence.
         recorded_at: time when the store recorded it, in UTC.
         reason: the reason, for the audit trail.
         actor: the author, for the audit trail.
@@ -255,7 +255,7 @@ class Tombstone:
 
     Attributes:
         assertion_id: id of the assertion.
-        seq: the erasure's own number in the store's sequence.
+        seq: the erasure's own number in the tenant's sequence.
     """
 
     assertion_id: str

@@ -61,6 +61,7 @@ class StateRequest:
 
     Attributes:
         assertion_id: Id of the assertion.
+        tenant: Tenant of the assertion.
         state: New state; any but SUPERSEDED.
         reason: Reason, for the audit trail.
         actor: Actor, for the audit trail.
@@ -69,10 +70,31 @@ class StateRequest:
     """
 
     assertion_id: str
+    tenant: str | None
     state: AssertionState
     reason: str | None = None
     actor: str | None = None
     expected: AssertionState | None = None
+
+    @classmethod
+    def of(
+        cls,
+        recorded: Recorded,
+        state: AssertionState,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        expected: AssertionState | None = None,
+    ) -> StateRequest:
+        """Return the request of a change of a recorded assertion's state."""
+        return cls(
+            assertion_id=recorded.id,
+            tenant=recorded.assertion.place.scope.tenant,
+            state=state,
+            reason=reason,
+            actor=actor,
+            expected=expected,
+        )
 
 
 Statement: TypeAlias = Append | StateRequest
@@ -126,7 +148,8 @@ class KeepsHistory(Protocol):
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Append in one transaction, all or nothing.
 
-        The store assigns ids, sequence numbers and the time of recording inside the transaction.
+        The store assigns ids, sequence numbers and the time of recording inside the transaction. Each tenant has a
+        sequence of its own, so that no number tells of another tenant's writes.
 
         Returns:
             A receipt for each assertion, in order; changes of state have none.
@@ -139,7 +162,7 @@ class KeepsHistory(Protocol):
                 nothing was written.
             InvalidVectorError: A vector is NaN, infinite, zero or of a wrong dimension, or the store is
                 bound to no embedder; nothing was written.
-            RecordNotFoundError: A change of state names no assertion of this store, or the assertion that another
+            RecordNotFoundError: A change of state names no assertion of its tenant, or the assertion that another
                 one follows does not exist any more; nothing was written.
             StoreUnavailableError: Nothing was written.
         """
@@ -159,8 +182,11 @@ class KeepsHistory(Protocol):
 class FeedsChanges(Protocol):
     """Feeds all changes of a tenant, from the beginning or from any sequence number."""
 
-    async def version(self) -> int:
-        """Return the newest sequence number of the store, cheaply. Every write of any process increases it."""
+    async def version(self, tenant: str | None) -> int:
+        """Return the newest sequence number of a tenant, cheaply; 0 before its first write.
+
+        Every write of the tenant's, by any process, increases it, and no other write does.
+        """
         ...
 
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
@@ -188,8 +214,8 @@ class KeepsVectors(Protocol):
         """
         ...
 
-    async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """Store vectors of assertions, by sequence number; unknown numbers are ignored.
+    async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store vectors of a tenant's assertions, by sequence number; unknown numbers are ignored.
 
         Raises:
             InvalidVectorError: A vector is NaN, infinite, zero or of a wrong dimension, or the store is

@@ -76,12 +76,12 @@ class KeepsOutlines(Protocol):
         """
         ...
 
-    async def put_outlines(self, outlines: Mapping[int, Outline]) -> None:
-        """Store outlines of assertions that have none yet, by sequence number; unknown numbers are ignored."""
+    async def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
+        """Store outlines of a tenant's assertions without one, by sequence number; unknown numbers are ignored."""
         ...
 
-    def newest(self) -> int:
-        """Return the newest sequence number of the store, as `FeedsChanges.version` does."""
+    def newest(self, tenant: str | None) -> int:
+        """Return the newest sequence number of a tenant, as `FeedsChanges.version` does."""
         ...
 
     def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:

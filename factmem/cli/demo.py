@@ -122,7 +122,7 @@ async def _fill(session: Session) -> Ingestion:
         open_provider(session.address) as provider,
         session.memory(provider=provider, read_only=False) as memory,
     ):
-        taking = Taking(memory=memory, provider=provider, subject=_MAYA, scope=_CAFE)
+        taking = Taking(memory=memory, provider=provider, organization=session.organization, subject=_MAYA, scope=_CAFE)
         taken = sum([await taking.take(conversation) for conversation in conversations], Ingestion())
         await _save_typed(memory, conversations)
     return taken

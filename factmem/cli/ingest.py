@@ -244,6 +244,7 @@ class Taking:
     Attributes:
         memory: The memory.
         provider: Its store.
+        organization: Its tenant.
         subject: Subject of the conversations.
         scope: Scope of the conversations.
         source: Name of their source.
@@ -252,6 +253,7 @@ class Taking:
 
     memory: Memory
     provider: AgentMemoryProvider
+    organization: str | None = None
     subject: MemorySubject = MemorySubject.EVERYTHING
     scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT
     source: str | None = None
@@ -261,7 +263,7 @@ class Taking:
         """Ingest one conversation, all of it or nothing."""
         from factmem.detection import redact
 
-        before = await self.provider.version() if isinstance(self.provider, FeedsChanges) else 0
+        before = await self.provider.version(self.organization) if isinstance(self.provider, FeedsChanges) else 0
         records = await self.memory.remember(
             conversation, subject=self.subject, scope=self.scope, source=self.source, private=self.private
         )
@@ -514,6 +516,7 @@ async def _keep(session: Session, provider: AgentMemoryProvider, files: list[Pat
         taking = Taking(
             memory=memory,
             provider=provider,
+            organization=session.organization,
             subject=await known_subject(memory, given.subject),
             scope=given.scope or MemoryScope.CROSS_PRODUCT,
             source=given.source,

@@ -439,8 +439,8 @@ class _Drafter:
         for recorded in self.survey.assertions_of(record):
             if recorded.id not in done:
                 done.add(recorded.id)
-                yield StateRequest(
-                    assertion_id=recorded.id,
+                yield StateRequest.of(
+                    recorded,
                     state=AssertionState.RETRACTED,
                     reason=reason,
                     expected=self.survey.states.get(recorded.id, recorded.assertion.state),

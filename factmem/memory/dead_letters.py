@@ -99,8 +99,8 @@ class DeadLetters:
         self._context.check_writable()
         await self._writer.commit(
             [
-                StateRequest(
-                    assertion_id=recorded.id,
+                StateRequest.of(
+                    recorded,
                     state=settled_state(recorded),
                     reason="dismissed",
                     expected=AssertionState.FAILED,

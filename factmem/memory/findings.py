@@ -81,8 +81,8 @@ def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collectio
             case _:
                 statements.append(statement)
     closing = [
-        StateRequest(
-            assertion_id=recorded.id,
+        StateRequest.of(
+            recorded,
             state=stand.get(recorded.id, settled_state(recorded) if recorded.id in keep else AssertionState.RETRACTED),
             expected=AssertionState.PENDING,
         )
@@ -150,8 +150,8 @@ def words_taken_back(
             for evidence in details.evidence:
                 replaced[details.owner, *cited_message(evidence)].append(evidence)
     return [
-        StateRequest(
-            assertion_id=entry.id,
+        StateRequest.of(
+            entry,
             state=AssertionState.RETRACTED,
             reason="taken back with what was found in it",
             expected=AssertionState.ACTIVE,

@@ -259,8 +259,8 @@ def _start(recorded: Recorded) -> int:
 
 def to_pending(recorded: Recorded) -> StateRequest:
     """Return the request that lets failed words wait again."""
-    return StateRequest(
-        assertion_id=recorded.id,
+    return StateRequest.of(
+        recorded,
         state=AssertionState.PENDING,
         reason="to be read again",
         expected=AssertionState.FAILED,

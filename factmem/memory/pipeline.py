@@ -160,8 +160,8 @@ class Pipeline:
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left:
             requests = [
-                StateRequest(
-                    assertion_id=recorded.id,
+                StateRequest.of(
+                    recorded,
                     state=AssertionState.FAILED,
                     reason=failure,
                     expected=AssertionState.PENDING,

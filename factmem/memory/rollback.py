@@ -201,7 +201,7 @@ class _Run:
 
 
 def _request(recorded: Recorded, before: AssertionState, after: AssertionState, reason: str | None) -> StateRequest:
-    return StateRequest(assertion_id=recorded.id, state=after, reason=reason, expected=before)
+    return StateRequest.of(recorded, state=after, reason=reason, expected=before)
 
 
 def changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:

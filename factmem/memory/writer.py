@@ -500,10 +500,7 @@ class Writer:
         self, entries: Sequence[Recorded], state: AssertionState, reason: str | None
     ) -> list[StateRequest]:
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
-        return [
-            StateRequest(assertion_id=entry.id, state=state, reason=reason, expected=states.get(entry.id))
-            for entry in entries
-        ]
+        return [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
 
 
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
@@ -48,13 +50,12 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
     @override
     def __init__(self, *, clock: Clock = system_clock) -> None:
         super().__init__(clock=clock)
-        self._log: list[LogEntry] = []
+        self._logs: dict[str | None, list[LogEntry]] = {}
         self._index = TrackIndex()
-        self._tenants: dict[str, str | None] = {}
-        self._vectors: dict[int, NDArray[np.float32]] = {}
+        self._vectors: dict[tuple[str | None, int], NDArray[np.float32]] = {}
         self._embedder: EmbedderIdentity | None = None
         self._accesses: dict[tuple[str | None, str], Access] = {}
-        self._seq = 0
+        self._seqs: Counter[str | None] = Counter()
         self._steady = SteadyClock(clock)
         self._closed = False
 
@@ -68,8 +69,8 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
                 case Append(assertion=assertion):
                     receipts.append(self._append(assertion, vectors.get(id(statement))))
                 case StateRequest():
-                    self._seq += 1
-                    self._log.append(self._index.change(statement, self._seq, self._steady))
+                    change = self._index.change(statement, self._next_seq(statement.tenant), self._steady)
+                    self._log_of(statement.tenant).append(change)
                 case _:
                     assert_never(statement)
         return receipts
@@ -98,35 +99,42 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         for dated in (assertion, self._steady.dated(assertion)):
             if (known := self._index.known(dated)) is not None:
                 return Receipt(recorded=known, new=False)
-        self._seq += 1
-        recorded = self._index.record(dated, self._seq, self._steady)
-        self._log.append(recorded)
-        self._tenants[recorded.id] = assertion.place.scope.tenant
+        tenant = assertion.place.scope.tenant
+        recorded = self._index.record(dated, self._next_seq(tenant), self._steady)
+        self._log_of(tenant).append(recorded)
         if vector is not None:
-            self._vectors[recorded.seq] = vector
+            self._vectors[tenant, recorded.seq] = vector
         return Receipt(recorded=recorded, new=True)
+
+    def _next_seq(self, tenant: str | None) -> int:
+        self._seqs[tenant] += 1
+        return self._seqs[tenant]
+
+    def _log_of(self, tenant: str | None) -> list[LogEntry]:
+        return self._logs.setdefault(tenant, [])
 
     @override
     async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
         self._check_open()
+        log = self._logs.get(place.scope.tenant, [])
         here = {
             entry.id
-            for entry in self._log
+            for entry in log
             if isinstance(entry, Recorded)
             and entry.assertion.place.key == place.key
             and keyword in (None, entry.assertion.keyword)
         }
-        return [entry for entry in self._log if _assertion_id(entry) in here]
+        return [entry for entry in log if _assertion_id(entry) in here]
 
     @override
-    async def version(self) -> int:
+    async def version(self, tenant: str | None) -> int:
         self._check_open()
-        return self._seq
+        return self._seqs[tenant]
 
     @override
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
         self._check_open()
-        return [entry for entry in self._log if entry.seq > since and self._tenants[_assertion_id(entry)] == tenant]
+        return [entry for entry in self._logs.get(tenant, []) if entry.seq > since]
 
     @override
     async def embedder(self) -> EmbedderIdentity | None:
@@ -146,11 +154,11 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         self._embedder = identity
 
     @override
-    async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+    async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         self._check_open()
         checked = {seq: storable_vector(vector, dimension=self._dimension) for seq, vector in vectors.items()}
-        known = {entry.seq for entry in self._log if isinstance(entry, Recorded)}
-        self._vectors.update({seq: vector for seq, vector in checked.items() if seq in known})
+        known = {entry.seq for entry in self._recorded(tenant)}
+        self._vectors.update({(tenant, seq): vector for seq, vector in checked.items() if seq in known})
 
     @override
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:
@@ -159,10 +167,10 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         seqs = [
             entry.seq
             for entry in await self.changes(tenant, since)
-            if isinstance(entry, Recorded) and entry.seq in self._vectors
+            if isinstance(entry, Recorded) and (tenant, entry.seq) in self._vectors
         ]
         width = self._dimension or 0
-        return seqs, np.array([self._vectors[seq] for seq in seqs], dtype=np.float32).reshape(len(seqs), width)
+        return seqs, np.array([self._vectors[tenant, seq] for seq in seqs], dtype=np.float32).reshape(len(seqs), width)
 
     @override
     async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
@@ -177,8 +185,10 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         return {id: access for id in record_ids if (access := self._accesses.get((tenant, id))) is not None}
 
     def _record_ids(self, tenant: str | None) -> set[str]:
-        recorded = (entry for entry in self._log if isinstance(entry, Recorded))
-        return {entry.record_id for entry in recorded if entry.assertion.place.scope.tenant == tenant}
+        return {entry.record_id for entry in self._recorded(tenant)}
+
+    def _recorded(self, tenant: str | None) -> list[Recorded]:
+        return [entry for entry in self._logs.get(tenant, []) if isinstance(entry, Recorded)]
 
     @override
     async def erase(
@@ -186,30 +196,26 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
     ) -> EraseReceipt:
         self._check_open()
         records, singly = set(record_ids), set(assertion_ids)
-        gone = [
-            entry
-            for entry in self._log
-            if isinstance(entry, Recorded)
-            and (entry.record_id in records or entry.id in singly)
-            and entry.assertion.place.scope.tenant == tenant
-        ]
+        gone = [entry for entry in self._recorded(tenant) if entry.record_id in records or entry.id in singly]
+        if not gone:
+            return EraseReceipt(erased=0)
         ids = {recorded.id for recorded in gone}
-        self._log = [entry for entry in self._log if isinstance(entry, Tombstone) or _assertion_id(entry) not in ids]
+        log = [entry for entry in self._logs[tenant] if isinstance(entry, Tombstone) or _assertion_id(entry) not in ids]
         for recorded in gone:
-            self._seq += 1
-            self._log.append(Tombstone(assertion_id=recorded.id, seq=self._seq))
-            self._vectors.pop(recorded.seq, None)
+            log.append(Tombstone(assertion_id=recorded.id, seq=self._next_seq(tenant)))
+            self._vectors.pop((tenant, recorded.seq), None)
+        self._logs[tenant] = log
         for id in {recorded.record_id for recorded in gone} - self._record_ids(tenant):
             self._accesses.pop((tenant, id), None)
         self._index = TrackIndex()
-        for entry in self._log:
+        for entry in itertools.chain.from_iterable(self._logs.values()):
             self._index.add(entry)
         return EraseReceipt(erased=len(gone))
 
     @override
     async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
         self._check_open()
-        tenants = sorted(set(self._tenants.values()), key=lambda tenant: tenant or "")
+        tenants = sorted(self._logs, key=lambda tenant: tenant or "")
         found: list[Finding] = []
         for done, tenant in enumerate(tenants, start=1):
             found += findings_in(await self.changes(tenant), tenant)
@@ -220,7 +226,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
     async def aclose(self) -> None:
         """Close it; what it kept is gone."""
         self._closed = True
-        self._log.clear()
+        self._logs.clear()
 
     @property
     def _dimension(self) -> int | None:

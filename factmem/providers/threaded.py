@@ -106,7 +106,7 @@ class Engine(Protocol):
         """See `KeepsHistory.entries`."""
         ...
 
-    def version(self) -> int:
+    def version(self, tenant: str | None) -> int:
         """See `FeedsChanges.version`."""
         ...
 
@@ -122,7 +122,7 @@ class Engine(Protocol):
         """See `KeepsVectors.use_embedder`. It writes only where the binding changes."""
         ...
 
-    def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+    def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """See `KeepsVectors.put_vectors`."""
         ...
 
@@ -273,8 +273,8 @@ class ThreadedProvider(
         return await self._read(lambda engine: engine.entries(place, keyword))
 
     @override
-    async def version(self) -> int:
-        return await self._read(lambda engine: engine.version())
+    async def version(self, tenant: str | None) -> int:
+        return await self._read(lambda engine: engine.version(tenant))
 
     @override
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
@@ -289,8 +289,8 @@ class ThreadedProvider(
         await self._write(lambda engine: engine.use_embedder(identity, replace=replace))
 
     @override
-    async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        await self._write(lambda engine: engine.put_vectors(vectors))
+    async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        await self._write(lambda engine: engine.put_vectors(tenant, vectors))
 
     @override
     async def vectors(self, tenant: str | None, since: int = 0) -> tuple[Sequence[int], NDArray[np.float32]]:

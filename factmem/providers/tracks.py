@@ -120,7 +120,7 @@ class TrackIndex:
     _slots: dict[str, tuple[object, ...]] = attrs.field(factory=dict)
     _types: dict[tuple[object, ...], tuple[FactType, list[Shape]]] = attrs.field(factory=dict)
     _lives: dict[str, _Life] = attrs.field(factory=dict)
-    _seqs: set[int] = attrs.field(factory=set)
+    _seqs: set[tuple[str | None, int]] = attrs.field(factory=set)
 
     def trial(self) -> TrackIndex:
         """Return an index on top of this one that keeps additions to itself, for a trial of a transaction."""
@@ -146,7 +146,10 @@ class TrackIndex:
         Raises:
             RecordNotFoundError: it was erased.
         """
-        if item.follows is not None and not any(item.follows in index._seqs for index in self._layers()):
+        if item.follows is None:
+            return
+        followed = (item.assertion.place.scope.tenant, item.follows)
+        if not any(followed in index._seqs for index in self._layers()):
             raise erased_meanwhile()
 
     def record(self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[], str] = new_id) -> Recorded:
@@ -160,12 +163,12 @@ class TrackIndex:
         """Raise unless a change of state can be made.
 
         Raises:
-            RecordNotFoundError: it names no assertion of this log.
+            RecordNotFoundError: it names no assertion of its tenant in this log.
             StateConflictError: the assertion is not in the state expected.
             ConceptConflictError: it would let in what cannot join its track.
         """
         life = self._life(request.assertion_id)
-        if life is None:
+        if life is None or life.said.place.scope.tenant != request.tenant:
             raise unknown_assertion()
         check_expected(request, life.state)
         if life.said.counts(request.state) and not life.joined:
@@ -202,7 +205,7 @@ class TrackIndex:
         said = recorded.assertion
         key = (*said.track, said.slot)
         self._recorded[said.fingerprint] = recorded
-        self._seqs.add(recorded.seq)
+        self._seqs.add((said.place.scope.tenant, recorded.seq))
         before = self._slots.get(recorded.record_id)
         if before is not None and before != key and self._record_ids.get(before) == recorded.record_id:
             del self._record_ids[before]

@@ -11,7 +11,7 @@ import apsw
 from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, create_database, starts_in_clear
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
 from factmem_sqlite_vec.rows import select
-from factmem_sqlite_vec.sums import last_seq
+from factmem_sqlite_vec.sequences import last_write
 from typing_extensions import override
 
 from factmem.crypto import Keyring, Root, Roots
@@ -137,7 +137,7 @@ class SealedCodec(PageCodec):
     def ready(self, connection: apsw.Connection, path: Path) -> None:
         """See `factmem_sqlite_vec.codecs.PageCodec.ready`: seal a store of an earlier factmem, or one as it is."""
         if self._accept_older or not self._seal.exists():
-            self._seal.create(last_seq(connection), self._keys.roots())
+            self._seal.create(last_write(connection), self._keys.roots())
         if not self._seal.is_begun() and not _says_sealed(connection):
             self._seal.flush()
             _say_sealed(connection)
@@ -145,7 +145,7 @@ class SealedCodec(PageCodec):
     def committed(self, connection: apsw.Connection, path: Path) -> None:
         """See `factmem_sqlite_vec.codecs.PageCodec.committed`: a seal that cannot be written stays behind."""
         with contextlib.suppress(OSError, FactMemError), self._seal.locked() as file:
-            first = self._seal.raise_to(last_seq(connection), self._keys.roots(), file)
+            first = self._seal.raise_to(last_write(connection), self._keys.roots(), file)
             if first:
                 _say_sealed(connection)
 
@@ -157,7 +157,7 @@ class SealedCodec(PageCodec):
         """
         with self._seal.locked() as file:
             roots = self._keys.roots()
-            self._seal.write(last_seq(connection), roots, file, durable=True)
+            self._seal.write(last_write(connection), roots, file, durable=True)
             self._keys.replace(roots.end_epochs(), keyring)
 
     def _least(self, roots: Roots) -> int | None:
@@ -170,7 +170,7 @@ class SealedCodec(PageCodec):
                 return
             if least is None and _says_sealed(connection):
                 self._seal.check_sealed(self._keys.roots())  # another process may just have done it
-            if least is not None and _last_seq(connection) < least:
+            if least is not None and _last_written(connection) < least:
                 raise RolledBackStoreError(
                     f"{path.name} has lost what was saved last: it, or {path.name}-wal, is an earlier one, damaged or "
                     "cut short. Restore all files of the store from one backup, or open it with accept_older=True to "
@@ -181,9 +181,9 @@ class SealedCodec(PageCodec):
             raise
 
 
-def _last_seq(connection: apsw.Connection) -> int:
+def _last_written(connection: apsw.Connection) -> int:
     """Return the last sequence number in a database; 0 if it has no table yet."""
-    return last_seq(connection) if _has_meta(connection) else 0
+    return last_write(connection) if _has_meta(connection) else 0
 
 
 def _says_sealed(connection: apsw.Connection) -> bool:

@@ -1,15 +1,18 @@
-"""The store's one sequence of numbers, over all logs and processes.
+"""The sequences of numbers, one of each tenant, over all logs and processes.
 
-The note ``sequence`` holds the last *reserved* number (assigned, so never to be assigned again, even if its writer has
-died), the last *committed* one (all entries up to it are in the logs, so a reader of later entries misses nothing), and
-the newest time of recording. It is written without a flush, because the logs hold the same: each process scans the ends
-of all logs before it first trusts the note, so that a note that a power cut set back never causes a duplicate number.
+The note ``sequence`` holds two numbers of each tenant: the last *reserved* one (assigned, so never to be assigned
+again, even if its writer has died) and the last *committed* one (all entries up to it are in the logs, so a reader of
+later entries misses nothing); and the newest time of recording. It is written without a flush, because the logs hold
+the same: each process scans the ends of a tenant's logs before it first trusts its numbers, so that a note that a power
+cut set back never causes a duplicate number.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from factmem.abc import Storage
 from factmem.codec import MAX_SEQ
@@ -23,9 +26,12 @@ __all__ = ["Counter"]
 
 _NOTE = "sequence"
 
+_Numbers: TypeAlias = tuple[int, int]
+"""The committed and the reserved number of a tenant."""
+
 
 class Counter:
-    """The counter as one process sees it. `last`, `reserve` and `commit` need the storage's lock.
+    """The sequences as one process sees them. `last`, `reserve` and `commit` need the storage's lock.
 
     Args:
         storage: Storage of the note and of the logs.
@@ -35,66 +41,83 @@ class Counter:
     def __init__(self, storage: Storage, clock: SteadyClock) -> None:
         self._storage = storage
         self._clock = clock
-        self._trusted = False
-        self._committed = 0
-        self._reserved = 0
+        self._seen: dict[str, _Numbers] = {}
 
-    def last(self) -> int:
-        """Return the last number assigned, from the note or, if it cannot be trusted, from the logs."""
-        note = self._read()
-        if note is None or not self._trusted or note[1] < self._reserved:
-            newest = max(self._in_logs(), self._reserved, *(note or (0, 0)))
-            self._write(newest, newest)
-            self._trusted = True
-        else:
-            self._committed, self._reserved = note
-        return self._reserved
+    def last(self, tenant: str | None) -> int:
+        """Return a tenant's last number assigned, from the note or, if it cannot be trusted, from the logs."""
+        key = tenant or ""
+        note, seen = self._read(), self._seen.get(key)
+        found = note.get(key)
+        if seen is None or found is None or found[1] < seen[1]:
+            newest = max(self._in_logs(key), *(found or (0, 0)), *(seen or (0, 0)))
+            found = (newest, newest)
+            if newest:
+                self._write(note | {key: found})
+        elif found[0] < found[1]:
+            # A writer died. What it reserved is in the logs by now, or never will be.
+            found = (found[1], found[1])
+            self._write(note | {key: found})
+        self._seen[key] = found
+        return found[1]
 
-    def reserve(self, upto: int) -> None:
-        """Reserve numbers, before they are written anywhere."""
-        self._write(self._committed, upto)
+    def reserve(self, upto: Mapping[str | None, int]) -> None:
+        """Reserve numbers of tenants, before they are written anywhere."""
+        self._put({tenant or "": (self._seen[tenant or ""][0], last) for tenant, last in upto.items()})
 
-    def commit(self) -> None:
+    def commit(self, upto: Mapping[str | None, int]) -> None:
         """Mark reserved numbers as written, or as never to be written."""
         try:
-            self._write(self._reserved, self._reserved)
+            self._put({tenant or "": (last, last) for tenant, last in upto.items()})
         except StoreUnavailableError:
-            # The facts are safe; the next reader finds the number in the logs.
-            self._trusted = False
+            # The facts are safe; the next reader finds the numbers in the logs.
+            for tenant in upto:
+                self._seen.pop(tenant or "", None)
 
-    def committed(self) -> int | None:
-        """Return the number up to which the logs are complete, without the lock; None if only `last` knows."""
-        note = self._read() if self._trusted else None
-        return note[0] if note is not None and note[0] >= self._committed else None
+    def committed(self, tenant: str | None) -> int | None:
+        """Return the number up to which a tenant's logs are complete, without the lock; None if only `last` knows."""
+        seen = self._seen.get(tenant or "")
+        if seen is None:
+            return None
+        found = self._read().get(tenant or "", (0, 0))
+        return found[0] if found[0] >= seen[0] else None
 
-    def _in_logs(self) -> int:
-        ends = (self._storage.last(log) for log in self._storage.logs(kinds=HISTORY_KINDS))
+    def _in_logs(self, folder: str) -> int:
+        ends = (self._storage.last(log) for log in self._storage.logs((folder,), kinds=HISTORY_KINDS))
         newest = [_newest(entries_of(payload)) for payload in ends if payload is not None]
         for entry in newest:
             if not isinstance(entry, Tombstone):
                 self._clock.reached(entry.recorded_at)
         return max((entry.seq for entry in newest), default=0)
 
-    def _read(self) -> tuple[int, int] | None:
-        payload = self._storage.read_note(_NOTE)
-        if payload is None:
-            return None
-        try:
-            match json.loads(payload):
-                case {"committed": int() as committed, "reserved": int() as reserved, "recorded": str() | None as when}:
-                    if when is not None:
-                        self._clock.reached(utc(dt.datetime.fromisoformat(when)))
-                    return (committed, reserved) if 0 <= committed <= reserved < MAX_SEQ else None
-        except (ValueError, RecursionError):
-            pass
-        return None
+    def _put(self, numbers: Mapping[str, _Numbers]) -> None:
+        if numbers:
+            self._write({**self._read(), **numbers})
+            self._seen.update(numbers)
 
-    def _write(self, committed: int, reserved: int) -> None:
+    def _read(self) -> dict[str, _Numbers]:
+        """Return the numbers in the note: none of a damaged one, nor of one that an older version wrote."""
+        payload = self._storage.read_note(_NOTE)
+        try:
+            document = json.loads(payload or b"{}")
+            if (when := document.get("recorded")) is not None:
+                self._clock.reached(utc(dt.datetime.fromisoformat(when)))
+            return {str(tenant): _checked(numbers) for tenant, numbers in document.get("tenants", {}).items()}
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def _write(self, numbers: Mapping[str, _Numbers]) -> None:
         recorded = self._clock.newest
-        document = {"committed": committed, "reserved": reserved, "recorded": recorded and recorded.isoformat()}
-        payload = json.dumps(document).encode()
+        document = {"tenants": numbers, "recorded": recorded and recorded.isoformat()}
+        payload = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
         self._storage.write_note(_NOTE, payload, durable=False)
-        self._committed, self._reserved = committed, reserved
+
+
+def _checked(numbers: object) -> _Numbers:
+    match numbers:
+        case [int() as committed, int() as reserved] if 0 <= committed <= reserved < MAX_SEQ:
+            return committed, reserved
+        case _:
+            raise ValueError("no numbers of a tenant")
 
 
 def _newest(entries: list[LogEntry]) -> LogEntry:

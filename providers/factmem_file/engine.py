@@ -17,7 +17,7 @@ from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.accesses import Accesses
 from factmem_file.counter import Counter
-from factmem_file.logs import assertion_id, erased_log, payload_of, place_log
+from factmem_file.logs import HISTORY_KINDS, assertion_id, erased_log, payload_of, place_log
 from factmem_file.mirrors import Mirror, Mirrors
 from factmem_file.plan import Plan
 from factmem_file.sidecars import Sidecars
@@ -66,10 +66,11 @@ class FileEngine:
             self._commit(requests)
 
     def _commit(self, requests: Sequence[Request]) -> None:
-        last = self._counter.last()
         with self._guard:
             identity = self._sidecars.embedder() if any(map(_has_vector, requests)) else None
-            plan = Plan(last, self._writable, self._locate, self._clock, identity.dimension if identity else None)
+            plan = Plan(
+                self._counter.last, self._writable, self._locate, self._clock, identity.dimension if identity else None
+            )
             for request in requests:
                 try:
                     plan.add(request)
@@ -79,15 +80,13 @@ class FileEngine:
             plan.logs, StoreUnavailableError("the write broke off: nothing was written")
         )
         try:
-            if plan.seq > last:
-                self._counter.reserve(plan.seq)
+            self._counter.reserve(plan.last)
             failed = self._write(plan, identity)
         finally:
             with self._guard:
                 for log in failed:
                     self._mirrors.distrust(log)
-        if plan.seq > last:
-            self._counter.commit()
+        self._counter.commit(plan.last)
         for request in requests:
             request.settle(next((failed[log] for log in plan.touched[request] if log in failed), None))
 
@@ -126,12 +125,11 @@ class FileEngine:
         self._rewrite(log, mirror, hidden)
         return self._mirrors.caught_up(log)
 
-    def _locate(self, assertion_id: str) -> LogName | None:
-        for log, mirror in self._mirrors.known():
+    def _locate(self, assertion_id: str, tenant: str | None) -> LogName | None:
+        for log, mirror in self._mirrors.known(tenant):
             if assertion_id in mirror.recorded and assertion_id in self._writable(log).recorded:
                 return log
-        self._mirrors.of_folder()
-        found = (log for log, mirror in self._mirrors.known() if assertion_id in mirror.recorded)
+        found = (log for log, mirror in self._mirrors.of_tenant(tenant) if assertion_id in mirror.recorded)
         return next((log for log in found if assertion_id in self._writable(log).recorded), None)
 
     def entries(self, place: Place, keyword: str | None) -> list[LogEntry]:
@@ -153,24 +151,36 @@ class FileEngine:
 
         return self._read(look) if self._storage.exists() else []
 
-    def version(self) -> int:
-        """Return the newest sequence number that is committed."""
+    def version(self, tenant: str | None) -> int:
+        """Return the newest sequence number of a tenant that is committed."""
         if not self._storage.exists():
             return 0
-        if (committed := self._counter.committed()) is not None:
+        if (committed := self._counter.committed(tenant)) is not None:
             return committed
         with self._storage.lock(self._lock_timeout):
-            return self._counter.last()
+            return self._counter.last(tenant)
 
     def changes(self, tenant: str | None, since: int) -> list[LogEntry]:
         """Return the log of a tenant after a sequence number."""
         # Read first: a number is committed only when everything up to it is in the logs.
-        committed = self.version()
-        return self._read(lambda: self._changes(tenant, since, committed)) if since < committed else []
+        committed = self.version(tenant)
+        if since >= committed:
+            return []
+        found = self._read(lambda: self._changes(tenant, since, committed))
+        if found is None:
+            with self._storage.lock(self._lock_timeout):
+                committed = self._counter.last(tenant)
+                with self._guard:
+                    found = self._changes(tenant, since, committed)
+        return found or []
 
-    def _changes(self, tenant: str | None, since: int, committed: int) -> list[LogEntry]:
+    def _changes(self, tenant: str | None, since: int, committed: int) -> list[LogEntry] | None:
+        """Return the log up to a number, or None if an erasure after it hides a part of it."""
         mirrors = self._of_tenant(tenant, committed)
-        hidden = self._mirrors.erased(tenant)
+        graves = self._mirrors.caught_up(erased_log(tenant))
+        if graves.after(committed):
+            return None
+        hidden = graves.erased
         found = [
             entry
             for _, mirror in mirrors
@@ -182,9 +192,9 @@ class FileEngine:
     def _of_tenant(self, tenant: str | None, committed: int) -> list[tuple[LogName, Mirror]]:
         """Return the copies of a tenant's logs, read only if something was written since the last time."""
         if self._mirrors.complete.get(tenant) != committed:
-            self._mirrors.of_folder((tenant or "",))
+            self._mirrors.of_tenant(tenant)
             self._mirrors.complete[tenant] = committed
-        return [(log, mirror) for log, mirror in self._mirrors.known() if log.folder[0] == (tenant or "")]
+        return self._mirrors.known(tenant)
 
     def embedder(self) -> EmbedderIdentity | None:
         """Return the embedder that the store is bound to."""
@@ -196,15 +206,15 @@ class FileEngine:
             with self._storage.lock(self._lock_timeout), self._guard:
                 self._sidecars.bind(identity, replace=replace)
 
-    def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """Store vectors of assertions."""
+    def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store vectors of a tenant's assertions."""
         identity = self.embedder()
         dimension = identity.dimension if identity else None
         checked = {seq: storable_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
         if identity is None or not checked:
             return
         with self._storage.lock(self._lock_timeout), self._guard:
-            for log, mirror in self._mirrors.of_folder():
+            for log, mirror in self._mirrors.of_tenant(tenant):
                 if here := {seq: vector for seq, vector in checked.items() if mirror.holds(seq)}:
                     self._sidecars.append(log, here, identity)
             self._storage.seal()
@@ -219,8 +229,8 @@ class FileEngine:
         wanted = [entry.seq for entry in self.changes(tenant, since) if isinstance(entry, Recorded)]
         rows: dict[int, NDArray[np.float32]] = {}
         with self._guard:
-            for log, _ in self._mirrors.known():
-                if log.kind == "facts" and log.folder[0] == (tenant or ""):
+            for log, _ in self._mirrors.known(tenant):
+                if log.kind == "facts":
                     rows.update(self._sidecars.rows(log, identity))
         seqs = [seq for seq in wanted if seq in rows]
         found = np.array([rows[seq] for seq in seqs], dtype=np.float32)
@@ -258,7 +268,7 @@ class FileEngine:
     def _records(self, tenant: str | None, record_ids: set[str]) -> Iterator[tuple[LogName, set[str]]]:
         """Yield the logs that hold some records, with their ids; erased records are left out."""
         hidden = self._mirrors.erased(tenant)
-        for log, mirror in self._mirrors.of_folder((tenant or "",)):
+        for log, mirror in self._mirrors.of_tenant(tenant):
             here = {item.record_id for item in mirror.recorded.values() if item.id not in hidden} & record_ids
             if here:
                 yield log, here
@@ -268,8 +278,8 @@ class FileEngine:
         if not self._storage.exists():
             return EraseReceipt(erased=0)
         with self._storage.lock(self._lock_timeout), self._guard:
-            seq = self._counter.last()
-            mirrors = self._mirrors.of_folder((tenant or "",))
+            last = self._counter.last(tenant)
+            mirrors = self._mirrors.of_tenant(tenant)
             hidden = self._mirrors.erased(tenant)
             gone = [
                 recorded
@@ -278,9 +288,9 @@ class FileEngine:
                 if (recorded.record_id in record_ids or recorded.id in assertion_ids) and recorded.id not in hidden
             ]
             if gone:
-                self._bury(sorted(gone, key=lambda recorded: recorded.seq), tenant, seq)
+                self._bury(sorted(gone, key=lambda recorded: recorded.seq), tenant, last)
             pending = not self._finished(mirrors)
-            self._counter.commit()
+            self._counter.commit({tenant: last + len(gone)})
         return EraseReceipt(erased=len(gone), pending=pending)
 
     def _finished(self, mirrors: Sequence[tuple[LogName, Mirror]]) -> bool:
@@ -297,10 +307,10 @@ class FileEngine:
             return False
         return True
 
-    def _bury(self, gone: Sequence[Recorded], tenant: str | None, seq: int) -> None:
+    def _bury(self, gone: Sequence[Recorded], tenant: str | None, last: int) -> None:
         """Write the tombstones before any text is removed: an assertion with a tombstone counts as erased."""
-        tombstones = [Tombstone(assertion_id=entry.id, seq=seq + n) for n, entry in enumerate(gone, start=1)]
-        self._counter.reserve(seq + len(gone))
+        tombstones = [Tombstone(assertion_id=entry.id, seq=last + n) for n, entry in enumerate(gone, start=1)]
+        self._counter.reserve({tenant: last + len(gone)})
         position = self._mirrors.caught_up(erased_log(tenant)).position
         self._storage.append(erased_log(tenant), payload_of(tombstones), position)
         self._storage.seal()
@@ -353,11 +363,10 @@ class FileEngine:
     def _checked_logs(self) -> Iterator[Finding]:
         """Yield what is wrong with the entries of each tenant, and with the vectors beside them."""
         mirrors = Mirrors(self._storage)
-        tenants: dict[str, list[tuple[LogName, Mirror]]] = {}
-        for log, mirror in mirrors.of_folder():
-            tenants.setdefault(log.folder[0], []).append((log, mirror))
+        tenants = {log.folder[0] for log in self._storage.logs(kinds=HISTORY_KINDS)}
         identity = self._sidecars.embedder()
-        for tenant, logs in sorted(tenants.items()):
+        for tenant in sorted(tenants):
+            logs = mirrors.of_tenant(tenant or None)
             hidden = mirrors.erased(tenant or None)
             entries = [entry for _, mirror in logs for entry in mirror.entries]
             kept = [item for item in entries if isinstance(item, Tombstone) or assertion_id(item) not in hidden]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, StoreUnavailableError
-from factmem.private_files import leftovers
+from factmem.private_files import is_leftover
 
 __all__ = ["LOCK_NAME", "MARKER_NAME", "PLAIN", "STORE_FORMAT", "check_marker", "is_vacant", "marker"]
 
@@ -74,7 +74,8 @@ def is_vacant(root: Path) -> bool:
         return True
     if MARKER_NAME in names:
         return False
-    if names - {LOCK_NAME, *(path.name for path in leftovers(root / MARKER_NAME))}:
+    # Judged by the names that were read: a temporary file may have become the marker meanwhile.
+    if any(name != LOCK_NAME and not is_leftover(name, MARKER_NAME) for name in names):
         raise StoreUnavailableError(
             f"{root} holds other files and no {MARKER_NAME}: nothing was written. "
             "Name an empty folder, or restore the file if this was a store"

@@ -94,16 +94,17 @@ class Mirrors:
             self._mirrors.pop(log, None)
         return mirror
 
-    def of_folder(self, folder: Sequence[str] = ()) -> list[tuple[LogName, Mirror]]:
-        """Return the copies of all ``facts`` and ``erased`` logs below a folder, caught up."""
-        there = set(self._storage.logs(folder, kinds=HISTORY_KINDS))
-        for log in [log for log in self._mirrors if log not in there and log.folder[: len(folder)] == tuple(folder)]:
-            del self._mirrors[log]
+    def of_tenant(self, tenant: str | None) -> list[tuple[LogName, Mirror]]:
+        """Return the copies of all ``facts`` and ``erased`` logs of a tenant, caught up."""
+        there = set(self._storage.logs((tenant or "",), kinds=HISTORY_KINDS))
+        for log, _ in self.known(tenant):
+            if log not in there:
+                del self._mirrors[log]
         return [(log, self.caught_up(log)) for log in there]
 
-    def known(self) -> list[tuple[LogName, Mirror]]:
-        """Return the copies as they are."""
-        return list(self._mirrors.items())
+    def known(self, tenant: str | None) -> list[tuple[LogName, Mirror]]:
+        """Return the copies of a tenant's logs as they are."""
+        return [(log, mirror) for log, mirror in self._mirrors.items() if log.folder[0] == (tenant or "")]
 
     def erased(self, tenant: str | None) -> set[str]:
         """Return the ids of a tenant's erased assertions."""

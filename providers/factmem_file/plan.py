@@ -44,20 +44,22 @@ class Plan:
     """Writes of a group of requests.
 
     Attributes:
-        seq: Last number assigned.
+        last_of: Returns the last number assigned to a tenant.
         mirror_of: Returns the copy of a log, caught up.
-        locate: Returns the log of an assertion's id, or None.
+        locate: Returns the log of the id of a tenant's assertion, or None.
         clock: Returns the time of recording.
         dimension: Dimension of the store's vectors, once it has an embedder.
+        last: Last number of each tenant that something is written of.
         logs: Additions to each log.
         touched: Logs that each request depends on.
     """
 
-    seq: int
+    last_of: Callable[[str | None], int]
     mirror_of: Callable[[LogName], Mirror]
-    locate: Callable[[str], LogName | None]
+    locate: Callable[[str, str | None], LogName | None]
     clock: SteadyClock
     dimension: int | None
+    last: dict[str | None, int] = attrs.field(factory=dict)
     logs: dict[LogName, PlannedLog] = attrs.field(factory=dict)
     touched: dict[Request, set[LogName]] = attrs.field(factory=lambda: defaultdict(set))
 
@@ -75,9 +77,8 @@ class Plan:
                 case Append(assertion=assertion):
                     receipts.append(self._append(log, assertion, vector))
                 case StateRequest():
-                    self.seq += 1
-                    planned = self.logs[log]
-                    planned.entries.append(planned.mirror.indexed().change(statement, self.seq, self.clock))
+                    planned, seq = self.logs[log], self._next_seq(statement.tenant)
+                    planned.entries.append(planned.mirror.indexed().change(statement, seq, self.clock))
                 case _:
                     assert_never(statement)
         request.receipts = receipts
@@ -100,8 +101,8 @@ class Plan:
                         trial(log).record(assertion, 0, self.clock)
                     unit = None if vector is None else storable_vector(vector, dimension=self.dimension)
                     steps.append((log, statement, unit))
-                case StateRequest(assertion_id=assertion_id):
-                    found = self.locate(assertion_id)
+                case StateRequest(assertion_id=assertion_id, tenant=tenant):
+                    found = self.locate(assertion_id, tenant)
                     if found is None:
                         raise unknown_assertion()
                     trial(found).check(statement)
@@ -110,6 +111,12 @@ class Plan:
                 case _:
                     assert_never(statement)
         return steps
+
+    def _next_seq(self, tenant: str | None) -> int:
+        if tenant not in self.last:
+            self.last[tenant] = self.last_of(tenant)
+        self.last[tenant] += 1
+        return self.last[tenant]
 
     def _planned(self, log: LogName) -> PlannedLog:
         if log not in self.logs:
@@ -123,8 +130,7 @@ class Plan:
         for dated in (assertion, self.clock.dated(assertion)):
             if (known := index.known(dated)) is not None:
                 return Receipt(recorded=known, new=False)
-        self.seq += 1
-        recorded = index.record(dated, self.seq, self.clock)
+        recorded = index.record(dated, self._next_seq(assertion.place.scope.tenant), self.clock)
         planned.entries.append(recorded)
         if vector is not None:
             planned.vectors[recorded.seq] = vector

@@ -11,6 +11,7 @@ import apsw
 
 from factmem.abc import Access
 from factmem_sqlite_vec.rows import OF_RECORD, microseconds, record_key, select
+from factmem_sqlite_vec.sequences import base_of
 
 __all__ = ["accesses", "add_accesses", "drop_accesses"]
 
@@ -29,11 +30,12 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 def add_accesses(connection: apsw.Connection, tenant: str | None, counted: Mapping[str, Access]) -> None:
     """Add counts of records; in a transaction."""
     connection.execute(_TABLE)
+    base = base_of(connection, tenant)
     connection.executemany(
         f"INSERT INTO accesses SELECT ?, tenant, ?, ? FROM assertions WHERE {OF_RECORD} AND +tenant = ? LIMIT 1"
         " ON CONFLICT(record_id) DO UPDATE SET count = count + excluded.count, last = max(last, excluded.last)",
         [
-            (id, access.count, microseconds(access.last), *record_key(id), tenant or "")
+            (id, access.count, microseconds(access.last), *record_key(id, base), tenant or "")
             for id, access in counted.items()
             if access.last is not None
         ],
@@ -53,12 +55,13 @@ def accesses(connection: apsw.Connection, tenant: str | None, record_ids: Collec
     return {id: Access(count=count, last=_EPOCH + last * _MICROSECOND) for id, count, last in rows}
 
 
-def drop_accesses(connection: apsw.Connection, record_ids: Iterable[str]) -> None:
-    """Delete the counts of records without any assertion; in a transaction."""
+def drop_accesses(connection: apsw.Connection, tenant: str | None, record_ids: Iterable[str]) -> None:
+    """Delete the counts of a tenant's records without any assertion; in a transaction."""
     if _is_there(connection):
+        base = base_of(connection, tenant)
         connection.executemany(
             f"DELETE FROM accesses WHERE record_id = ? AND NOT EXISTS (SELECT 1 FROM assertions WHERE {OF_RECORD})",
-            [(id, *record_key(id)) for id in record_ids],
+            [(id, *record_key(id, base)) for id in record_ids],
         )
 
 

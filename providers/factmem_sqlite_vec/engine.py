@@ -22,6 +22,7 @@ from factmem_sqlite_vec import vectors as embeddings
 from factmem_sqlite_vec.checking import check_database
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.rows import NewRow, prepared
+from factmem_sqlite_vec.sequences import newest_seq
 from factmem_sqlite_vec.store import Store
 from factmem_sqlite_vec.sums import sum_of_vectors
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
@@ -70,9 +71,9 @@ class SqliteEngine:
         """Return the log of a place, of one concept or of all."""
         return self.store.read(partial(reading.entries, place=place, keyword=keyword))
 
-    def version(self) -> int:
-        """Return the newest sequence number."""
-        return self.store.read(reading.newest_seq)
+    def version(self, tenant: str | None) -> int:
+        """Return the newest sequence number of a tenant."""
+        return self.store.read(partial(newest_seq, tenant=tenant))
 
     def changes(self, tenant: str | None, since: int) -> Sequence[LogEntry]:
         """Return the log of a tenant after a sequence number."""
@@ -92,9 +93,9 @@ class SqliteEngine:
             self._write_with(partial(embeddings.bind, identity=identity, replace=replace))
         self._bound = identity
 
-    def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """Store vectors of assertions."""
-        self._write_with(partial(embeddings.put_vectors, vectors=vectors))
+    def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store vectors of a tenant's assertions."""
+        self._write_with(partial(embeddings.put_vectors, tenant=tenant, vectors=vectors))
 
     def vectors(self, tenant: str | None, since: int) -> tuple[Sequence[int], NDArray[np.float32]]:
         """Return the vectors of a tenant.
@@ -168,10 +169,10 @@ class SqliteEngine:
         if self.store.read(outlining.outlines_version) != version:
             self._write_with(lambda connection, _: outlining.use_outlines(connection, version))
 
-    def put_outlines(self, outlines: Mapping[int, Outline]) -> None:
+    def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
         """Store outlines; do nothing if the store is read-only."""
         if not self.store.read_only:
-            self._write_with(lambda connection, _: outlining.put_outlines(connection, outlines))
+            self._write_with(lambda connection, _: outlining.put_outlines(connection, tenant, outlines))
 
     def outlined(self, tenant: str | None, since: int, limit: int) -> Outlined:
         """Return a tenant's log after a sequence number, with outlines in place of assertions."""

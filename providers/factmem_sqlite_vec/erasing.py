@@ -20,7 +20,19 @@ import apsw
 from factmem_sqlite_vec.accesses import drop_accesses
 from factmem_sqlite_vec.faults import is_failed_flush
 from factmem_sqlite_vec.outlines import delete_outlines
-from factmem_sqlite_vec.rows import OF_RECORD, Row, pack_id, record_key, select, seq_of, unpack_id, unpack_record_id
+from factmem_sqlite_vec.rows import (
+    OF_RECORD,
+    SEQ_MASK,
+    Row,
+    pack_id,
+    record_key,
+    select,
+    seq_of,
+    state_changes,
+    unpack_id,
+    unpack_record_id,
+)
+from factmem_sqlite_vec.sequences import base_of
 from factmem_sqlite_vec.sums import row_sum
 from factmem_sqlite_vec.tracks import settle_tracks, sums_of_track
 from factmem_sqlite_vec.writing import Batch
@@ -49,47 +61,47 @@ def delete_assertions(
         assertion_ids: Assertions to delete one by one.
         tenant: The tenant.
     """
-    named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant)}
-    named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant)}
-    gone, number = sorted(named), 0
-    for seq, id, _, track in gone:
-        _take_from_sums(connection, batch, seq, sums_of_track(connection, track))
-        connection.execute("DELETE FROM state_changes WHERE assertion = ?", (seq,))
+    base = base_of(connection, tenant)
+    named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant, base)}
+    named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant, base)}
+    gone, last = sorted(named), 0
+    for key, id, _, track in gone:
+        _take_from_sums(connection, batch, key, sums_of_track(connection, track))
+        connection.execute("DELETE FROM state_changes WHERE assertion = ?", (key,))
         if batch.embedder is not None:
-            batch.drop_vector(seq, tenant or "")
-        connection.execute("DELETE FROM assertions WHERE seq = ?", (seq,))
-        number = batch.next_seq()
-        batch.sums.add(row_sum(id, number), tenant or "")
-        connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (number, id, tenant or ""))
-    delete_outlines(connection, [row[0] for row in gone], tenant)
-    drop_accesses(connection, {row[2] for row in gone})
+            batch.drop_vector(key, tenant or "")
+        connection.execute("DELETE FROM assertions WHERE rowid = ?", (key,))
+        last = batch.seqs.next_key(tenant or "")
+        batch.sums.add(row_sum(id, last & SEQ_MASK), tenant or "")
+        connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (last, id, tenant or ""))
+    delete_outlines(connection, [row[0] & SEQ_MASK for row in gone], tenant)
+    drop_accesses(connection, tenant, {row[2] for row in gone})
     if gone:
         settle_tracks(connection, {row[3] for row in gone})
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (number,))
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (last,))
     return len(gone)
 
 
-def _take_from_sums(connection: apsw.Connection, batch: Batch, seq: int, track: tuple[bytes, str]) -> None:
-    rows = select(connection, "SELECT checksum, tenant FROM assertions WHERE seq = ?", (seq,))
-    changed = select(connection, "SELECT * FROM state_changes WHERE assertion = ?", (seq,))
-    for check, tenant in [*rows, *((row_sum(*row), row[2]) for row in changed)]:
+def _take_from_sums(connection: apsw.Connection, batch: Batch, key: int, track: tuple[bytes, str]) -> None:
+    rows = select(connection, "SELECT checksum, tenant FROM assertions WHERE rowid = ?", (key,))
+    changed = state_changes(connection, "SELECT '', * FROM state_changes WHERE assertion = ?", (key,))
+    for check, tenant in [*rows, *((row_sum(*row[1:]), row[3]) for row in changed)]:
         batch.sums.add(-check, tenant, track)
 
 
-def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None) -> list[Row]:
-    # The plus keeps SQLite from using the index of tenants instead.
-    return _named(connection, f"{OF_RECORD} AND +tenant = ?", (*record_key(record_id), tenant or ""))
+def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None, base: int) -> list[Row]:
+    return _named(connection, f"{OF_RECORD} AND tenant = ?", (*record_key(record_id, base), tenant or ""))
 
 
-def _by_id(connection: apsw.Connection, id: str, tenant: str | None) -> list[Row]:
+def _by_id(connection: apsw.Connection, id: str, tenant: str | None, base: int) -> list[Row]:
     seq = seq_of(id)
-    return _named(connection, "seq = ? AND id = ? AND tenant = ?", (seq, pack_id(id, seq), tenant or ""))
+    return _named(connection, "rowid = ? AND id = ? AND tenant = ?", (base + seq, pack_id(id, seq), tenant or ""))
 
 
 def _named(connection: apsw.Connection, where: str, arguments: Row) -> list[Row]:
-    """Return number, id, record id and track of some assertions."""
-    rows = select(connection, f"SELECT seq, id, record_id, track FROM assertions WHERE {where}", arguments)
-    ids = [unpack_id(row[1], row[0]) for row in rows]
+    """Return key, id, record id and track of some assertions."""
+    rows = select(connection, f"SELECT rowid, id, record_id, track FROM assertions WHERE {where}", arguments)
+    ids = [unpack_id(row[1], row[0] & SEQ_MASK) for row in rows]
     return [(row[0], id, unpack_record_id(row[2], id), row[3]) for row, id in zip(rows, ids, strict=True)]
 
 

@@ -16,18 +16,22 @@ import attrs
 from factmem.abc import Outline, Outlined, number_of_id
 from factmem.errors import CorruptStoreError
 from factmem.records import Recorded, StateChange, Tombstone
+from factmem_sqlite_vec.reading import tombstones
 from factmem_sqlite_vec.rows import (
+    SEQ_MASK,
     Row,
     assertion_columns,
     microseconds,
     read_assertion,
     read_state,
     select,
+    state_changes,
     unpack_id,
     unpack_moment,
     unpack_record_id,
 )
-from factmem_sqlite_vec.sums import check_tenant, last_seq
+from factmem_sqlite_vec.sequences import base_of, newest_seq, of_tenant
+from factmem_sqlite_vec.sums import check_tenant
 
 __all__ = [
     "Kept",
@@ -67,6 +71,13 @@ CREATE TABLE outlines(
 """
 
 _PART: Final = "tenant = ? AND seq > ? AND seq <= ? ORDER BY seq"
+"""Condition on outlines: those of a tenant after a sequence number, up to another one."""
+
+_NUMBERED: Final = "json_each(?) j CROSS JOIN assertions a ON a.rowid = j.value"
+"""Assertions of some keys; see `_numbered`."""
+
+_IN_LOG: Final = "tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid"
+"""Condition on rows of a tenant's log; see `factmem_sqlite_vec.sequences.of_tenant`."""
 
 
 def outlines_version(connection: apsw.Connection) -> int | None:
@@ -115,6 +126,12 @@ def _checksum(seq: int, shared: bytes, numbers: bytes, own: bytes) -> int:
     return zlib.crc32(own, zlib.crc32(numbers, zlib.crc32(shared, seq & 0xFFFFFFFF)))
 
 
+def _numbered(connection: apsw.Connection, tenant: str | None, seqs: Iterable[int]) -> tuple[str, str]:
+    """Return the keys of a tenant's sequence numbers as JSON, and the tenant."""
+    base = base_of(connection, tenant)
+    return json.dumps([base + seq for seq in seqs]), tenant or ""
+
+
 def insert_outlines(connection: apsw.Connection, kept: Sequence[Kept]) -> None:
     """Store outlines; in a transaction."""
     shared = {part: _stored_part(connection, part) for part in {item.outline.shared for item in kept}}
@@ -134,15 +151,15 @@ def _stored_part(connection: apsw.Connection, shared: bytes) -> int:
     return connection.last_insert_rowid()
 
 
-def put_outlines(connection: apsw.Connection, outlines: Mapping[int, Outline]) -> None:
-    """Store outlines of existing assertions; in a transaction."""
+def put_outlines(connection: apsw.Connection, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
+    """Store outlines of existing assertions of a tenant; in a transaction."""
     version = outlines_version(connection)
     wanted = [seq for seq, outline in outlines.items() if outline.version == version]
     rows = select(
         connection,
-        "SELECT a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.tenant"
-        " FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value",
-        (json.dumps(wanted),),
+        f"SELECT a.rowid & {SEQ_MASK}, a.id, a.record_id, a.recorded_at, a.checksum"
+        f" FROM {_NUMBERED} WHERE a.tenant = ?",
+        _numbered(connection, tenant, wanted),
     )
     insert_outlines(
         connection,
@@ -153,10 +170,10 @@ def put_outlines(connection: apsw.Connection, outlines: Mapping[int, Outline]) -
                 record_id=unpack_record_id(record_id, unpack_id(id, seq)),
                 recorded_at=dt.datetime.fromisoformat(unpack_moment(at)),
                 checksum=checksum,
-                tenant=tenant,
+                tenant=tenant or "",
                 outline=outlines[seq],
             )
-            for seq, id, record_id, at, checksum, tenant in rows
+            for seq, id, record_id, at, checksum in rows
         ],
     )
 
@@ -174,9 +191,8 @@ def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int
     """Return assertions of a tenant by sequence number."""
     rows = select(
         connection,
-        f"SELECT {assertion_columns(connection)}"
-        " FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value WHERE a.tenant = ?",
-        (json.dumps(list(seqs)), tenant or ""),
+        f"SELECT {assertion_columns(connection)} FROM {_NUMBERED} WHERE a.tenant = ?",
+        _numbered(connection, tenant, seqs),
     )
     found = {item.seq: item for item in map(read_assertion, rows)}
     if len(found) < len(set(seqs)) and outlines_version(connection) is not None:
@@ -246,10 +262,10 @@ def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: i
     """Return the number up to which to read, to get at most ``limit`` assertions."""
     last = select(
         connection,
-        "SELECT seq FROM assertions WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT 1 OFFSET ?",
-        (tenant or "", since, min(limit, _LARGEST) - 1),
+        f"SELECT rowid FROM assertions WHERE {_IN_LOG} LIMIT 1 OFFSET ?",
+        (*of_tenant(connection, tenant, since), min(limit, _LARGEST) - 1),
     )
-    return int(last[0][0]) if last else last_seq(connection)
+    return int(last[0][0]) & SEQ_MASK if last else newest_seq(connection, tenant)
 
 
 def _checked(seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]) -> bytes:
@@ -290,11 +306,12 @@ def _check_all(connection: apsw.Connection, tenant: str) -> None:
         missing = _missing(connection, part, [seq for (seq,) in rows])
     of_missing = select(
         connection,
-        "SELECT coalesce(sum(a.checksum), 0) FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value",
-        (json.dumps(missing),),
+        f"SELECT coalesce(sum(a.checksum), 0) FROM {_NUMBERED} WHERE a.tenant = ?",
+        _numbered(connection, tenant, missing),
     )
-    changed = select(connection, f"SELECT '', s.* FROM state_changes s WHERE {_PART}", part)
-    erased = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {_PART}", part)
+    log = of_tenant(connection, tenant)
+    changed = state_changes(connection, f"SELECT '', s.* FROM state_changes s WHERE {_IN_LOG}", log)
+    erased = tombstones(connection, log)
     said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing[0][0]))]
     check_tenant(connection, tenant, said, changed, erased)
 
@@ -303,25 +320,26 @@ def _missing(connection: apsw.Connection, part: Row, there: Sequence[int]) -> li
     if _assertions(connection, part) == len(there):
         return []
     known = set(there)
-    rows = select(connection, f"SELECT seq FROM assertions WHERE {_PART}", part)
+    rows = select(
+        connection, f"SELECT rowid & {SEQ_MASK} FROM assertions WHERE {_IN_LOG}", of_tenant(connection, *part)
+    )
     return [seq for (seq,) in rows if seq not in known]
 
 
 def _assertions(connection: apsw.Connection, part: Row) -> int:
-    ((count,),) = select(connection, f"SELECT count(*) FROM assertions WHERE {_PART}", part)
+    ((count,),) = select(connection, f"SELECT count(*) FROM assertions WHERE {_IN_LOG}", of_tenant(connection, *part))
     return int(count)
 
 
 def _changes(connection: apsw.Connection, part: Row) -> list[StateChange]:
-    rows = select(
+    rows = state_changes(
         connection,
-        "SELECT a.id, s.* FROM state_changes s CROSS JOIN assertions a ON a.seq = s.assertion"
-        " WHERE s.tenant = ? AND s.seq > ? AND s.seq <= ?",
-        part,
+        "SELECT a.id, s.* FROM state_changes s CROSS JOIN assertions a ON a.rowid = s.assertion"
+        " WHERE s.tenant = ? AND s.rowid > ? AND s.rowid <= ?",
+        of_tenant(connection, *part),
     )
     return list(map(read_state, rows))
 
 
 def _erased(connection: apsw.Connection, part: Row) -> list[Tombstone]:
-    rows = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {_PART}", part)
-    return [Tombstone(assertion_id=id, seq=seq) for id, seq in rows]
+    return [Tombstone(assertion_id=id, seq=seq) for id, seq in tombstones(connection, of_tenant(connection, *part))]

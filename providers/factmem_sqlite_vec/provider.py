@@ -80,12 +80,12 @@ class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsOutlines, Sca
         await self._write(lambda engine: engine.use_outlines(version))
 
     @override
-    async def put_outlines(self, outlines: Mapping[int, Outline]) -> None:
-        await self._write(lambda engine: engine.put_outlines(outlines))
+    async def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
+        await self._write(lambda engine: engine.put_outlines(tenant, outlines))
 
     @override
-    def newest(self) -> int:
-        return self._engine.version()
+    def newest(self, tenant: str | None) -> int:
+        return self._engine.version(tenant)
 
     @override
     def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:

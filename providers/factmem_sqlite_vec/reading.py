@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Final
 
 import apsw
 
 from factmem.abc import EmbedderIdentity
 from factmem.records import LogEntry, Place, Tombstone
-from factmem_sqlite_vec.rows import assertion_columns, place_digest, read_assertion, read_state, select
-from factmem_sqlite_vec.sums import check_place, check_tenant, last_seq
+from factmem_sqlite_vec.rows import (
+    SEQ_MASK,
+    assertion_columns,
+    place_digest,
+    read_assertion,
+    read_state,
+    select,
+    state_changes,
+)
+from factmem_sqlite_vec.sequences import of_tenant
+from factmem_sqlite_vec.sums import check_place, check_tenant
 
-__all__ = ["bound_embedder", "changes", "entries", "newest_seq", "read_embedder"]
-
-_LARGEST: Final = 2**63 - 1
-
-
-def newest_seq(connection: apsw.Connection) -> int:
-    """Return the newest sequence number."""
-    return last_seq(connection)
+__all__ = ["bound_embedder", "changes", "entries", "read_embedder", "tombstones"]
 
 
 def bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
@@ -41,10 +42,8 @@ def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> l
     where = "WHERE t.place = ?" if keyword is None else "WHERE t.place = ? AND t.keyword = ?"
     wanted = (place_digest(place),) if keyword is None else (place_digest(place), keyword)
     said = select(connection, f"SELECT {assertion_columns(connection)} {here} {where}", wanted)
-    changed = select(
-        connection,
-        f"SELECT a.id, s.* {here} CROSS JOIN state_changes s ON s.assertion = a.seq {where}",
-        wanted,
+    changed = state_changes(
+        connection, f"SELECT a.id, s.* {here} CROSS JOIN state_changes s ON s.assertion = a.rowid {where}", wanted
     )
     log = _in_order([*map(read_assertion, said), *map(read_state, changed)])
     check_place(connection, place_digest(place), keyword, said, changed)
@@ -53,19 +52,20 @@ def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> l
 
 def changes(connection: apsw.Connection, tenant: str | None, since: int) -> list[LogEntry]:
     """Return the log of a tenant after a sequence number."""
-    wanted = (tenant or "", min(since, _LARGEST))
+    wanted = of_tenant(connection, tenant, since)
     said = select(
         connection,
-        f"SELECT {assertion_columns(connection)} FROM assertions a WHERE a.tenant = ? AND a.seq > ? ORDER BY a.seq",
+        f"SELECT {assertion_columns(connection)} FROM assertions a"
+        " WHERE a.tenant = ? AND a.rowid > ? AND a.rowid <= ? ORDER BY a.rowid",
         wanted,
     )
-    changed = select(
+    changed = state_changes(
         connection,
-        "SELECT a.id, s.* FROM state_changes s"
-        " CROSS JOIN assertions a ON a.seq = s.assertion WHERE s.tenant = ? AND s.seq > ?",
+        "SELECT a.id, s.* FROM state_changes s CROSS JOIN assertions a ON a.rowid = s.assertion"
+        " WHERE s.tenant = ? AND s.rowid > ? AND s.rowid <= ?",
         wanted,
     )
-    erased = select(connection, "SELECT assertion_id, seq FROM tombstones WHERE tenant = ? AND seq > ?", wanted)
+    erased = tombstones(connection, wanted)
     log = _in_order(
         [
             *map(read_assertion, said),
@@ -76,6 +76,13 @@ def changes(connection: apsw.Connection, tenant: str | None, since: int) -> list
     if since <= 0:
         check_tenant(connection, tenant or "", said, changed, erased)
     return log
+
+
+def tombstones(connection: apsw.Connection, part: tuple[str, int, int]) -> list[tuple[str, int]]:
+    """Return the ids and sequence numbers of tombstones in a part of a tenant's log; see `of_tenant`."""
+    where = "tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid"
+    rows = select(connection, f"SELECT assertion_id, rowid FROM tombstones WHERE {where}", part)
+    return [(id, key & SEQ_MASK) for id, key in rows]
 
 
 def _in_order(log: list[LogEntry]) -> list[LogEntry]:

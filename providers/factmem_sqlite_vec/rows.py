@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ASSERTION_COLUMNS",
     "OF_RECORD",
+    "SEQ_BITS",
+    "SEQ_MASK",
     "NewRow",
     "PlaceKey",
     "Row",
@@ -52,20 +54,26 @@ __all__ = [
     "record_key",
     "select",
     "seq_of",
+    "state_changes",
     "unpack_id",
     "unpack_moment",
     "unpack_record_id",
 ]
 
-ASSERTION_COLUMNS: Final = (
-    "a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at, (SELECT doc FROM heads WHERE id = a.head)"
-)
+SEQ_BITS: Final = 40
+"""Number of low bits of a row's key that are its sequence number; see `factmem_sqlite_vec.sequences`."""
+
+SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+
+_OWN_COLUMNS: Final = f"a.rowid & {SEQ_MASK}, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at"
+
+ASSERTION_COLUMNS: Final = f"{_OWN_COLUMNS}, (SELECT doc FROM heads WHERE id = a.head)"
 """Columns that `read_assertion` takes, of a table called ``a``."""
 
-OF_RECORD: Final = "(record_id = ? OR (seq = ? AND id = ? AND record_id IS NULL))"
+OF_RECORD: Final = "(record_id = ? OR (rowid = ? AND id = ? AND record_id IS NULL))"
 """Condition on the assertions of a record; see `record_key`."""
 
-_COLUMNS_BEFORE_HEADS: Final = "a.seq, a.id, a.record_id, a.recorded_at, a.checksum, a.doc, a.said_at, NULL"
+_COLUMNS_BEFORE_HEADS: Final = f"{_OWN_COLUMNS}, NULL"
 _HEADS_SINCE: Final = 5
 
 _MOST_HEADS: Final = 1024
@@ -213,9 +221,10 @@ def new_id(seq: int) -> tuple[str, bytes]:
 def seq_of(id: str) -> int:
     """Return the sequence number that an assertion's id begins with; 0 for ids of other stores."""
     try:
-        return int(id[:_ID_DIGITS], 16)
+        seq = int(id[:_ID_DIGITS], 16)
     except ValueError:
         return 0
+    return seq if 0 <= seq <= SEQ_MASK else 0
 
 
 def pack_id(id: str, seq: int | None = None) -> bytes | str:
@@ -258,11 +267,16 @@ def unpack_record_id(stored: bytes | str | None, id: str) -> str:
     return own_record_id(id) if stored is None else unpack_id(stored, 0)
 
 
-def record_key(record_id: str) -> tuple[bytes | str, int, bytes | str]:
-    """Return the arguments of `OF_RECORD`."""
+def record_key(record_id: str, base: int) -> tuple[bytes | str, int, bytes | str]:
+    """Return the arguments of `OF_RECORD`.
+
+    Args:
+        record_id: Id of the record.
+        base: Key of the tenant's first row; see `factmem_sqlite_vec.sequences`.
+    """
     seq = seq_of(record_id)
     try:
-        return pack_id(record_id), seq, pack_id(own_record_id(record_id), seq)
+        return pack_id(record_id), base + seq, pack_id(own_record_id(record_id), seq)
     except ValueError:
         return record_id, 0, record_id
 
@@ -345,8 +359,14 @@ def _read_head(head: str) -> tuple[int, dict[str, Any]]:
     return document.pop("v"), document
 
 
+def state_changes(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
+    """Return the changes of state of a query: the id of the assertion and all columns, as `read_state` takes them."""
+    rows = select(connection, sql, arguments)
+    return [(id, key & SEQ_MASK, assertion & SEQ_MASK, *rest) for id, key, assertion, *rest in rows]
+
+
 def read_state(row: Row) -> StateChange:
-    """Read a change of state: the assertion's id, then all columns; a store of an older format has no actors.
+    """Read a change of state from `state_changes`; a store of an older format has no actors.
 
     Raises:
         CorruptStoreError: The row was changed.

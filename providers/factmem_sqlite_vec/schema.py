@@ -15,7 +15,7 @@ from typing import Any, Final
 import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
-from factmem_sqlite_vec.rows import pack_id, pack_moment, select
+from factmem_sqlite_vec.rows import SEQ_BITS, pack_id, pack_moment, select
 from factmem_sqlite_vec.sums import OF_VECTORS, row_sum, sum_of_vectors
 
 __all__ = ["APPLICATION_ID", "MAGIC", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
@@ -165,17 +165,59 @@ def _sum_vectors(connection: apsw.Connection) -> None:
         )
 
 
+_TENANTS: Final = """
+CREATE TABLE tenants(
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  seq INTEGER NOT NULL,
+  again INTEGER NOT NULL
+) STRICT;
+DROP INDEX assertions_tenant;
+DROP INDEX state_changes_tenant;
+DROP INDEX tombstones_tenant;
+CREATE TEMP TABLE last_seqs AS
+  SELECT tenant, max(seq) AS seq FROM (
+    SELECT tenant, seq FROM assertions
+    UNION ALL SELECT tenant, seq FROM state_changes
+    UNION ALL SELECT tenant, seq FROM tombstones
+  ) GROUP BY tenant;
+INSERT INTO tenants SELECT 0, tenant, seq, seq FROM last_seqs WHERE tenant = '';
+INSERT INTO tenants SELECT row_number() OVER (ORDER BY tenant), tenant, seq, seq FROM last_seqs WHERE tenant <> '';
+DROP TABLE last_seqs;
+INSERT OR REPLACE INTO meta SELECT 'scrub', value FROM meta WHERE key = 'seq' AND value > 0;
+"""
+
+
+def _separate_tenants(connection: apsw.Connection) -> None:
+    """Give each tenant a sequence and a range of keys of its own; the numbers of its rows stay."""
+    connection.execute(_TENANTS)
+    embedded = bool(select(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'vectors'"))
+    for number, tenant in select(connection, "SELECT number, name FROM tenants WHERE number > 0"):
+        base = number << SEQ_BITS
+        if embedded:
+            wanted = "SELECT v.rowid, v.embedding FROM assertions a CROSS JOIN vectors v ON v.rowid = a.seq"
+            vectors = select(connection, f"{wanted} WHERE a.tenant = ?", (tenant,))
+            connection.executemany("DELETE FROM vectors WHERE rowid = ?", [(seq,) for seq, _ in vectors])
+            moved = [(base + seq, vector) for seq, vector in vectors]
+            connection.executemany("INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", moved)
+        for table, keys in (("assertions", "joined"), ("state_changes", "assertion"), ("tombstones", None)):
+            also = f", {keys} = {keys} + ?1" if keys else ""
+            connection.execute(f"UPDATE {table} SET seq = seq + ?1{also} WHERE tenant = ?2", (base, tenant))
+
+
 MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
     _FIRST,
     _ACTORS,
     _SUMS,
     _sum_vectors,
     _COMPACT,
+    _separate_tenants,
 )
 """Steps from each version of the format to the next; never edit one that was released.
 
 From 4 to 5, the full-text index and its column are dropped, ids and times are packed, and documents of new assertions
-share their heads. Existing documents stay as they are. The note ``scrub`` compacts the file when it is closed.
+share their heads. Existing documents stay as they are. The note ``scrub`` compacts the file when it is closed. From 5
+to 6, each tenant gets a sequence of its own; columns called ``seq`` hold keys, see `factmem_sqlite_vec.sequences`.
 """
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {

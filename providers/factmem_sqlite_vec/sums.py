@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 import apsw
 
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "OF_VECTORS",
     "NewSums",
-    "agreed_seq",
     "check_place",
     "check_tenant",
-    "last_seq",
     "row_sum",
     "sum_of_vectors",
     "sum_of_vectors_kept",
@@ -109,7 +107,7 @@ def check_place(
         place: Digest of the place.
         keyword: Keyword of the concept that was read, or None.
         said: Rows of the assertions, with the columns `ASSERTION_COLUMNS`.
-        changed: Rows of their changes of state, each after the assertion's id.
+        changed: Their changes of state, from `state_changes`.
 
     Raises:
         CorruptStoreError: A row was lost or changed.
@@ -167,25 +165,3 @@ def tenants_with_sums(connection: apsw.Connection) -> set[str]:
     if _is_older(connection, 3):
         return set()
     return {tenant for (tenant,) in select(connection, "SELECT keyword FROM sums WHERE place = ?", (_OF_TENANTS,))}
-
-
-def last_seq(connection: apsw.Connection) -> int:
-    """Return the last number assigned; it is stored twice.
-
-    Raises:
-        CorruptStoreError: The two differ.
-    """
-    return agreed_seq(
-        [seq for (seq,) in select(connection, "SELECT value FROM meta WHERE key IN ('seq', 'seq again')")]
-    )
-
-
-def agreed_seq(copies: Sequence[Any]) -> int:
-    """Return the last sequence number from its copies.
-
-    Raises:
-        CorruptStoreError: They differ.
-    """
-    if len(set(copies)) != 1:
-        raise CorruptStoreError("the number of the last change is damaged: restore the store from a backup")
-    return int(copies[0])

@@ -14,7 +14,8 @@ from factmem.abc import EmbedderIdentity
 from factmem.errors import CapabilityError
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.reading import bound_embedder
-from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.rows import SEQ_MASK, select
+from factmem_sqlite_vec.sequences import base_of, is_only_tenant, of_tenant
 from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors_kept
 from factmem_sqlite_vec.writing import Batch, mismatch
 
@@ -38,8 +39,6 @@ _MOST_DIMENSIONS: Final = 8192
 _VECTORS_PER_CHUNK: Final = 64
 """Size of a chunk, which sqlite-vec opens for each row that it reads or writes: small ones are faster to read whole."""
 
-_LARGEST: Final = 2**63 - 1
-
 
 def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
     """Bind the store to an embedder; in a transaction."""
@@ -57,9 +56,13 @@ def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentit
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written,))
 
 
-def put_vectors(connection: apsw.Connection, batch: Batch, *, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-    """Store vectors of assertions; in a transaction."""
-    batch.replace_vectors({seq: batch.checked_vector(unit_vector(vector)) for seq, vector in vectors.items()})
+def put_vectors(
+    connection: apsw.Connection, batch: Batch, *, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]
+) -> None:
+    """Store vectors of a tenant's assertions; in a transaction."""
+    batch.replace_vectors(
+        tenant or "", {seq: batch.checked_vector(unit_vector(vector)) for seq, vector in vectors.items()}
+    )
 
 
 def check_dimension(identity: EmbedderIdentity) -> None:
@@ -86,18 +89,18 @@ def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tupl
     identity = bound_embedder(connection)
     if identity is None:
         return [], np.empty((0, 0), dtype=np.float32)
-    if since <= 0 and _is_alone(connection, tenant):
+    if since <= 0 and is_only_tenant(connection, tenant):
         rows = connection.execute("SELECT rowid, embedding FROM vectors")
     else:
         rows = connection.execute(
-            "SELECT a.seq, v.embedding FROM assertions a CROSS JOIN vectors v ON v.rowid = a.seq"
-            " WHERE a.tenant = ? AND a.seq > ? ORDER BY a.seq",
-            (tenant or "", min(since, _LARGEST)),
+            "SELECT a.rowid, v.embedding FROM assertions a CROSS JOIN vectors v ON v.rowid = a.rowid"
+            " WHERE a.tenant = ? AND a.rowid > ? AND a.rowid <= ? ORDER BY a.rowid",
+            of_tenant(connection, tenant, since),
         )
     seqs: list[int] = []
     found: list[bytes] = []
-    for seq, embedding in rows:
-        seqs.append(seq)
+    for key, embedding in rows:
+        seqs.append(key & SEQ_MASK)
         found.append(embedding)
     matrix = np.frombuffer(bytearray().join(found), np.float32).reshape(len(seqs), identity.dimension)
     if any(after < before for before, after in itertools.pairwise(seqs)):
@@ -106,22 +109,18 @@ def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tupl
     return seqs, matrix
 
 
-def _is_alone(connection: apsw.Connection, tenant: str | None) -> bool:
-    """Return whether the store holds assertions of one tenant alone."""
-    return select(connection, "SELECT min(tenant), max(tenant) FROM assertions")[0] == (tenant or "", tenant or "")
-
-
 def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDArray[np.int64]:
     """Return the sequence numbers of a tenant's assertions after a sequence number that have vectors, ascending."""
     import numpy as np
 
     if bound_embedder(connection) is None:
         return np.empty(0, np.int64)
-    embedded = np.array([seq for (seq,) in connection.execute("SELECT rowid FROM vectors")], np.int64)
-    of_tenant = connection.execute(
-        "SELECT seq FROM assertions WHERE tenant = ? AND seq > ? ORDER BY seq", (tenant or "", min(since, _LARGEST))
+    embedded = np.array([key for (key,) in connection.execute("SELECT rowid FROM vectors")], np.int64)
+    said = connection.execute(
+        "SELECT rowid FROM assertions WHERE tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid",
+        of_tenant(connection, tenant, since),
     )
-    return np.intersect1d(np.array([seq for (seq,) in of_tenant], np.int64), embedded, assume_unique=True)
+    return np.intersect1d(np.array([key for (key,) in said], np.int64), embedded, assume_unique=True) & SEQ_MASK
 
 
 def products(
@@ -139,12 +138,12 @@ def products(
         "SELECT rowid, vec_distance_cosine(embedding, ?) FROM vectors",
         (np.ascontiguousarray(vector, np.float32).tobytes(),),
     )
-    seqs = np.array([seq for seq, _ in rows], np.int64)
+    keys = np.array([key for key, _ in rows], np.int64)
     dots = ((1.0 - np.array([distance for _, distance in rows], np.float64)) * length).astype(np.float32)
-    if _is_alone(connection, tenant):
-        return seqs, dots
-    own = np.isin(seqs, numbers(connection, tenant, 0))
-    return seqs[own], dots[own]
+    if is_only_tenant(connection, tenant):
+        return keys & SEQ_MASK, dots
+    own = np.isin(keys, numbers(connection, tenant, 0) + base_of(connection, tenant))
+    return keys[own] & SEQ_MASK, dots[own]
 
 
 def some_vectors(
@@ -158,9 +157,9 @@ def some_vectors(
         return matrix
     rows = select(
         connection,
-        "SELECT j.key, v.embedding FROM json_each(?) j CROSS JOIN assertions a ON a.seq = j.value"
-        " CROSS JOIN vectors v ON v.rowid = a.seq WHERE a.tenant = ?",
-        (json.dumps(seqs.tolist()), tenant or ""),
+        "SELECT j.key, v.embedding FROM json_each(?) j CROSS JOIN assertions a ON a.rowid = j.value"
+        " CROSS JOIN vectors v ON v.rowid = a.rowid WHERE a.tenant = ?",
+        (json.dumps((seqs + base_of(connection, tenant)).tolist()), tenant or ""),
     )
     for row, embedding in rows:
         matrix[row] = np.frombuffer(embedding, np.float32)

@@ -19,6 +19,7 @@ from factmem_sqlite_vec.reading import read_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
     OF_RECORD,
+    SEQ_MASK,
     NewRow,
     checksum,
     microseconds,
@@ -31,11 +32,13 @@ from factmem_sqlite_vec.rows import (
     record_key,
     select,
     seq_of,
+    state_changes,
     unpack_id,
     unpack_moment,
     unpack_record_id,
 )
-from factmem_sqlite_vec.sums import NewSums, agreed_seq, row_sum
+from factmem_sqlite_vec.sequences import NewSeqs, base_of, of_tenant
+from factmem_sqlite_vec.sums import NewSums, row_sum
 from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "mismatch", "write_batch"]
 
-_META: Final = "SELECT key, value FROM meta WHERE key IN ('seq', 'seq again', 'embedder', 'outlines')"
+_META: Final = "SELECT key, value FROM meta WHERE key IN ('embedder', 'outlines')"
 
 
 @contextmanager
@@ -71,6 +74,7 @@ class Batch:
 
     Attributes:
         embedder: Embedder that the store is bound to.
+        seqs: Sequence numbers that the transaction assigns.
         sums: Sums that the transaction changes.
     """
 
@@ -86,7 +90,7 @@ class Batch:
         self._clock = clock
         self._bound = bound
         meta: dict[str, Any] = dict(select(connection, _META))
-        self._seq = self._first = agreed_seq([meta[key] for key in ("seq", "seq again") if key in meta])
+        self.seqs: NewSeqs = NewSeqs(connection)
         self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = read_embedder(meta.get("embedder"))
         self._vectors: dict[int, tuple[str, bytes]] = {}
@@ -97,11 +101,7 @@ class Batch:
         self._outlines: list[Kept] = []
         self._tracks: dict[tuple[bytes, str, str], Track] = {}
         self._heads: dict[tuple[int, str], int] = {}
-
-    def next_seq(self) -> int:
-        """Return the next number of the store's sequence."""
-        self._seq += 1
-        return self._seq
+        self._timed: set[str | None] = set()
 
     def append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
         """Write one request, all or nothing.
@@ -109,7 +109,7 @@ class Batch:
         Raises:
             FactMemError: See `KeepsHistory.append`; the batch continues without it.
         """
-        before = (self._seq, len(self._vectors), len(self.sums), len(self._outlines))
+        before = (self.seqs.marks(), len(self._vectors), len(self.sums), len(self._outlines))
         try:
             if len(rows) == 1:
                 # It is checked before its first write, so there is nothing to roll back.
@@ -117,9 +117,9 @@ class Batch:
             with _savepoint(self._connection):
                 return self._append(rows)
         except BaseException:
-            self._seq = before[0]
-            for number in list(self._vectors)[before[1] :]:
-                del self._vectors[number]
+            self.seqs.reset(before[0])
+            for key in list(self._vectors)[before[1] :]:
+                del self._vectors[key]
             self.sums.forget(before[2])
             del self._outlines[before[3] :]
             self._tracks.clear()
@@ -127,35 +127,36 @@ class Batch:
             raise
 
     def finish(self) -> None:
-        """Write the collected rows, and the last sequence number."""
+        """Write the collected rows, and the last sequence numbers."""
         self._store_vectors(self._vectors)
         self.sums.write(self._connection)
         if self._outlines:
             insert_outlines(self._connection, self._outlines)
-        if self._seq != self._first:
-            self._connection.execute("UPDATE meta SET value = ? WHERE key IN ('seq', 'seq again')", (self._seq,))
+        self.seqs.write()
 
-    def replace_vectors(self, vectors: Mapping[int, bytes]) -> None:
-        """Replace vectors; numbers without an assertion are ignored."""
+    def replace_vectors(self, tenant: str, vectors: Mapping[int, bytes]) -> None:
+        """Replace vectors of a tenant, by sequence number; numbers without an assertion are ignored."""
+        base = base_of(self._connection, tenant)
         known: dict[int, tuple[str, bytes]] = {}
         for seq, vector in vectors.items():
-            for (tenant,) in select(self._connection, "SELECT tenant FROM assertions WHERE seq = ?", (seq,)):
-                self.drop_vector(seq, tenant)
-                known[seq] = (tenant, vector)
+            key = base + (seq & SEQ_MASK)
+            if select(self._connection, "SELECT 1 FROM assertions WHERE rowid = ? AND tenant = ?", (key, tenant)):
+                self.drop_vector(key, tenant)
+                known[key] = (tenant, vector)
         self._store_vectors(known)
 
-    def drop_vector(self, seq: int, tenant: str) -> None:
+    def drop_vector(self, key: int, tenant: str) -> None:
         """Delete the vector of an assertion, if it has one."""
-        for (vector,) in select(self._connection, "SELECT embedding FROM vectors WHERE rowid = ?", (seq,)):
-            self.sums.take_vector(seq, vector, tenant)
-            self._connection.execute("DELETE FROM vectors WHERE rowid = ?", (seq,))
+        for (vector,) in select(self._connection, "SELECT embedding FROM vectors WHERE rowid = ?", (key,)):
+            self.sums.take_vector(key & SEQ_MASK, vector, tenant)
+            self._connection.execute("DELETE FROM vectors WHERE rowid = ?", (key,))
 
     def _store_vectors(self, vectors: Mapping[int, tuple[str, bytes]]) -> None:
         rows = sorted(vectors.items())
-        for seq, (tenant, vector) in rows:
-            self.sums.add_vector(seq, vector, tenant)
+        for key, (tenant, vector) in rows:
+            self.sums.add_vector(key & SEQ_MASK, vector, tenant)
         self._connection.executemany(
-            "INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", [(seq, vector) for seq, (_, vector) in rows]
+            "INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", [(key, vector) for key, (_, vector) in rows]
         )
 
     def checked_vector(self, vector: NDArray[np.float32]) -> bytes:
@@ -175,19 +176,23 @@ class Batch:
 
     def _append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
         receipts = []
-        if self._seq == self._first:
-            self._catch_up_clock()
         for row in rows:
+            self._catch_up_clock(row.assertion.place.scope.tenant if isinstance(row, NewRow) else row.tenant)
             if isinstance(row, NewRow):
                 receipts.append(self._append_assertion(row))
             else:
                 self._append_state(row)
         return receipts
 
-    def _catch_up_clock(self) -> None:
-        """Bring the clock to the newest time in the store, which other processes may have written."""
+    def _catch_up_clock(self, tenant: str | None) -> None:
+        """Bring the clock to the newest time of a tenant, which other processes may have written."""
+        if tenant in self._timed:
+            return
+        self._timed.add(tenant)
+        _, first, last = of_tenant(self._connection, tenant)
         for table in ("assertions", "state_changes"):
-            for (moment,) in select(self._connection, f"SELECT recorded_at FROM {table} ORDER BY seq DESC LIMIT 1"):
+            newest = f"SELECT recorded_at FROM {table} WHERE rowid > ? AND rowid <= ? ORDER BY rowid DESC LIMIT 1"
+            for (moment,) in select(self._connection, newest, (first, last)):
                 self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
 
     def _append_assertion(self, row: NewRow) -> Receipt:
@@ -200,7 +205,7 @@ class Batch:
             if track is not None and (known := self._known(track, row)) is not None:
                 return Receipt(recorded=known, new=False)
         if row.follows is not None:
-            self._check_followed(row.follows)
+            self._check_followed(row)
         if track is None:
             track = self._keep_track(row, new_track(self._connection, row))
         counts = said.counts(said.state)
@@ -208,7 +213,8 @@ class Batch:
             track = self._keep_track(row, admit(self._connection, track, said))
         recorded = self._insert(row, track, joined=counts)
         if vector is not None:
-            self._vectors[recorded.seq] = (said.place.scope.tenant or "", vector)
+            tenant = said.place.scope.tenant or ""
+            self._vectors[self.seqs.base_of(tenant) + recorded.seq] = (tenant, vector)
         return Receipt(recorded=recorded, new=True)
 
     def _track(self, row: NewRow) -> Track | None:
@@ -229,8 +235,9 @@ class Batch:
             self._heads[key] = head_of(self._connection, track, head)
         return self._heads[key]
 
-    def _check_followed(self, seq: int) -> None:
-        if not select(self._connection, "SELECT 1 FROM assertions WHERE seq = ?", (seq,)):
+    def _check_followed(self, row: NewRow) -> None:
+        key = base_of(self._connection, row.assertion.place.scope.tenant) + ((row.follows or 0) & SEQ_MASK)
+        if not select(self._connection, "SELECT 1 FROM assertions WHERE rowid = ?", (key,)):
             raise erased_meanwhile()
 
     def _known(self, track: Track, row: NewRow) -> Recorded | None:
@@ -248,32 +255,33 @@ class Batch:
             self._connection, "SELECT 1 FROM assertions WHERE track = ? AND slot = ? LIMIT 1", (track.id, slot)
         ):
             return None
-        ((seq, id, packed),) = select(
+        ((key, id, packed),) = select(
             self._connection,
-            "SELECT seq, id, record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY seq DESC LIMIT 1",
+            "SELECT rowid, id, record_id FROM assertions WHERE track = ? AND slot = ? ORDER BY rowid DESC LIMIT 1",
             (track.id, slot),
         )
-        record_id = unpack_record_id(packed, unpack_id(id, seq))
+        record_id = unpack_record_id(packed, unpack_id(id, key & SEQ_MASK))
         last = select(
             self._connection,
-            f"SELECT track, slot FROM assertions WHERE {OF_RECORD} ORDER BY seq DESC LIMIT 1",
-            record_key(record_id),
+            f"SELECT track, slot FROM assertions WHERE {OF_RECORD} ORDER BY rowid DESC LIMIT 1",
+            record_key(record_id, key & ~SEQ_MASK),
         )
         return record_id if last == [(track.id, slot)] else None
 
     def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
-        seq, now = self.next_seq(), self._clock()
+        tenant, now = row.assertion.place.scope.tenant or "", self._clock()
+        key = self.seqs.next_key(tenant)
+        seq = key & SEQ_MASK
         id, packed_id = new_id(seq)
         earlier = row.assertion.revises or self._record_id(track, row.slot)
         record_id = earlier or own_record_id(id)
         recorded_at = now.isoformat()
         check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
-        tenant = row.assertion.place.scope.tenant or ""
         self.sums.add(check, tenant, (row.place, row.assertion.keyword))
         self._connection.execute(
             "INSERT INTO assertions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                seq,
+                key,
                 packed_id,
                 pack_record_id(earlier, id) if earlier else None,
                 track.id,
@@ -283,7 +291,7 @@ class Batch:
                 row.fingerprint,
                 microseconds(now),
                 check,
-                seq if joined else None,
+                key if joined else None,
                 self._head(track, row.head),
                 row.doc,
             ),
@@ -302,32 +310,33 @@ class Batch:
         return Recorded(assertion=row.assertion, id=id, record_id=record_id, seq=seq, recorded_at=now)
 
     def _append_state(self, request: StateRequest) -> None:
-        wanted = seq_of(request.assertion_id)
+        tenant, wanted = request.tenant or "", seq_of(request.assertion_id)
+        at = base_of(self._connection, tenant) + wanted
         found = select(
             self._connection,
-            f"SELECT a.tenant, a.track, a.joined, {ASSERTION_COLUMNS} FROM assertions a WHERE a.seq = ? AND a.id = ?",
-            (wanted, pack_id(request.assertion_id, wanted)),
+            f"SELECT a.track, a.joined, {ASSERTION_COLUMNS} FROM assertions a WHERE a.rowid = ? AND a.id = ?",
+            (at, pack_id(request.assertion_id, wanted)),
         )
         if not found:
             raise unknown_assertion()
-        tenant, track, joined, *columns = found[0]
+        track, joined, *columns = found[0]
         recorded = read_assertion(tuple(columns))
-        check_expected(request, self._state(recorded))
-        seq = self.next_seq()
+        check_expected(request, self._state(at, recorded))
+        key = self.seqs.next_key(tenant)
         if joined is None and recorded.assertion.counts(request.state):
             admit(self._connection, track_numbered(self._connection, track), recorded.assertion)
             self._tracks.clear()
-            self._connection.execute("UPDATE assertions SET joined = ? WHERE seq = ?", (seq, recorded.seq))
-        now = self._clock().isoformat()
-        row = (seq, recorded.seq, tenant, request.state.value, now, request.reason, request.actor)
-        self._connection.execute("INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        self.sums.add(row_sum(*row), tenant, sums_of_track(self._connection, track))
+            self._connection.execute("UPDATE assertions SET joined = ? WHERE rowid = ?", (key, at))
+        change = (tenant, request.state.value, self._clock().isoformat(), request.reason, request.actor)
+        self._connection.execute("INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?, ?)", (key, at, *change))
+        check = row_sum(key & SEQ_MASK, recorded.seq, *change)
+        self.sums.add(check, tenant, sums_of_track(self._connection, track))
 
-    def _state(self, recorded: Recorded) -> AssertionState:
-        changed = select(
+    def _state(self, key: int, recorded: Recorded) -> AssertionState:
+        changed = state_changes(
             self._connection,
-            "SELECT '', * FROM state_changes WHERE assertion = ? ORDER BY seq DESC LIMIT 1",
-            (recorded.seq,),
+            "SELECT '', * FROM state_changes WHERE assertion = ? ORDER BY rowid DESC LIMIT 1",
+            (key,),
         )
         return read_state(changed[0]).state if changed else recorded.assertion.state
 

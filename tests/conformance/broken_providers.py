@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,8 @@ class ForgetsStates(InMemoryProvider):
 
 class FeedsEveryone(InMemoryProvider):
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
-        return [entry for entry in self._log if entry.seq > since]
+        logs = itertools.chain.from_iterable(self._logs.values())
+        return [entry for entry in logs if entry.seq > since]
 
 
 class ErasesAnyone(InMemoryProvider):
@@ -122,7 +124,7 @@ class ErasesAnyone(InMemoryProvider):
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
         gone = 0
-        for each in {entry.assertion.place.scope.tenant for entry in self._log if isinstance(entry, Recorded)}:
+        for each in list(self._logs):
             gone += (await super().erase(record_ids, tenant=each, assertion_ids=assertion_ids)).erased
         return EraseReceipt(erased=gone)
 
@@ -131,7 +133,7 @@ class ErasesOnlyWhole(InMemoryProvider):
     async def erase(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
-        known = [entry for entry in self._log if isinstance(entry, Recorded)]
+        known = self._recorded(tenant)
         return await super().erase(
             [*record_ids, *(entry.record_id for entry in known if entry.id in assertion_ids)], tenant=tenant
         )
@@ -159,7 +161,7 @@ class ExpectsAtTheStart(InMemoryProvider):
 class QuarantinedTypesHold(InMemoryProvider):
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         said = [item.assertion for item in statements if isinstance(item, Append)]
-        for entry in self._log:
+        for entry in itertools.chain.from_iterable(self._logs.values()):
             for new in said:
                 if isinstance(entry, Recorded) and entry.assertion.track == new.track:
                     check_writable(new, entry.assertion.fact_type, [entry.assertion.shape])
@@ -171,8 +173,8 @@ class LetsAnythingIn(InMemoryProvider):
         receipts = await super().append([item for item in statements if isinstance(item, Append)])
         for item in statements:
             if isinstance(item, StateRequest):
-                self._seq += 1
-                self._log.append(self._index.change(item, self._seq, self._clock))
+                change = self._index.change(item, self._next_seq(item.tenant), self._clock)
+                self._log_of(item.tenant).append(change)
         return receipts
 
 
@@ -200,8 +202,8 @@ class BelievesWhatWaits(InMemoryProvider):
 
 
 class KeepsAnyVector(InMemoryProvider):
-    async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        await super().put_vectors({seq: np.nan_to_num(vector) for seq, vector in vectors.items()})
+    async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        await super().put_vectors(tenant, {seq: np.nan_to_num(vector) for seq, vector in vectors.items()})
 
 
 class NewIds(InMemoryProvider):

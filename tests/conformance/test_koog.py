@@ -207,7 +207,7 @@ async def test_d5_facts_can_be_retracted_erased_and_expire(provider: AgentMemory
     )
     assert await provider.load(STYLE, USER, AGENT) == style("spaces", 2)
     newest = receipts[1].recorded
-    await provider.append([StateRequest(assertion_id=newest.id, state=AssertionState.RETRACTED)])
+    await provider.append([StateRequest.of(newest, state=AssertionState.RETRACTED)])
     assert await provider.load(STYLE, USER, AGENT) == style("tabs", 1)
     await provider.erase([newest.record_id], tenant=None)
     assert await provider.load(STYLE, USER, AGENT) is None

@@ -128,8 +128,8 @@ class World:
         gone = [item for item in planned.statements if isinstance(item, StateRequest)]
         await self.provider.append(
             [
-                *(StateRequest(assertion_id=id, state=AssertionState.RETRACTED) for id in new),
-                *(StateRequest(assertion_id=item.assertion_id, state=_expected(item)) for item in gone),
+                *(StateRequest(assertion_id=id, tenant=None, state=AssertionState.RETRACTED) for id in new),
+                *(StateRequest(assertion_id=item.assertion_id, tenant=None, state=_expected(item)) for item in gone),
             ]
         )
 
@@ -137,7 +137,9 @@ class World:
         """Bring back all that is retracted."""
         log = await self.whole_log()
         retracted = [id for id, state in states_of(log).items() if state is AssertionState.RETRACTED]
-        await self.provider.append([StateRequest(assertion_id=id, state=AssertionState.ACTIVE) for id in retracted])
+        await self.provider.append(
+            [StateRequest(assertion_id=id, tenant=None, state=AssertionState.ACTIVE) for id in retracted]
+        )
 
 
 def _expected(request: StateRequest) -> AssertionState:

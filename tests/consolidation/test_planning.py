@@ -264,7 +264,7 @@ async def test_the_words_that_wait_are_neither_shown_nor_taken_for_known(world: 
 async def test_a_find_that_looks_just_like_words_read_before_is_not_taken_for_them(world: World) -> None:
     """A store takes the very same assertion for recorded, whatever became of it: the find would be lost."""
     (words,) = await world.save(attrs.evolve(world.says(PARIS), job={"kind": "x"}, state=AssertionState.PENDING))
-    await world.provider.append([StateRequest(assertion_id=words.id, state=AssertionState.RETRACTED)])
+    await world.provider.append([StateRequest.of(words, state=AssertionState.RETRACTED)])
     await world.consolidate(await world.candidates(world.says(PARIS)))
     assert await world.texts() == [PARIS]
 
@@ -272,7 +272,7 @@ async def test_a_find_that_looks_just_like_words_read_before_is_not_taken_for_th
 async def test_words_that_stand_can_be_updated_like_any_record(world: World) -> None:
     """The update waits for nothing, whatever the words have waited for."""
     (words,) = await world.save(attrs.evolve(world.says(PARIS), job={"kind": "x"}, state=AssertionState.PENDING))
-    await world.provider.append([StateRequest(assertion_id=words.id, state=AssertionState.ACTIVE)])
+    await world.provider.append([StateRequest.of(words, state=AssertionState.ACTIVE)])
     candidates = await world.candidates(world.says(BERLIN, minute=1, labels={"run": "2"}))
     await world.consolidate(candidates, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
     (current,) = await world.current()

@@ -42,7 +42,7 @@ def anyio_backend() -> str:
 class Broken(InMemoryProvider):
     """A store that cannot be read."""
 
-    async def version(self) -> int:
+    async def version(self, tenant: str | None) -> int:
         raise StoreUnavailableError("out of order")
 
 

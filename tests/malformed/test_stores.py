@@ -60,7 +60,9 @@ async def _made(store: Store, folder: Path) -> Files:
             [Append(assertion=item, vector=vectors[number % 4]) for number, item in enumerate(said)]
         )
         ids = [receipt.recorded.id for receipt in receipts]
-        await provider.append([StateRequest(assertion_id=ids[0], state=AssertionState.RETRACTED, reason="because")])
+        await provider.append(
+            [StateRequest(assertion_id=ids[0], tenant=None, state=AssertionState.RETRACTED, reason="because")]
+        )
         await provider.erase([], tenant=None, assertion_ids=ids[-3:])
     return _files(folder)
 
@@ -100,7 +102,7 @@ async def _use(store: Store, folder: Path, rng: random.Random) -> None:
 def _reads(provider: FullProvider) -> list[Callable[[], Awaitable[object]]]:
     place = _PLACES[0]
     return [
-        provider.version,
+        lambda: provider.version(None),
         provider.embedder,
         lambda: provider.changes(None),
         lambda: provider.changes("acme", 3),
@@ -131,8 +133,8 @@ def _writes(provider: FullProvider) -> list[Callable[[], Awaitable[object]]]:
     async def change() -> None:
         (receipt,) = await provider.append([Append(assertion=said)])
         id = receipt.recorded.id
-        await provider.append([StateRequest(assertion_id=id, state=AssertionState.QUARANTINED)])
-        await provider.put_vectors({receipt.recorded.seq: _ONES})
+        await provider.append([StateRequest(assertion_id=id, tenant=None, state=AssertionState.QUARANTINED)])
+        await provider.put_vectors(None, {receipt.recorded.seq: _ONES})
         await provider.erase([], tenant=None, assertion_ids=[id])
 
     return [lambda: provider.save(fact, place.subject, place.scope), change, lambda: provider.use_embedder(_EMBEDDER)]

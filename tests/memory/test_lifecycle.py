@@ -105,7 +105,7 @@ async def quarantined(memory: Memory) -> FactRecord[str]:
 
 async def let_in(memory: Memory, provider: KeepsHistory, record: FactRecord[str]) -> None:
     (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
-    await provider.append([StateRequest(assertion_id=entry.id, state=AssertionState.ACTIVE)])
+    await provider.append([StateRequest.of(entry, state=AssertionState.ACTIVE)])
 
 
 async def test_a_rollback_makes_the_record_what_it_was(memory: Memory, clock: FakeClock) -> None:
@@ -181,7 +181,7 @@ async def test_nothing_leaves_the_quarantine_by_a_rollback(provider: AgentMemory
         await memory.rollback(record.revision)
     (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
     assert isinstance(provider, KeepsHistory)
-    await provider.append([StateRequest(assertion_id=entry.id, state=AssertionState.RETRACTED)])
+    await provider.append([StateRequest.of(entry, state=AssertionState.RETRACTED)])
     with pytest.raises(RecordNotFoundError):
         await memory.rollback(record.revision)
     assert await memory.list_records() == []

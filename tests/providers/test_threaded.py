@@ -40,7 +40,7 @@ async def test_every_call_after_closing_is_refused(tmp_path: Path, kind: Any) ->
     await provider.save(single(CITY, "Bern"), USER, PLANNER)
     await provider.aclose()
     await provider.aclose()
-    for call in (provider.version, provider.embedder, provider.files, lambda: provider.append([])):
+    for call in (lambda: provider.version(None), provider.embedder, provider.files, lambda: provider.append([])):
         with pytest.raises(ProviderClosedError):
             await call()
 

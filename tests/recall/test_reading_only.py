@@ -33,11 +33,11 @@ class Full(InMemoryProvider):
 
     full = True
 
-    async def put_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+    async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """See `factmem.abc.KeepsVectors.put_vectors`."""
         if self.full:
             raise StoreUnavailableError("the disk is full")
-        await super().put_vectors(vectors)
+        await super().put_vectors(tenant, vectors)
 
 
 class Waiting(HashEmbedder):

@@ -41,7 +41,7 @@ async def fill(provider: Any) -> None:
         languages = LANGUAGES.fact(["German", "French", "Italian", "Romansh"], timestamp=NOON)
         receipts = await provider.append([Append(assertion=said) for said in assertions_of(languages, place)])
         retracted = receipts[1].recorded.id
-        await provider.append([StateRequest(assertion_id=retracted, state=AssertionState.RETRACTED)])
+        await provider.append([StateRequest(assertion_id=retracted, tenant=None, state=AssertionState.RETRACTED)])
         await provider.erase([receipts[2].recorded.record_id], tenant=None)
     await provider.save(SEATS.fact([4], timestamp=NOON), USER, CRITIC)
 

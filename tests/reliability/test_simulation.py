@@ -254,7 +254,7 @@ def migration(name: str, home: Path) -> Interruption:
 
     async def migrate(folder: Path) -> None:
         async with open_provider(store.at(folder).address) as provider:
-            await provider.put_vectors({})  # type: ignore[attr-defined]
+            await provider.put_vectors(None, {})  # type: ignore[attr-defined]
 
     async def check_all(folder: Path) -> None:
         async with open_provider(store.at(folder).address) as provider:

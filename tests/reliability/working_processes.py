@@ -130,7 +130,7 @@ async def bind(order: Order, numbers: range) -> None:
             await provider.use_embedder(EMBEDDERS[number % 2], replace=True)
             changes: Sequence[Any] = await provider.changes(None)
             seqs = [entry.seq for entry in changes if isinstance(entry, Recorded)]
-            await provider.put_vectors({seq: vector(seq) for seq in seqs})
+            await provider.put_vectors(None, {seq: vector(seq) for seq in seqs})
             tell(f"bound {number}")
 
 

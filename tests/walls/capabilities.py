@@ -143,6 +143,7 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
     "use_embedder": Neither("is one for the whole store"),
     "put_vectors": Neither("hands nothing back"),
     "files": Neither("names the store's files, whosever they are, so that they can be searched for what was erased"),
+    "check": Neither("names files and tenants, and counts what waits in each, for whoever keeps the whole store"),
     "aclose": Neither("ends it"),
 }
 """Of the abstract provider and of every protocol among the capabilities."""

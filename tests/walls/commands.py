@@ -147,6 +147,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "ingest": Neither("hands back numbers of what Memory.remember and remember_many hand back"),
     "extract": Neither("takes a text apart, and looks at nothing that is kept"),
     "mcp": Neither("serves what make_server makes, whose own paths are listed"),
+    "check": Neither("names files and tenants, and counts what waits in each, for whoever keeps the whole store"),
     "providers": Neither("lists what is installed"),
     "new-key": Neither("makes a key"),
     "rotate-key": Neither("changes the key of a store, and shows nothing of it"),

@@ -101,8 +101,8 @@ _MADE: Final = re.compile(r"\.(marks|next_page|recorded_at|generation|failed_at)
 def unnamed(told: Sequence[Leaf]) -> list[Leaf]:
     """Return what was told, with ids and numbers of revisions replaced by when they are first met.
 
-    A store's one sequence counts everybody's writes, and ids are random: both differ where nothing else does. Page
-    tokens hold such numbers.
+    A tenant's sequence counts the writes behind every wall in it, and ids are random: both differ where nothing else
+    does. Page tokens hold such numbers.
     """
     ids: dict[str, str] = {}
     numbers: dict[object, int] = {}

@@ -120,7 +120,7 @@ _CHANGED: Final = {
 
 def _changes(plants: list[Plant], receipts: Mapping[str, Receipt]) -> list[Statement]:
     return [
-        StateRequest(assertion_id=receipts[plant.token].recorded.id, state=_CHANGED[plant.fate], reason="planted so")
+        StateRequest.of(receipts[plant.token].recorded, state=_CHANGED[plant.fate], reason="planted so")
         for plant in plants
         if plant.fate in _CHANGED
     ]

@@ -85,7 +85,7 @@ async def test_words_of_two_owners_are_never_read_together(state: AssertionState
         words = attrs.evolve(words, job=job_json(job), state=AssertionState.PENDING)
         statements.append(Append(assertion=words))
     receipts = await provider.append(statements)
-    await provider.append([StateRequest(assertion_id=item.recorded.id, state=state) for item in receipts])
+    await provider.append([StateRequest.of(item.recorded, state=state) for item in receipts])
     async with opened(provider, viewer="bob") as memory:
         letters = await memory.dead_letters.list()
         assert "alice" not in text_of(letters)

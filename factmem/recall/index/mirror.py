@@ -305,7 +305,7 @@ class Mirror:
             return
         try:
             await self._bind(identity)
-            await self._store.put_vectors(vectors)
+            await self._store.put_vectors(self._tenant, vectors)
         except (ReadOnlyError, StoreUnavailableError) as error:
             if must_keep:
                 raise

@@ -104,7 +104,7 @@ class _Feed:
 
     async def pull(self) -> Pulled | None:
         """See `LogSource.pull`."""
-        version = await self._provider.version()
+        version = await self._provider.version(self._tenant)
         if version == self._seq:
             return None
         new = await self._provider.changes(self._tenant, self._seq)
@@ -138,11 +138,11 @@ class _OutlineFeed:
         read, made = pulled
         if made:
             with contextlib.suppress(ReadOnlyError, StoreUnavailableError):  # the next process may write
-                await self._provider.put_outlines(made)
+                await self._provider.put_outlines(self._tenant, made)
         return read
 
     def _pull(self) -> tuple[Pulled, dict[int, Outline]] | None:
-        if self._provider.newest() == self._seq:
+        if self._provider.newest(self._tenant) == self._seq:
             return None
         log = self._provider.outlined(self._tenant, self._seq, limit=_PAGE)
         rows = Rows(
@@ -169,7 +169,7 @@ class _OutlineFeed:
 
     def is_pulled(self) -> bool:
         """See `LogSource.is_pulled`."""
-        return self._provider.newest() == self._seq
+        return self._provider.newest(self._tenant) == self._seq
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
         """See `LogSource.look_in`."""

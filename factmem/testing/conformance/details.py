@@ -85,7 +85,7 @@ class DetailSpecs(ProviderCase):
         assert await loaded_value(provider, CITY) == "Oslo"
         assert [fact.concept.keyword for fact in await provider.load_all(USER, PLANNER)] == ["city"]
         assert list(await provider.load_by_description("seats", USER, PLANNER)) == []
-        let_in = [StateRequest(assertion_id=entry.id, state=AssertionState.ACTIVE) for entry in (stray, untold)]
+        let_in = [StateRequest.of(entry, state=AssertionState.ACTIVE) for entry in (stray, untold)]
         await history.append(let_in)
         assert await loaded_value(provider, CITY) == "Rome"
         assert await loaded_value(provider, SEATS) == 4

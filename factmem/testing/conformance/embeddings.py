@@ -57,7 +57,7 @@ class VectorSpecs(ProviderCase):
         await vectors.use_embedder(_ONE)
         first, second = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         long, short = _vector(3, 0, 4, 0), _vector(0, 1e-3, 0, 0)
-        await vectors.put_vectors({second.recorded.seq: short, first.recorded.seq: long})
+        await vectors.put_vectors(None, {second.recorded.seq: short, first.recorded.seq: long})
         numbers, rows = await vectors.vectors(None)
         assert list(numbers) == [first.recorded.seq, second.recorded.seq]
         assert rows.dtype == np.float32
@@ -97,15 +97,16 @@ class VectorSpecs(ProviderCase):
     ) -> None:
         await vectors.use_embedder(_ONE)
         first, second = await keep(history, said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
+        given = {first.recorded.seq: _vector(1, 0, 0, 0), second.recorded.seq: _vector(*wrong)}
         with pytest.raises(InvalidVectorError):
-            await vectors.put_vectors({first.recorded.seq: _vector(1, 0, 0, 0), second.recorded.seq: _vector(*wrong)})
+            await vectors.put_vectors(None, given)
         assert list((await vectors.vectors(None))[0]) == []
 
     async def test_a_vector_before_any_embedder_is_refused(self, history: KeepsHistory, vectors: KeepsVectors) -> None:
         """A vector without an embedder's identity is refused, not dropped."""
         known = await only(history, said(LANGUAGES, "Thai"))
         with pytest.raises(InvalidVectorError):
-            await vectors.put_vectors({known.seq: _vector(1, 0, 0, 0)})
+            await vectors.put_vectors(None, {known.seq: _vector(1, 0, 0, 0)})
         with pytest.raises(InvalidVectorError):
             await history.append([Append(assertion=said(LANGUAGES, "Ewe"), vector=_vector(1, 0, 0, 0))])
         assert list(await history.entries(Place(USER, PLANNER))) == [known]
@@ -116,7 +117,7 @@ class VectorSpecs(ProviderCase):
     ) -> None:
         await vectors.use_embedder(_ONE)
         known = await only(history, said(LANGUAGES, "Thai"))
-        await vectors.put_vectors({known.seq: _vector(1, 0, 0, 0), 10**6: _vector(1, 0, 0, 0)})
+        await vectors.put_vectors(None, {known.seq: _vector(1, 0, 0, 0), 10**6: _vector(1, 0, 0, 0)})
         assert list((await vectors.vectors(None))[0]) == [known.seq]
 
     async def test_vectors_are_of_one_tenant_and_go_on_after_any_number(
@@ -128,7 +129,17 @@ class VectorSpecs(ProviderCase):
         assert list((await vectors.vectors(None))[0]) == mine
         assert list((await vectors.vectors("acme"))[0]) == [theirs]
         assert list((await vectors.vectors(None, mine[0]))[0]) == mine[1:]
-        assert list((await vectors.vectors(None, theirs))[0]) == []
+        assert list((await vectors.vectors(None, mine[-1]))[0]) == []
+
+    async def test_vectors_are_put_for_one_tenant(self, history: KeepsHistory, vectors: KeepsVectors) -> None:
+        """The same number of another tenant is another assertion."""
+        await vectors.use_embedder(_ONE)
+        (here,) = await keep(history, said(LANGUAGES, "Thai"))
+        (there,) = await keep(history, said(LANGUAGES, "Thai", scope=PLANNER.within("acme")))
+        assert here.recorded.seq == there.recorded.seq
+        await vectors.put_vectors("acme", {there.recorded.seq: _vector(1, 0, 0, 0)})
+        assert list((await vectors.vectors(None))[0]) == []
+        assert list((await vectors.vectors("acme"))[0]) == [there.recorded.seq]
 
     async def test_another_embedder_is_refused(self, history: KeepsHistory, vectors: KeepsVectors) -> None:
         await vectors.use_embedder(_ONE)
@@ -152,7 +163,7 @@ class VectorSpecs(ProviderCase):
         assert list(numbers) == []
         assert rows.shape == (0, 3)
         assert len(await history.entries(Place(USER, PLANNER))) == 1
-        await vectors.put_vectors({seq: _vector(0, 1, 0)})
+        await vectors.put_vectors(None, {seq: _vector(0, 1, 0)})
         np.testing.assert_allclose((await vectors.vectors(None))[1], [[0, 1, 0]], atol=1e-6)
         await vectors.use_embedder(_TWO, replace=True)
         assert list((await vectors.vectors(None))[0]) == [], "the same one may be wanted to begin anew"

@@ -51,7 +51,7 @@ class ErasureSpecs(ProviderCase):
         """All revisions and changes of state of the record are erased; the values of others stay."""
         first = await only(history, said(CITY, "Rome", 1))
         await only(history, said(CITY, "Oslo", 2))
-        await history.append([StateRequest(assertion_id=first.id, state=AssertionState.RETRACTED)])
+        await history.append([StateRequest.of(first, state=AssertionState.RETRACTED)])
         await only(history, said(SEATS, 4))
         receipt = await eraser.erase([first.record_id], tenant=None)
         assert (receipt.erased, receipt.pending) == (2, False)
@@ -70,11 +70,11 @@ class ErasureSpecs(ProviderCase):
         follows = thai.recorded.seq
         await history.append([Append(assertion=updated, follows=follows)])
         await eraser.erase([thai.recorded.record_id], tenant=None)
-        version = await feed.version()
+        version = await feed.version(None)
         again = said(LANGUAGES, "Sami", 2, revises=thai.recorded.record_id)
         with pytest.raises(RecordNotFoundError, match="erased meanwhile"):
             await history.append([Append(assertion=said(SEATS, 4)), Append(assertion=again, follows=follows)])
-        assert (await feed.version(), await loaded_values(provider, LANGUAGES)) == (version, ["Ewe"])
+        assert (await feed.version(None), await loaded_values(provider, LANGUAGES)) == (version, ["Ewe"])
         await history.append([Append(assertion=again)])
         assert sorted(await loaded_values(provider, LANGUAGES)) == ["Ewe", "Sami"]
 
@@ -90,7 +90,7 @@ class ErasureSpecs(ProviderCase):
     ) -> None:
         erased = [await only(history, said(CITY, city, minute)) for minute, city in enumerate(["Rome", "Oslo"])]
         kept = await only(history, said(SEATS, 4))
-        before = await feed.version()
+        before = await feed.version(None)
         await eraser.erase([erased[0].record_id], tenant=None)
         everything = list(await feed.changes(None))
         stones = [entry for entry in everything if isinstance(entry, Tombstone)]
@@ -98,18 +98,18 @@ class ErasureSpecs(ProviderCase):
         assert {stone.assertion_id for stone in stones} == {entry.id for entry in erased}
         assert all(set(attrs.asdict(stone)) == {"assertion_id", "seq"} for stone in stones)
         assert list(await feed.changes(None, before)) == stones
-        assert await feed.version() == stones[-1].seq > before
+        assert await feed.version(None) == stones[-1].seq > before
 
     async def test_ids_of_another_tenant_and_of_nothing_are_passed_over(
         self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
     ) -> None:
         mine = await only(history, said(CITY, "Oslo"))
-        before = await feed.version()
+        before = await feed.version(None)
         receipt = await eraser.erase([mine.record_id, "no such record"], tenant="acme")
         assert receipt.erased == 0
         assert (await eraser.erase([], tenant=None)).erased == 0
         assert await loaded_value(provider, CITY) == "Oslo"
-        assert await feed.version() == before
+        assert await feed.version(None) == before
         assert list(await feed.changes("acme")) == []
 
     async def test_another_tenant_sees_no_tombstone(
@@ -144,13 +144,13 @@ class ErasureSpecs(ProviderCase):
         recorded = await only(history, said(CITY, "Oslo"))
         await eraser.erase([recorded.record_id], tenant=None)
         with pytest.raises(RecordNotFoundError):
-            await history.append([StateRequest(assertion_id=recorded.id, state=AssertionState.ACTIVE)])
+            await history.append([StateRequest.of(recorded, state=AssertionState.ACTIVE)])
 
     async def test_one_assertion_can_be_erased_and_its_record_keeps_its_id_and_the_others(
         self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
     ) -> None:
         old, new = await only(history, said(CITY, "Rome", 1)), await only(history, said(CITY, "Oslo", 2))
-        await history.append([StateRequest(assertion_id=old.id, state=AssertionState.RETRACTED)])
+        await history.append([StateRequest.of(old, state=AssertionState.RETRACTED)])
         assert (await eraser.erase([], tenant=None, assertion_ids=[old.id, old.id])).erased == 1
         assert list(await history.entries(_HERE)) == [new]
         stone = (await feed.changes(None))[-1]
@@ -197,10 +197,10 @@ class ErasureSpecs(ProviderCase):
         self, provider: AgentMemoryProvider, history: KeepsHistory, feed: FeedsChanges, eraser: Erases
     ) -> None:
         mine = await only(history, said(CITY, "Oslo"))
-        before = await feed.version()
+        before = await feed.version(None)
         assert (await eraser.erase([], tenant="acme", assertion_ids=[mine.id, "no such assertion"])).erased == 0
         assert await loaded_value(provider, CITY) == "Oslo"
-        assert await feed.version() == before
+        assert await feed.version(None) == before
 
     async def test_the_vector_of_a_single_assertion_is_erased_and_the_others_stay(
         self, history: KeepsHistory, vectors: KeepsVectors, eraser: Erases
@@ -218,7 +218,7 @@ class ErasureSpecs(ProviderCase):
         (receipt,) = await history.append([Append(assertion=said(CITY, "Oslo"), vector=row)])
         await eraser.erase([receipt.recorded.record_id], tenant=None)
         assert list((await vectors.vectors(None))[0]) == []
-        await vectors.put_vectors({receipt.recorded.seq: row})
+        await vectors.put_vectors(None, {receipt.recorded.seq: row})
         assert list((await vectors.vectors(None))[0]) == []
 
     @pytest.mark.parametrize("singly", [False, True], ids=["the record", "its one revision"])
@@ -228,7 +228,7 @@ class ErasureSpecs(ProviderCase):
         secret = "xylophone-quartz-0451"
         assertion = attrs.evolve(said(CITY, secret, metadata={"also": secret}), job={"words": secret})
         recorded = await only(history, assertion)
-        await history.append([StateRequest(assertion_id=recorded.id, state=AssertionState.RETRACTED, reason=secret)])
+        await history.append([StateRequest.of(recorded, state=AssertionState.RETRACTED, reason=secret)])
         await only(history, said(SEATS, 4))
         records, assertions = ([], [recorded.id]) if singly else ([recorded.record_id], [])
         assert (await eraser.erase(records, tenant=None, assertion_ids=assertions)).erased == 1

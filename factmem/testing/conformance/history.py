@@ -82,7 +82,7 @@ class HistorySpecs(ProviderCase):
         first = await only(history, said(CITY, "Oslo"))
         statements: list[Statement] = [
             Append(assertion=said(SEATS, 1)),
-            StateRequest(assertion_id=first.id, state=AssertionState.RETRACTED),
+            StateRequest.of(first, state=AssertionState.RETRACTED),
             Append(assertion=said(SEATS, 2)),
         ]
         receipts = await history.append(statements)
@@ -119,7 +119,7 @@ class HistorySpecs(ProviderCase):
     async def test_a_change_of_state_of_nothing_takes_the_whole_transaction_with_it(
         self, history: KeepsHistory
     ) -> None:
-        unknown = StateRequest(assertion_id="no such assertion", state=AssertionState.RETRACTED)
+        unknown = StateRequest(assertion_id="no such assertion", tenant=None, state=AssertionState.RETRACTED)
         with pytest.raises(RecordNotFoundError):
             await history.append([Append(assertion=said(CITY, "Oslo")), unknown])
         assert list(await history.entries(_HERE)) == []
@@ -152,7 +152,7 @@ class HistorySpecs(ProviderCase):
         newest = await only(history, said(CITY, "Oslo", 2))
         await history.append([_retract(newest)])
         assert await loaded_value(provider, CITY) == "Rome"
-        await history.append([StateRequest(assertion_id=newest.id, state=AssertionState.ACTIVE)])
+        await history.append([StateRequest.of(newest, state=AssertionState.ACTIVE)])
         assert await loaded_value(provider, CITY) == "Oslo"
 
     async def test_retracting_a_value_of_a_multiple_leaves_the_others(
@@ -188,4 +188,4 @@ class HistorySpecs(ProviderCase):
 
 
 def _retract(recorded: Recorded) -> StateRequest:
-    return StateRequest(assertion_id=recorded.id, state=AssertionState.RETRACTED, reason="said so")
+    return StateRequest.of(recorded, state=AssertionState.RETRACTED, reason="said so")

@@ -95,7 +95,7 @@ class QuarantineSpecs(ProviderCase):
         self, provider: AgentMemoryProvider, history: KeepsHistory
     ) -> None:
         planted = await only(history, _planted(_AS_TEXT, "four"))
-        await history.append([StateRequest(assertion_id=planted.id, state=AssertionState.RETRACTED)])
+        await history.append([StateRequest.of(planted, state=AssertionState.RETRACTED)])
         await provider.save(single(SEATS, 4, 1), USER, PLANNER)
         with pytest.raises(ConceptConflictError):
             await history.append([_let_in(planted)])
@@ -108,7 +108,7 @@ class QuarantineSpecs(ProviderCase):
         planted = await only(history, _planted(_AS_TEXT, "four"))
         await history.append([_let_in(planted)])
         for state in (AssertionState.RETRACTED, AssertionState.QUARANTINED):
-            await history.append([StateRequest(assertion_id=planted.id, state=state)])
+            await history.append([StateRequest.of(planted, state=state)])
             with pytest.raises(ConceptConflictError):
                 await provider.save(single(SEATS, 4, 1), USER, PLANNER)
         await history.append([_let_in(planted)])
@@ -173,4 +173,4 @@ def _planted(concept: Concept[Any, Any], value: object, minutes: float = 0) -> A
 
 
 def _let_in(recorded: Recorded) -> StateRequest:
-    return StateRequest(assertion_id=recorded.id, state=AssertionState.ACTIVE)
+    return StateRequest.of(recorded, state=AssertionState.ACTIVE)

@@ -79,7 +79,7 @@ class StateSpecs(ProviderCase):
 
     async def test_a_change_of_nothing_is_not_found_whatever_is_expected(self, history: KeepsHistory) -> None:
         with pytest.raises(RecordNotFoundError):
-            await history.append([StateRequest(assertion_id="nothing", state=_ACTIVE, expected=_PENDING)])
+            await history.append([StateRequest(assertion_id="nothing", tenant=None, state=_ACTIVE, expected=_PENDING)])
 
     async def test_of_several_who_expect_the_same_state_one_succeeds(self, history: KeepsHistory) -> None:
         """The others write nothing, and do not block concurrent requests for other states."""
@@ -154,7 +154,7 @@ class StateSpecs(ProviderCase):
 
 
 def _change(recorded: Recorded, state: AssertionState, *, expected: AssertionState | None = None) -> StateRequest:
-    return StateRequest(assertion_id=recorded.id, state=state, expected=expected)
+    return StateRequest.of(recorded, state=state, expected=expected)
 
 
 def _waiting(assertion: Assertion) -> Assertion:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning"
 class Broken(InMemoryProvider):
     """A store that cannot be read."""
 
-    async def version(self) -> int:
+    async def version(self, tenant: str | None) -> int:
         raise StoreUnavailableError("out of order")
 
 

@@ -34,7 +34,7 @@ class Verdict(enum.Enum):
 
 def _looks() -> dict[str, Look]:
     looks: dict[str, Look] = {
-        "version": EncryptedMemoryProvider.version,
+        "version": functools.partial(EncryptedMemoryProvider.version, tenant=None),
         "verify": EncryptedMemoryProvider.verify,
         "embedder": EncryptedMemoryProvider.embedder,
     }

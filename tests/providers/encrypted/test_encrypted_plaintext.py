@@ -168,7 +168,7 @@ def test_no_key_is_found(sound_root: Path) -> None:
 
     async def keys() -> list[bytes]:
         async with opened(sound_root) as provider:
-            await provider.version()
+            await provider.version(None)
             table = provider._sealed._keys
             return [KEY.secret, *(root.key for root in table.roots().of_epochs), *table._units.values()]
 

@@ -114,7 +114,7 @@ def keys_of(root: Path, key: Keyring) -> tuple[Roots, dict[tuple[Unit, int], byt
 
     async def main() -> tuple[Roots, dict[tuple[Unit, int], bytes]]:
         async with opened(root, key) as provider:
-            await provider.version()
+            await provider.version(None)
             return provider._sealed._keys.roots(), dict(provider._sealed._keys._units)
 
     return anyio.run(main)

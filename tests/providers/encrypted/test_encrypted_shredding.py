@@ -61,7 +61,7 @@ async def readable(copy: Path, root: Path) -> set[tuple[str, str | None]]:
     """
     listing = await listing_of(copy)
     async with opened(root) as provider:
-        await provider.version()
+        await provider.version(None)
         table = provider._sealed._keys
         keys = [*table._units.values(), *(root.key for root in table.roots().of_epochs)]
         store = table.roots().store

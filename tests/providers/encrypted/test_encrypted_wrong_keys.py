@@ -178,7 +178,7 @@ async def test_a_plain_store_is_never_taken_for_an_encrypted_one_nor_the_other_w
         before = Files.of(folder).content
         async with at(address) as provider:
             with pytest.raises(error):
-                await provider.version()
+                await provider.version(None)
             with pytest.raises(error):
                 await provider.entries(PLACES[0])
             with pytest.raises(error):

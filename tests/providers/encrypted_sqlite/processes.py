@@ -80,7 +80,7 @@ def rotate(telling: Connection, path: Path, key: bytes, new: bytes | None, stage
 
     async def main() -> None:
         async with opened(path, SecretKey(key)) as provider:
-            await provider.version()
+            await provider.version(None)
             telling.send("ready")
             await provider.rotate(SecretKey(new) if new else None)
             telling.send("done")

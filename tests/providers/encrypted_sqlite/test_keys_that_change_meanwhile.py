@@ -71,7 +71,7 @@ async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_sa
     async with opened(path, keys) as rotating, opened(path, keys) as always, anyio.create_task_group() as tasks:
         waiting = [opened(path, keys) for _ in range(2 * len(STAGES))]
         for provider in waiting:
-            await provider.version()
+            await provider.version(None)
             await append(provider, [saved])
             saved += 1
         with stops.at_every_stage(monkeypatch):
@@ -81,7 +81,10 @@ async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_sa
                     await stops.halted()
                     async with waiting.pop() as late, opened(path, keys) as new:
                         for provider in (late, always, new):
-                            assert (await provider.version(), stage) == (saved, stage)
+                            assert (
+                                sum([await provider.version(tenant) for tenant in (None, "acmetenant")]),
+                                stage,
+                            ) == (saved, stage)
                             await append(provider, [saved])
                             saved += 1
                     stops.go_on()
@@ -115,7 +118,7 @@ async def test_a_rotation_that_goes_on_between_two_tries_to_open_is_no_tampering
     ring, stops = {"default": KEY, "second": SecretKey.generate()}, Stops()
     keys, tries, real = Keyring(ring, "default"), [0], codec._opened
     async with opened(path, keys) as rotating, opened(path, keys) as late, anyio.create_task_group() as tasks:
-        await rotating.version()
+        await rotating.version(None)
         with stops.at_every_stage(monkeypatch):
             tasks.start_soon(rotating.rotate, Keyring(ring, "second"))
             await stops.halted()

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(7_200)
 async def opens(path: Path, key: SecretKey) -> bool:
     async with opened(path, key) as provider:
         try:
-            await provider.version()
+            await provider.version(None)
         except WrongKeyError:
             return False
         return True
@@ -218,7 +218,7 @@ async def test_a_rotation_waits_for_whoever_reads_and_can_be_gone_on_with(path: 
     """The pages of before lie in the file as long as somebody reads them: the old key is not gone before."""
     new = SecretKey.generate()
     async with opened(path) as reader, opened(path, busy_timeout=0.2) as provider:
-        await reader.version()
+        await reader.version(None)
         connection = reader._live().engine.store._borrow()
         assert connection is not None
         connection.execute("BEGIN; SELECT count(*) FROM assertions").fetchall()

@@ -114,7 +114,7 @@ async def test_an_encrypted_database_is_not_opened_as_a_plain_one(path: Path, da
     before = files_of(path)
     async with SqliteVecMemoryProvider(path) as plain:
         with pytest.raises(StoreUnavailableError, match=r"encrypted-sqlite:facts\.db"):
-            await plain.version()
+            await plain.version(None)
         with pytest.raises(StoreUnavailableError, match="encrypted-sqlite"):
             await append(plain, [1])
     assert files_of(path) == before

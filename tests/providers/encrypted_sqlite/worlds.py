@@ -76,7 +76,7 @@ async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
     """The numbers of the facts in a store; each must be there once, with its vector."""
     async with opened(path, key) as provider:
         entries = [entry for tenant in (None, "acmetenant") for entry in await provider.changes(tenant)]
-        seqs = {seq for tenant in (None, "acmetenant") for seq in (await provider.vectors(tenant))[0]}
+        seqs = [seq for tenant in (None, "acmetenant") for seq in (await provider.vectors(tenant))[0]]
         await provider.verify()
     numbers = [int(entry.assertion.data.split()[-1]) for entry in entries if isinstance(entry, Recorded)]
     assert len(numbers) == len(set(numbers)) == len(seqs)
@@ -86,7 +86,7 @@ async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
 async def told_by(path: Path, key: Keyring | KeySource = KEY) -> Told:
     """Return the answers of every read path of the provider."""
     async with opened(path, key, busy_timeout=0.2) as provider:
-        told: list[Any] = [await provider.verify(), await provider.version(), await provider.embedder()]
+        told: list[Any] = [await provider.verify(), await provider.version(None), await provider.embedder()]
         for place in PLACES:
             told.append(await provider.entries(place))
             told.append(await provider.load_all(place.subject, place.scope))

@@ -100,6 +100,6 @@ async def test_nothing_blocks_the_event_loop(tmp_path: Path) -> None:
         assert await provider.load(LIKES, USER, SCOPE) is not None
         (entry,) = await provider.changes(None)
         assert list((await provider.vectors(None))[0]) == []
-        assert await provider.version() == entry.seq
+        assert await provider.version(None) == entry.seq
         await provider.erase(["nobody"], tenant=None)
         await provider.aclose()

@@ -47,9 +47,7 @@ async def test_no_file_holds_a_word_of_it(tmp_path: Path) -> None:
     async with LocalFileMemoryProvider(tmp_path) as provider:
         await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
         secret = await _secret(provider)
-        await provider.append(
-            [StateRequest(assertion_id=secret.id, state=AssertionState.RETRACTED, reason="classified")]
-        )
+        await provider.append([StateRequest.of(secret, state=AssertionState.RETRACTED, reason="classified")])
         await provider.save(LIKES.fact(["jazz"], timestamp=NOON), USER, SCOPE)
         assert len(_holds(tmp_path, "classified")) == 1
         assert len((await provider.vectors(None))[0]) == 1
@@ -63,7 +61,7 @@ async def test_no_file_holds_a_word_of_it(tmp_path: Path) -> None:
         changes = await again.changes(None)
         assert [type(entry) for entry in changes] == [Recorded, Recorded, Tombstone]
         assert changes[-1] == Tombstone(assertion_id=secret.id, seq=5)
-        assert await again.version() == 5
+        assert await again.version(None) == 5
         assert await again.entries(PLACE, SECRET.keyword) == []
 
 

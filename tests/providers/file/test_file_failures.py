@@ -119,7 +119,7 @@ async def test_a_transaction_that_contradicts_itself_writes_nothing(tmp_path: Pa
         with pytest.raises(ConceptConflictError):
             await provider.append(statements)
         assert _logs(tmp_path) == {}
-        assert await provider.version() == 0
+        assert await provider.version(None) == 0
 
 
 async def test_saves_that_wait_together_are_flushed_together_and_fail_alone(

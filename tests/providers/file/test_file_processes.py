@@ -28,12 +28,12 @@ async def test_two_providers_see_each_others_saves_states_and_erasures(tmp_path:
         for number in range(10):
             writer, reader = (one, two) if number % 2 else (two, one)
             await writer.save(LIKES.fact([f"v{number}"], timestamp=NOON), USER, SCOPE)
-            assert await reader.version() == number + 1
+            assert await reader.version(None) == number + 1
             fact = await reader.load(LIKES, USER, SCOPE)
             assert fact is not None
             assert len(fact.values) == number + 1
         (v0, v1, *_) = (entry for entry in await one.entries(place) if isinstance(entry, Recorded))
-        await two.append([StateRequest(assertion_id=v0.id, state=AssertionState.RETRACTED)])
+        await two.append([StateRequest.of(v0, state=AssertionState.RETRACTED)])
         assert (await one.erase([v1.record_id], tenant=None)).erased == 1
         assert (await two.erase([v1.record_id], tenant=None)).erased == 0
         for provider in (one, two):
@@ -53,7 +53,7 @@ async def test_a_store_that_others_hold_is_unavailable_and_a_save_refused(tmp_pa
             with pytest.raises(StoreUnavailableError, match="lock_timeout"):
                 await provider.save(LIKES.fact(["b"], timestamp=NOON), USER, SCOPE)
             assert await provider.load(LIKES, USER, SCOPE) == LIKES.fact(["a"], timestamp=NOON)
-            assert await provider.version() == 1
+            assert await provider.version(None) == 1
         await provider.save(LIKES.fact(["b"], timestamp=NOON), USER, SCOPE)
 
 

@@ -100,7 +100,7 @@ class _Pair:
             case "state" if chosen is not None:
                 state, expected = STATES[pick % 4], [None, None, *STATES][pick % 6]
                 outcomes = [
-                    await _appended(each, [StateRequest(assertion_id=recorded.id, state=state, expected=expected)])
+                    await _appended(each, [StateRequest.of(recorded, state=state, expected=expected)])
                     for each, recorded in zip(self.both, chosen, strict=True)
                 ]
                 assert outcomes[0] == outcomes[1]
@@ -127,7 +127,7 @@ class _Pair:
                 pass
 
     async def compare(self) -> None:
-        assert await self.file.version() == await self.memory.version()
+        assert await self.file.version(None) == await self.memory.version(None)
         for tenant in (None, "acme"):
             ours, theirs = [await each.changes(tenant) for each in self.both]
             assert [(type(entry), entry.seq) for entry in ours] == [(type(entry), entry.seq) for entry in theirs]

@@ -96,7 +96,7 @@ async def test_nothing_is_touched_before_the_first_save(tmp_path: Path) -> None:
     root = tmp_path / "deep" / "store"
     async with LocalFileMemoryProvider(root) as provider:
         assert await provider.load_all(USER, SCOPE) == []
-        assert await provider.version() == 0
+        assert await provider.version(None) == 0
         assert await provider.changes(None) == []
         assert (await provider.erase(["x"], tenant=None)).erased == 0
         assert not (tmp_path / "deep").exists()
@@ -124,7 +124,7 @@ async def test_states_and_owners_survive_reopening(tmp_path: Path) -> None:
         (seats,) = await provider.entries(place, "seats")
         assert isinstance(seats, Recorded)
     async with LocalFileMemoryProvider(tmp_path) as again:
-        request = StateRequest(assertion_id=seats.id, state=AssertionState.RETRACTED, reason="wrong")
+        request = StateRequest.of(seats, state=AssertionState.RETRACTED, reason="wrong")
         assert await again.append([request]) == []
         assert await again.load(SEATS, USER, SCOPE) is None
         assert await again.load(LIKES, USER, SCOPE) is None
@@ -136,7 +136,7 @@ async def test_a_state_of_an_unknown_assertion_is_refused_and_writes_nothing(tmp
     async with LocalFileMemoryProvider(tmp_path) as provider:
         await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
         before = _files(tmp_path)
-        request = StateRequest(assertion_id="nobody", state=AssertionState.RETRACTED)
+        request = StateRequest(assertion_id="nobody", tenant=None, state=AssertionState.RETRACTED)
         (wanted,) = assertions_of(SEATS.fact([5], timestamp=NOON), Place(USER, SCOPE))
         with pytest.raises(RecordNotFoundError):
             await provider.append([Append(assertion=wanted), request])
@@ -148,10 +148,10 @@ async def test_changes_are_those_of_one_tenant_in_order(tmp_path: Path) -> None:
         for number in range(6):
             scope = MemoryScope.agent(f"a{number % 3}").within("acme" if number % 2 else None)
             await provider.save(SEATS.fact([number], timestamp=NOON), USER, scope)
-        assert [entry.seq for entry in await provider.changes("acme")] == [2, 4, 6]
-        assert [entry.seq for entry in await provider.changes(None, since=1)] == [3, 5]
+        assert [entry.seq for entry in await provider.changes("acme")] == [1, 2, 3]
+        assert [entry.seq for entry in await provider.changes(None, since=1)] == [2, 3]
         assert await provider.changes("nobody") == []
-        assert await provider.version() == 6
+        assert await provider.version(None) == 3
 
 
 async def test_closing_twice_is_harmless_and_use_after_it_is_an_error(tmp_path: Path) -> None:

@@ -49,17 +49,17 @@ async def test_vectors_are_there_after_reopening_each_with_its_fact(tmp_path: Pa
         assert list(seqs) == [1, 2, 4]
         np.testing.assert_allclose(rows, [[1, 0], [0, 1], [0.5**0.5, 0.5**0.5]], rtol=1e-6)
         assert rows.dtype == np.float32
-        await again.put_vectors({3: np.array([1, 2], dtype=np.float32), 99: np.array([1, 0], dtype=np.float32)})
+        await again.put_vectors(None, {3: np.array([1, 2], dtype=np.float32), 99: np.array([1, 0], dtype=np.float32)})
         assert list((await again.vectors(None))[0]) == [1, 2, 3, 4]
         assert list((await again.vectors(None, since=2))[0]) == [3, 4]
-        assert list((await again.vectors("acme"))[0]) == [5]
+        assert list((await again.vectors("acme"))[0]) == [1]
 
 
 async def test_another_provider_sees_vectors_put_later(tmp_path: Path) -> None:
     async with LocalFileMemoryProvider(tmp_path) as one, LocalFileMemoryProvider(tmp_path) as two:
         await _filled(one)
         assert len((await two.vectors(None))[0]) == 3
-        await one.put_vectors({3: np.array([1, 2], dtype=np.float32)})
+        await one.put_vectors(None, {3: np.array([1, 2], dtype=np.float32)})
         assert len((await two.vectors(None))[0]) == 4
 
 
@@ -74,7 +74,7 @@ async def test_another_embedder_is_refused_or_starts_anew(tmp_path: Path) -> Non
         for each in (provider, other):
             seqs, rows = await each.vectors(None)
             assert (list(seqs), rows.shape) == ([], (0, 3))
-        await other.put_vectors({1: np.array([1, 0, 0], dtype=np.float32)})
+        await other.put_vectors(None, {1: np.array([1, 0, 0], dtype=np.float32)})
         assert list((await provider.vectors(None))[0]) == [1]
 
 
@@ -85,8 +85,8 @@ async def test_wrong_vectors_are_refused_and_nothing_is_written(tmp_path: Path) 
             with pytest.raises(InvalidVectorError):
                 await provider.append([_append("v9", wrong)])
             with pytest.raises(InvalidVectorError):
-                await provider.put_vectors({3: np.array(wrong, dtype=np.float32)})
-        assert await provider.version() == 5
+                await provider.put_vectors(None, {3: np.array(wrong, dtype=np.float32)})
+        assert (await provider.version(None), await provider.version("acme")) == (4, 1)
         assert len((await provider.vectors(None))[0]) == 3
 
 
@@ -102,7 +102,7 @@ async def test_a_damaged_sidecar_is_missing_vectors_that_can_be_put_again(tmp_pa
     async with LocalFileMemoryProvider(tmp_path) as again:
         fact = await again.load(LIKES, USER, MemoryScope.agent("a2"))
         assert fact is not None
-        await again.put_vectors({2: np.array([0, 1], dtype=np.float32)})
+        await again.put_vectors(None, {2: np.array([0, 1], dtype=np.float32)})
         assert list((await again.vectors(None))[0]) == [1, 2, 4]
 
 
@@ -126,5 +126,5 @@ async def test_without_its_sidecars_a_store_lacks_vectors_only(tmp_path: Path) -
             sidecar.unlink()
         assert list((await provider.vectors(None))[0]) == []
         await provider.append([_append("x1", [1, 0])])
-        assert list((await provider.vectors(None))[0]) == [6]
+        assert list((await provider.vectors(None))[0]) == [5]
         assert len(await provider.changes(None)) == 5

@@ -124,14 +124,14 @@ async def _with_history(path: Path) -> None:
         for minutes, city in enumerate(["Bern", "Basel", "Genf"]):
             await provider.save(single(CITY, city, minutes), USER, PLANNER)
         log = [entry for entry in await provider.changes(None) if isinstance(entry, Recorded)]
-        await provider.append([StateRequest(assertion_id=log[1].id, state=AssertionState.RETRACTED, reason="typo")])
+        await provider.append([StateRequest.of(log[1], state=AssertionState.RETRACTED, reason="typo")])
         await provider.erase([], tenant=None, assertion_ids=[log[0].id])
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE meta SET value = 9 WHERE key = 'seq'",
+        "UPDATE tenants SET seq = 9 WHERE name = ''",
         "UPDATE state_changes SET reason = 'type'",
         "UPDATE state_changes SET assertion = 3",
         "DELETE FROM state_changes",
@@ -153,7 +153,7 @@ async def test_what_is_missing_or_was_changed_is_noticed(tmp_path: Path, damage:
     vandal.close()
     async with SqliteVecMemoryProvider(path) as provider:
         with pytest.raises(CorruptStoreError):  # noqa: PT012  # one of them notices
-            await provider.version()
+            await provider.version(None)
             await provider.entries(Place(USER, PLANNER))
             await provider.changes(None)
 
@@ -201,7 +201,7 @@ async def test_a_vector_that_was_changed_is_noticed_and_can_be_made_again(tmp_pa
             await provider.vectors(None)
         await provider.save(single(CITY, "Basel", 99), USER, PLANNER)
         await provider.use_embedder(EMBEDDER, replace=True)
-        await provider.put_vectors({1: np.ones(4, dtype=np.float32)})
+        await provider.put_vectors(None, {1: np.ones(4, dtype=np.float32)})
         assert await _vectors(provider) == {1: np.full(4, 0.5, dtype=np.float32).tobytes()}
 
 
@@ -209,11 +209,12 @@ async def test_vectors_that_come_and_go_leave_the_sum_right(tmp_path: Path) -> N
     path = tmp_path / "facts.db"
     await _with_vectors(path)
     async with SqliteVecMemoryProvider(path) as provider:
-        await provider.put_vectors({2: np.ones(4, dtype=np.float32), 3: np.ones(4, dtype=np.float32)})
+        for tenant, seq in ((None, 2), ("acme", 1)):
+            await provider.put_vectors(tenant, {seq: np.ones(4, dtype=np.float32)})
         log = [entry for entry in await provider.changes(None) if isinstance(entry, Recorded)]
         await provider.erase([log[0].record_id], tenant=None)
         assert (await _vectors(provider)).keys() <= {2}
-        assert (await _vectors(provider, "acme")).keys() == {3}
+        assert (await _vectors(provider, "acme")).keys() == {1}
 
 
 async def test_a_store_from_before_vectors_had_sums_is_read_and_brought_up_to_date(tmp_path: Path) -> None:

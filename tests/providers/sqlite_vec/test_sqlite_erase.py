@@ -56,7 +56,7 @@ async def _fill(provider: SqliteVecMemoryProvider, numbers: range) -> dict[int, 
     kept = {number: receipt.recorded for number, receipt in zip(numbers, receipts, strict=True)}
     await provider.append(
         [
-            StateRequest(assertion_id=recorded.id, state=AssertionState.RETRACTED, reason=_words(number)[3])
+            StateRequest.of(recorded, state=AssertionState.RETRACTED, reason=_words(number)[3])
             for number, recorded in kept.items()
         ]
     )

@@ -98,8 +98,8 @@ async def test_a_failing_save_fails_alone(provider: SqliteVecMemoryProvider, com
         except (ConceptConflictError, RecordNotFoundError, InvalidDataError) as error:
             outcomes[name] = type(error)
 
-    nobody = StateRequest(assertion_id="0" * 32, state=AssertionState.RETRACTED)
-    spoilt = StateRequest(assertion_id="0" * 32, state=AssertionState.RETRACTED, reason="\udc80")
+    nobody = StateRequest(assertion_id="0" * 32, tenant=None, state=AssertionState.RETRACTED)
+    spoilt = StateRequest(assertion_id="0" * 32, tenant=None, state=AssertionState.RETRACTED, reason="\udc80")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(append, "first", Append(assertion=said(LANGUAGES, "Deutsch")))
         tasks.start_soon(append, "conflict", Append(assertion=said(LANGUAGES, "Latein")), Append(assertion=wrong))
@@ -135,7 +135,7 @@ async def test_a_commit_that_fails_fails_for_all_of_it(provider: SqliteVecMemory
     assert len({id(error) for error in errors}) == 5
     assert await _values(provider) == ["Bern"]
     await provider.save(multiple(LANGUAGES, "Deutsch"), USER, PLANNER)
-    assert await provider.version() == 2
+    assert await provider.version(None) == 2
 
 
 async def test_a_save_cancelled_while_it_waits_is_withdrawn(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ async def test_a_fact_is_there_after_reopening(tmp_path: Path) -> None:
         await provider.save(multiple(LANGUAGES, "Français", "日本語"), USER, PLANNER)
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         assert await provider.load_all(USER, PLANNER) == [multiple(LANGUAGES, "Français", "日本語")]
-        assert await provider.version() == 2
+        assert await provider.version(None) == 2
 
 
 async def test_a_fact_is_there_for_a_second_provider_at_once(tmp_path: Path) -> None:
@@ -47,13 +47,13 @@ async def test_a_fact_is_there_for_a_second_provider_at_once(tmp_path: Path) -> 
         await one.save(single(CITY, "Bern"), USER, PLANNER)
         assert await loaded_value(two, CITY) == "Bern"
         await two.save(single(CITY, "Basel", 1), USER, PLANNER)
-        assert (await loaded_value(one, CITY), await one.version()) == ("Basel", 2)
+        assert (await loaded_value(one, CITY), await one.version(None)) == ("Basel", 2)
 
 
 async def test_reading_makes_no_file(tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path / "new" / "facts.db") as provider:
         assert await provider.load_all(USER, PLANNER) == []
-        assert (await provider.version(), await provider.embedder()) == (0, None)
+        assert (await provider.version(None), await provider.embedder()) == (0, None)
         assert not (tmp_path / "new").exists()
         await provider.save(single(CITY, "Bern"), USER, PLANNER)
         assert await loaded_value(provider, CITY) == "Bern"
@@ -90,7 +90,7 @@ async def test_closing_leaves_one_file_and_is_harmless_twice(tmp_path: Path) -> 
     await provider.aclose()
     await provider.aclose()
     assert _names(tmp_path) == ["facts.db"]
-    for call in (provider.version, provider.embedder, lambda: provider.erase(["x"], tenant=None)):
+    for call in (lambda: provider.version(None), provider.embedder, lambda: provider.erase(["x"], tenant=None)):
         with pytest.raises(ProviderClosedError):
             await call()
 
@@ -172,4 +172,4 @@ async def test_nothing_blocks_the_loop(tmp_path: Path) -> None:
             (record,) = await provider.changes(None)
             await provider.vectors(None)
             await provider.erase([getattr(record, "record_id")], tenant=None)  # noqa: B009
-            await provider.version()
+            await provider.version(None)

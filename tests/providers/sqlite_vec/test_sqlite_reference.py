@@ -108,6 +108,7 @@ async def _apply(provider: Provider, step: tuple[Any, ...]) -> object:
             statements = [
                 StateRequest(
                     assertion_id=known[index].id if index < len(known) else "nothing",
+                    tenant=known[index].assertion.place.scope.tenant if index < len(known) else None,
                     state=state,
                     reason="why",
                     expected=expected,
@@ -148,7 +149,7 @@ def _comparable(log: Sequence[LogEntry]) -> list[object]:
 async def _seen(provider: Provider, place: Place) -> list[object]:
     logs = [await provider.changes(tenant, since) for tenant in TENANTS for since in (0, 3)]
     logs += [await provider.entries(place), await provider.entries(place, "b")]
-    return [*map(_comparable, logs), await provider.version()]
+    return [*map(_comparable, logs), await provider.version(None)]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -109,12 +109,12 @@ async def fill(address: str) -> dict[str, Any]:
         await provider.append([Append(assertion=attrs.evolve(update, revises=tea.record_id, revised=tea.seq))])
         await provider.append(
             [
-                StateRequest(assertion_id=cake.id, state=AssertionState.ACTIVE, reason="accepted", actor="cli:ada"),
-                StateRequest(assertion_id=coffee.id, state=AssertionState.RETRACTED, reason="not any more"),
-                StateRequest(assertion_id=waiting.id, state=AssertionState.FAILED, expected=AssertionState.PENDING),
+                StateRequest.of(cake, state=AssertionState.ACTIVE, reason="accepted", actor="cli:ada"),
+                StateRequest.of(coffee, state=AssertionState.RETRACTED, reason="not any more"),
+                StateRequest.of(waiting, state=AssertionState.FAILED, expected=AssertionState.PENDING),
             ]
         )
-        await provider.put_vectors({coffee.seq: np.array([0, 3, 0, 4], np.float32)})
+        await provider.put_vectors(None, {coffee.seq: np.array([0, 3, 0, 4], np.float32)})
         await provider.add_accesses(None, {city.record_id: Access(count=3, last=NOON)})
         await provider.erase([gin.record_id], tenant="acme")
     # What recall keeps beside the assertions, and an access, which is counted when the memory is closed.
@@ -126,7 +126,7 @@ async def fill(address: str) -> dict[str, Any]:
 
 async def contents(provider: Any) -> dict[str, Any]:
     """Return all that a store holds, as JSON."""
-    found: dict[str, Any] = {"version": await provider.version(), "tenants": {}}
+    found: dict[str, Any] = {"version": await provider.version(None), "tenants": {}}
     for tenant in TENANTS:
         log = await provider.changes(tenant)
         seqs, rows = await provider.vectors(tenant)
