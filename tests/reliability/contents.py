@@ -62,7 +62,7 @@ async def answers(provider: Any) -> Answers:
     """Ask everything; what was refused with a typed error is answered by `WAS_REFUSED`."""
     asked: dict[str, Callable[[], Awaitable[Any]]] = {
         "changes": lambda: _listed(provider.changes(None)),
-        "version": provider.version,
+        "version": lambda: provider.version(None),
         "vectors": lambda: _rows(provider),
     }
     for number, place in enumerate(PLACES):
