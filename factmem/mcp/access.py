@@ -180,7 +180,7 @@ class Access:
             view = self._run.view(memory, self.scopes or None)
         else:
             view = memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory
-        return view.reviewed().with_quota(self._quota)
+        return view.reviewed().with_policies(quarantine=self._quota)
 
     def _hold(self) -> Held:
         match self._memory:

@@ -7,7 +7,7 @@ import datetime as dt
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, cast
 
 from anyio.from_thread import start_blocking_portal
 
@@ -15,11 +15,11 @@ from factmem.abc import DropReason
 from factmem.errors import ProviderClosedError
 from factmem.memory.background import Submission
 from factmem.memory.calls import Calls
+from factmem.memory.context import PolicyChanges
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
-from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.scopes import MemoryScope
 
 __all__ = ["BlockingDeadLetters", "BlockingMemory", "BlockingQuarantine", "BlockingSubmission"]
@@ -156,13 +156,9 @@ class BlockingMemory(_Twin):
         """See `Memory.for_user`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.for_user(name))
 
-    def with_flagged(self, policy: FlaggedPolicy) -> BlockingMemory:
-        """See `Memory.with_flagged`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.with_flagged(policy))
-
-    def with_quota(self, quota: QuarantineQuota) -> BlockingMemory:
-        """See `Memory.with_quota`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.with_quota(quota))
+    def with_policies(self, **changes: Unpack[PolicyChanges]) -> BlockingMemory:
+        """See `Memory.with_policies`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.with_policies(**changes))
 
     def reviewed(self) -> BlockingMemory:
         """See `Memory.reviewed`; it lives as long as this memory is open."""

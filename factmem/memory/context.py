@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import attrs
 
@@ -52,8 +52,8 @@ class Policies:
         future: Treatment of timestamps from the future.
         clock_skew: Maximum time that a timestamp may lie in the future.
         ttl: Times to live.
-        flagged: Treatment of text that reads like an instruction or hides something; see `Memory.with_flagged`.
-        quarantine: Limits of what waits in quarantine; see `Memory.with_quota`.
+        flagged: Treatment of text that reads like an instruction or hides something.
+        quarantine: Limits of what waits in quarantine.
         origins: Treatment of messages by their origin.
         consolidation: Comparison of new statements with known ones.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
@@ -75,6 +75,20 @@ class Policies:
     )
     keep_words: bool = attrs.field(default=True, validator=instance_of(bool))
     default_importance: float = attrs.field(default=0.5, validator=fraction)
+
+
+class PolicyChanges(TypedDict, total=False):
+    """Some policies by name; see `Policies`."""
+
+    future: FuturePolicy
+    clock_skew: dt.timedelta
+    ttl: TtlPolicy
+    flagged: FlaggedPolicy
+    quarantine: QuarantineQuota
+    origins: OriginPolicy
+    consolidation: ConsolidationPolicy
+    keep_words: bool
+    default_importance: float
 
 
 @attrs.frozen(kw_only=True)

@@ -36,7 +36,7 @@ from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
 from factmem.memory.background import Background, MemoryEvent, Submission, Worker
 from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
-from factmem.memory.context import Context, Policies
+from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt
@@ -51,7 +51,6 @@ from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
-from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.streams import Streams
 from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt
@@ -103,7 +102,7 @@ class Memory:
             fact = await memory.load(SEATS, subject=USER, scope="/product/alpha")
 
     A memory is a frozen context (tenant, viewer, view, policies, …) over a backend (store, mirror, models, worker).
-    `as_viewer`, `acting_as`, `scope`, `slice`, `reviewed`, `with_flagged`, `as_of` and `known_at` return views: the
+    `as_viewer`, `acting_as`, `scope`, `slice`, `reviewed`, `with_policies`, `as_of` and `known_at` return views: the
     same backend under another context. A view lives as long as the memory that it was made of is open.
 
     A memory serves one event loop at a time: another loop gets `WrongLoopError` until the first one has ended or the
@@ -361,30 +360,20 @@ class Memory:
         """Return this memory with another writer named in the audit trail."""
         return self._view(attrs.evolve(self._context, actor=checked_name(actor, what="an actor")))
 
-    def with_flagged(self, policy: FlaggedPolicy) -> Self:
-        """Return this memory with another treatment of flagged text.
-
-        Args:
-            policy: The treatment of text that is saved through the returned memory.
-        """
-        if not isinstance(policy, FlaggedPolicy):
-            raise InvalidDataError(f"the policy is a FlaggedPolicy, not a {type(policy).__name__}", path="$.policy")
-        policies = attrs.evolve(self._context.policies, flagged=policy)
-        return self._view(attrs.evolve(self._context, policies=policies))
-
-    def with_quota(self, quota: QuarantineQuota) -> Self:
-        """Return this memory with other limits of what waits in quarantine, for writers that are not trusted.
+    def with_policies(self, **changes: Unpack[PolicyChanges]) -> Self:
+        """Return this memory with some other policies, for what is written through it.
 
         ::
 
-            guarded = memory.with_quota(QuarantineQuota(total=1_000, per_writer=100))
+            keeping = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
 
         Args:
-            quota: The limits of what is written through the returned memory.
+            changes: Policies by name; see `Policies`. The others stay.
+
+        Raises:
+            InvalidDataError: A policy has another type or is out of range.
         """
-        if not isinstance(quota, QuarantineQuota):
-            raise InvalidDataError(f"the quota is a QuarantineQuota, not a {type(quota).__name__}", path="$.quota")
-        policies = attrs.evolve(self._context.policies, quarantine=quota)
+        policies = attrs.evolve(self._context.policies, **changes)
         return self._view(attrs.evolve(self._context, policies=policies))
 
     def reviewed(self) -> Self:

@@ -255,6 +255,6 @@ def test_the_user_takes_a_flagged_item_over() -> None:
         (record,) = memory.list_records()
         assert memory.reviewed().list_records() == []
         with pytest.raises(InvalidDataError):
-            memory.with_flagged("annotate")  # type: ignore[arg-type]
+            memory.with_policies(flagged="annotate")  # type: ignore[arg-type]
         memory.update(record.id, origin=Origin.USER)
         assert [found.id for found in memory.reviewed().list_records()] == [record.id]

@@ -141,7 +141,7 @@ def test_the_blocking_twin_flags_as_well() -> None:
 
 async def test_annotated_text_is_kept_with_its_flags_and_stands_in_no_prompt() -> None:
     async with opened() as memory:
-        keeping = memory.with_flagged(FlaggedPolicy.ANNOTATE)
+        keeping = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
         (order,) = await keeping.save(SingleFact(CITY, ORDER), details=FactDetails(origin=Origin.ASSISTANT))
         assert order.state is AssertionState.ACTIVE
         assert order.details.flags == ("standing order", "sends data away", "unreviewed")
@@ -182,7 +182,7 @@ async def test_annotated_text_is_shown_to_no_model_that_consolidates(end: str, a
     kept = OriginPolicy(assistant=Treatment.STATEMENTS)
     async with telling.opened(InMemoryProvider(), model, policies=attrs.evolve(FOUND_ALONE, origins=kept)) as memory:
         fact = MultipleFacts(STATEMENT, (f"{said} Really.{end}",), timestamp=BEGAN)
-        keeping = memory.with_flagged(FlaggedPolicy.ANNOTATE)
+        keeping = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
         await keeping.save(fact, details=FactDetails(origin=Origin.ASSISTANT))
         await memory.remember(Conversation(id="talk", messages=[Message(content=said, role="assistant")]))
         assert len([prompt for prompt in model.prompts if "<known" in prompt.content]) == asked

@@ -102,7 +102,7 @@ async def test_what_waits_outside_of_a_view_neither_counts_nor_shows() -> None:
     async with opened(provider) as memory, opened(provider, "noah") as noahs:
         await fill(memory.scope(ALPHA), 3)
         await noahs.save(SingleFact(CITY, "Rome"), details=UNTRUSTED, scope=BETA, private=True)
-        beta = memory.scope(BETA).with_quota(QuarantineQuota(total=1, per_writer=1))
+        beta = memory.scope(BETA).with_policies(quarantine=QuarantineQuota(total=1, per_writer=1))
         assert [await view.quarantine.count() for view in (memory, beta, noahs.scope(BETA))] == [3, 0, 1]
         await fill(beta, 1)
         with pytest.raises(QuotaExceededError):
@@ -144,7 +144,7 @@ async def test_the_quota_holds_over_the_next_process_too(kind: str, tmp_path_fac
 
 def test_the_blocking_twin_has_it() -> None:
     with BlockingMemory(opened()) as memory:
-        guarded = memory.with_quota(QuarantineQuota(total=1))
+        guarded = memory.with_policies(quarantine=QuarantineQuota(total=1))
         guarded.remember(heard("The thing is blue."))
         with pytest.raises(QuotaExceededError):
             guarded.remember(heard("The thing is red."))
@@ -159,5 +159,5 @@ def test_a_limit_is_a_whole_number(limits: dict[str, int]) -> None:
 
 async def test_a_quota_of_another_type_is_refused() -> None:
     async with opened() as memory:
-        with pytest.raises(InvalidDataError, match="the quota is a QuarantineQuota"):
-            memory.with_quota(3)  # type: ignore[arg-type]
+        with pytest.raises(InvalidDataError, match="quarantine must be QuarantineQuota"):
+            memory.with_policies(quarantine=3)  # type: ignore[arg-type]

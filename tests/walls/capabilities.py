@@ -62,7 +62,7 @@ async def _described(asked: Asked) -> object:
 async def _vectors(asked: Asked) -> object:
     await asked.memory.recall("green door")
     numbers, _ = await asked.grown.provider.vectors(asked.seat.tenant, 0)
-    said = {number: token for token, number in asked.grown.revisions.items()}
+    said = asked.grown.numbered(asked.seat.tenant)
     return [said[number] for number in numbers]
 
 
@@ -73,15 +73,16 @@ async def _scanned(asked: Asked) -> object:
     (vector,) = await EMBEDDER.embed([asked.query])
     numbers = await to_thread.run_sync(provider.vector_numbers, tenant)
     scanned, _ = await to_thread.run_sync(provider.products, tenant, vector)
-    every = np.array(sorted(asked.grown.revisions.values()))
+    every = np.array(sorted(set(asked.grown.revisions.values())))
     rows = await to_thread.run_sync(provider.vectors_of, tenant, every, len(vector))
-    said = {number: token for token, number in asked.grown.revisions.items()}
+    said = asked.grown.numbered(tenant)
     return [said[number] for found in (numbers, scanned, every[rows.any(axis=1)]) for number in found.tolist()]
 
 
 async def _changes(asked: Asked) -> object:
     provider, tenant = asked.grown.provider, asked.seat.tenant
-    middle = sorted(asked.grown.revisions.values())[len(asked.grown.revisions) // 2]
+    numbers = sorted(asked.grown.numbered(tenant)) or [0]
+    middle = numbers[len(numbers) // 2]
     return [await provider.changes(tenant), await provider.changes(tenant, middle), await provider.changes("nobody")]
 
 
@@ -99,7 +100,7 @@ async def _outlined(asked: Asked) -> object:
     provider, tenant = asked.grown.provider, asked.seat.tenant
     await asked.memory.recall("green door")
     logs = [await to_thread.run_sync(provider.outlined, tenant, since) for since in (0, 3)]
-    said = {number: token for token, number in asked.grown.revisions.items()}
+    said = asked.grown.numbered(tenant)
     return [[said[number] for number in (*log.seqs, *log.missing)] for log in logs]
 
 

@@ -222,8 +222,7 @@ WAITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.audit(subject=asked.subject, flagged=False), Shows.KEPT, only=_about),
         ]
     ),
-    "with_flagged": Neither("gives the same memory, with another treatment of flagged text"),
-    "with_quota": Neither("gives the same memory, with other limits of what waits in quarantine"),
+    "with_policies": Neither("gives the same memory, with other policies"),
     "reviewed": Neither("gives a view, of which everything is asked"),
     "acting_as": Neither("gives the same memory, for somebody who goes by another name"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),

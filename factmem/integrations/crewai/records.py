@@ -197,7 +197,7 @@ def children(found: Sequence[Shown], path: str) -> list[str]:
 def _view(run: MemoryRun, memory: Memory) -> Memory:
     """Return the view of the run, including flagged records; without a user, also CrewAI's private records."""
     seen = run.view(memory if run.identity.user_id is not None else memory.as_viewer(OWNER))
-    return seen.with_flagged(FlaggedPolicy.ANNOTATE)
+    return seen.with_policies(flagged=FlaggedPolicy.ANNOTATE)
 
 
 def _below(run: MemoryRun, path: str | None) -> MemoryScope:

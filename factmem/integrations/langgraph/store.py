@@ -375,7 +375,7 @@ class FactMemStore(BaseStore):
 
     async def _execute(self, memory: Memory, submissions: Sequence[_Submission]) -> None:
         """Execute submissions as one batch: all reads, then all writes."""
-        memory = memory.with_flagged(FlaggedPolicy.ANNOTATE)
+        memory = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
         facts: dict[int, SingleFact[dict[str, Any]] | None] = {}
         for submission in submissions:
             with submission.catching():
