@@ -10,7 +10,7 @@ from factmem.memory.blocking import (
     BlockingQuarantine,
     BlockingSubmission,
 )
-from factmem.memory.context import FuturePolicy, Policies
+from factmem.memory.context import FuturePolicy, Policies, PolicyChanges
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.eraser import Erasure
 from factmem.memory.exchange import ImportReceipt
@@ -52,6 +52,7 @@ __all__ = [
     "MemoryEvent",
     "PartialProfile",
     "Policies",
+    "PolicyChanges",
     "ProfileField",
     "ProfileSchema",
     "Quarantine",

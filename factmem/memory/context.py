@@ -27,7 +27,7 @@ from factmem.views import Sight, View
 if TYPE_CHECKING:
     from factmem.abc import Clock
 
-__all__ = ["Context", "FuturePolicy", "Policies"]
+__all__ = ["Context", "FuturePolicy", "Policies", "PolicyChanges"]
 
 _DEEP: Final = DeepSettings()
 
