@@ -121,7 +121,8 @@ class MemoryMachine(RuleBasedStateMachine):
         return result, done
 
     def _learn_ids(self, tenant: str | None) -> None:
-        nameless = {said.seq: said for said in self.plain.said() if said.id.startswith("?")}
+        unnamed = [said for said in self.plain.said() if said.id.startswith("?")]
+        nameless = {said.seq: said for said in unnamed if said.it.place.scope.tenant == tenant}
         records = {said.record for said in nameless.values() if said.record == said.id}
         named: dict[str, str] = {}
         for entry in self.portal.call(self.open[0].changes, tenant, min(nameless, default=1) - 1):
@@ -270,7 +271,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.portal.call(lambda: memory.expire(revisions=dt.timedelta(minutes=1)))
         gone = [
             entry.assertion_id
-            for entry in self.portal.call(self.open[0].changes, who[0], self.plain.version)
+            for entry in self.portal.call(self.open[0].changes, who[0], self.plain.versions[who[0]])
             if isinstance(entry, Tombstone)
         ]
         self.plain.erase([], gone, who[0])

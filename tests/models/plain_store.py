@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -120,7 +121,12 @@ class PlainStore:
 
     clock: Callable[[], dt.datetime]
     log: list[Said | Moved | Gone] = attrs.field(factory=list)
-    version: int = 0
+    versions: Counter[str | None] = attrs.field(factory=Counter)
+
+    def _next(self, tenant: str | None) -> int:
+        """Return the next number of a tenant."""
+        self.versions[tenant] += 1
+        return self.versions[tenant]
 
     def said(self) -> list[Said]:
         return [entry for entry in self.log if isinstance(entry, Said)]
@@ -131,12 +137,14 @@ class PlainStore:
             if _the_very_same(before, words):
                 return before, False
         state = words.assertion.state
-        new = Said(words, self.version + 1, self.clock(), state, [(self.clock(), state)], joined=False)
-        new.id = f"? {new.seq}"
+        tenant = words.assertion.place.scope.tenant
+        number = self.versions[tenant] + 1
+        new = Said(words, number, self.clock(), state, [(self.clock(), state)], joined=False)
+        new.id = f"? {tenant} {number}"
         if new.is_heard(state):
             self._join(new)
         new.record = self._record_of(new) or new.id
-        self.version += 1
+        self._next(tenant)
         self.log.append(new)
         return new, True
 
@@ -174,8 +182,8 @@ class PlainStore:
             self._join(found[0])
         found[0].state = state
         found[0].states.append((self.clock(), state))
-        self.version += 1
-        self.log.append(Moved(found[0], state, self.version, self.clock(), reason))
+        number = self._next(found[0].it.place.scope.tenant)
+        self.log.append(Moved(found[0], state, number, self.clock(), reason))
 
     def erase(self, records: Sequence[str], ids: Sequence[str], tenant: str | None) -> list[Said]:
         """Erase; return what is gone."""
@@ -187,8 +195,7 @@ class PlainStore:
         left = [entry for entry in self.log if entry not in gone]
         self.log = [entry for entry in left if not (isinstance(entry, Moved) and entry.said in gone)]
         for said in gone:
-            self.version += 1
-            self.log.append(Gone(said.id, self.version, tenant))
+            self.log.append(Gone(said.id, self._next(tenant), tenant))
         return gone
 
     def copy(self) -> PlainStore:
@@ -203,7 +210,7 @@ class PlainStore:
                     log.append(attrs.evolve(entry, said=twins[id(entry.said)]))
                 case Gone():
                     log.append(entry)
-        return PlainStore(self.clock, log, self.version)
+        return PlainStore(self.clock, log, self.versions.copy())
 
     def standing(
         self,

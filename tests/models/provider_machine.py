@@ -263,7 +263,7 @@ class ProviderMachine(RuleBasedStateMachine):
         for draft in drafts:
             if isinstance(draft, Words):
                 self._compare_place(draft.assertion.place)
-        self._compare_feed(None, max(0, self.model.version - 3))
+        self._compare_feed(None, max(0, self.model.versions[None] - 3))
 
     def _tried(
         self, work: Callable[[PlainStore], list[tuple[Said, bool] | None]]
@@ -286,11 +286,13 @@ class ProviderMachine(RuleBasedStateMachine):
 
     def _learn_ids(self) -> None:
         """Ids are the store's to give: take them from its log, where the model has none yet."""
-        nameless = {said.seq: said for said in self.model.said() if said.id.startswith("?")}
+        unnamed = [said for said in self.model.said() if said.id.startswith("?")]
+        nameless = {(said.it.place.scope.tenant, said.seq): said for said in unnamed}
         records: dict[str, str] = {}
-        for tenant in {said.it.place.scope.tenant for said in nameless.values()}:
-            for entry in self._run(self.provider.changes, tenant, min(nameless) - 1):
-                if isinstance(entry, Recorded) and (said := nameless.get(entry.seq)) is not None:
+        for tenant in {tenant for tenant, _ in nameless}:
+            first = min(seq for other, seq in nameless if other == tenant)
+            for entry in self._run(self.provider.changes, tenant, first - 1):
+                if isinstance(entry, Recorded) and (said := nameless.get((tenant, entry.seq))) is not None:
                     taken = {name for item in self.model.said() for name in (item.id, item.record)}
                     assert entry.id not in taken
                     assert said.record != said.id or entry.record_id not in taken
@@ -309,7 +311,7 @@ class ProviderMachine(RuleBasedStateMachine):
             self._compare_place(place)
 
     def _compare_feed(self, tenant: str | None, since: int) -> None:
-        assert self._run(self.provider.version) == self.model.version
+        assert self._run(self.provider.version, tenant) == self.model.versions[tenant]
         found = self._run(self.provider.changes, tenant, since)
         expected = [entry for entry in self.model.log if tenant_of(entry) == tenant and entry.seq > since]
         assert sorted(map(told, found), key=repr) == sorted(map(foretold, expected), key=repr)
