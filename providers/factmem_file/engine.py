@@ -339,11 +339,12 @@ class FileEngine:
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """Check the files, then the logs of each tenant; look again before reporting damage, which may be a write."""
-        for _ in range(_LOOKS):
-            found = self._checked(progress)
+        found = self._checked(progress)
+        for _ in range(_LOOKS - 1):
             if all(finding.severity is not Severity.ERROR for finding in found):
                 break
             time.sleep(_PAUSE)
+            found = self._checked(progress)
         return found
 
     def _checked(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:

@@ -90,6 +90,7 @@ async def _shown(view: Memory, chance: random.Random) -> list[object]:
     shown: list[Any] = [await view.load(CITY, subject=USER, scope=_INSIDE[0])]
     for _ in range(4):
         query = " ".join(chance.sample(_WORDS, 3))
+        options: dict[str, Any]
         for options in ({}, {"semantic": False}, {"scope": _INSIDE[1]}, {"min_score": 0.2}):
             matches = await view.recall(query, limit=99, **options)
             shown.append([(it.record.value, str(it.record.scope), it.score, it.parts, it.reasons) for it in matches])

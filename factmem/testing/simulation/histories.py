@@ -272,7 +272,8 @@ class _Player:
 
         self._words += 1
         vector = np.roll(np.arange(1, 9, dtype=np.float32), self._words)
-        return _Said(f"word-{self._words}-of-{self._chance.getrandbits(64):x}", place, vector / np.linalg.norm(vector))
+        unit = (vector / np.linalg.norm(vector)).astype(np.float32)
+        return _Said(f"word-{self._words}-of-{self._chance.getrandbits(64):x}", place, unit)
 
     def _numbered(self, seq: int, tenant: str | None) -> None:
         last = self.history.last.get(tenant, 0)
