@@ -54,6 +54,11 @@ class Append:
     outline: Outline | None = attrs.field(default=None, eq=False, repr=False)
     follows: int | None = attrs.field(default=None, kw_only=True)
 
+    @property
+    def tenant(self) -> str | None:
+        """Tenant of the assertion."""
+        return self.assertion.place.scope.tenant
+
 
 @attrs.frozen(kw_only=True)
 class StateRequest:

@@ -245,8 +245,8 @@ def _kind(spelled: str, stem: str, *, first: bool) -> int:
 
 
 _FENCED: Final = lazy_pattern(r"^[ \t]*(```+|~~~+)")
-_QUOTED: Final = lazy_pattern(r"[ \t]*(?:>|&gt;)")
-_OPENED: Final = lazy_pattern(r"[ \t]*<([a-z][a-z_-]{2,30})\b[^<>\n]*>", re.IGNORECASE)
+_QUOTED: Final = lazy_pattern(r"^[ \t]*(?:>|&gt;)")
+_OPENED: Final = lazy_pattern(r"^[ \t]*<([a-z][a-z_-]{2,30})\b[^<>\n]*>", re.IGNORECASE)
 _INTRODUCED: Final = lazy_pattern(
     r"\b(?:page|article|e-?mail|mail|document|doc|file|post|web ?site|site|text|letter|log|output|readme|review|"
     r"thread|blog|report|transcript|snippet|result|message|below|following|pasted?|says|wrote)\b[^.!?\n]{0,40}:\s*$",

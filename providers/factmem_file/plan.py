@@ -60,6 +60,7 @@ class Plan:
     clock: SteadyClock
     dimension: int | None
     last: dict[str | None, int] = attrs.field(factory=dict)
+    _before: dict[str | None, int] = attrs.field(factory=dict, init=False)
     logs: dict[LogName, PlannedLog] = attrs.field(factory=dict)
     touched: dict[Request, set[LogName]] = attrs.field(factory=lambda: defaultdict(set))
 
@@ -93,6 +94,7 @@ class Plan:
 
         steps: list[tuple[LogName, Statement, NDArray[np.float32] | None]] = []
         for statement in statements:
+            self._begin(statement.tenant)
             match statement:
                 case Append(assertion=assertion, vector=vector):
                     log = place_log(assertion.place)
@@ -112,10 +114,13 @@ class Plan:
                     assert_never(statement)
         return steps
 
+    def _begin(self, tenant: str | None) -> None:
+        """Look for a tenant's last number; this brings the clock to its newest time as well."""
+        if tenant not in self._before:
+            self._before[tenant] = self.last_of(tenant)
+
     def _next_seq(self, tenant: str | None) -> int:
-        if tenant not in self.last:
-            self.last[tenant] = self.last_of(tenant)
-        self.last[tenant] += 1
+        self.last[tenant] = self.last.get(tenant, self._before.get(tenant, 0)) + 1
         return self.last[tenant]
 
     def _planned(self, log: LogName) -> PlannedLog:

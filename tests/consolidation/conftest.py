@@ -124,21 +124,25 @@ class World:
 
     async def take_back(self, planned: Plan, receipts: Sequence[Receipt]) -> None:
         """Undo a plan by changes of state alone: retract what is new, restore what was retracted."""
-        new = [receipt.recorded.id for receipt in receipts if receipt.new]
+        new = [receipt.recorded for receipt in receipts if receipt.new]
         gone = [item for item in planned.statements if isinstance(item, StateRequest)]
         await self.provider.append(
             [
-                *(StateRequest(assertion_id=id, tenant=None, state=AssertionState.RETRACTED) for id in new),
-                *(StateRequest(assertion_id=item.assertion_id, tenant=None, state=_expected(item)) for item in gone),
+                *(StateRequest.of(recorded, AssertionState.RETRACTED) for recorded in new),
+                *(attrs.evolve(item, state=_expected(item), expected=None) for item in gone),
             ]
         )
 
     async def restore_everything(self) -> None:
         """Bring back all that is retracted."""
         log = await self.whole_log()
-        retracted = [id for id, state in states_of(log).items() if state is AssertionState.RETRACTED]
+        states = states_of(log)
         await self.provider.append(
-            [StateRequest(assertion_id=id, tenant=None, state=AssertionState.ACTIVE) for id in retracted]
+            [
+                StateRequest.of(entry, AssertionState.ACTIVE)
+                for entry in log
+                if isinstance(entry, Recorded) and states[entry.id] is AssertionState.RETRACTED
+            ]
         )
 
 
