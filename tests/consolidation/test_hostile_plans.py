@@ -152,7 +152,7 @@ async def test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall(world: World,
         await world.provider.append(planned.statements)
         after = await world.whole_log()
         assert await seen_outside(world, batch) == outside
-        assert after[: len(log)] == log
+        assert [entry for entry in after if entry in log] == log
         assert standing.keys() - (await standing_in(world)).keys() <= accounted_for(planned, log)
         assert {told(item.assertion) for item in batch if not item.forgets} <= {
             told(entry.assertion) for entry in after if isinstance(entry, Recorded)

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import attrs
 import pytest
 
@@ -129,6 +130,7 @@ class FeedSpecs(ProviderCase):
             while not done.is_set():
                 _check_whole(list(await feed.changes(None)))
                 seen.update({entry.seq: entry for entry in await feed.changes(None, max(seen, default=0))})
+                await anyio.lowlevel.checkpoint()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write)

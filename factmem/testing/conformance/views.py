@@ -101,7 +101,9 @@ async def _shown(view: Memory, chance: random.Random) -> list[object]:
 class ViewSpecs(ProviderCase):
     """Specs of views, in two organizations of one store, of which one holds what lies outside as well."""
 
-    async def test_what_a_view_returns_depends_on_nothing_outside(self, provider: AgentMemoryProvider) -> None:
+    async def test_what_a_view_returns_depends_on_nothing_outside(
+        self, provider: AgentMemoryProvider, history: KeepsHistory
+    ) -> None:
         """Scores too: their statistics tell which words occur in other scopes otherwise."""
         for seed in range(_WORLDS):
             chance = random.Random(seed)
